@@ -45,8 +45,8 @@ class AssignmentWatch:
     def _reason(self) -> dict[str, object]:
         # Asked of a pattern too: while no partition is held, nothing else asks the broker anything.
         try:
-            there = self._topics_there(_ANSWER_WAIT_S)
+            topics = self._topics_there(_ANSWER_WAIT_S)
         except UnavailableError as error:
             return {"reason": str(error)}
-        missing = sorted(set(self._topics) - set(there))
+        missing = sorted(set(self._topics) - set(topics))
         return {"no_such_topics": missing} if missing else {}

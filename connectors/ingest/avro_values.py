@@ -94,9 +94,9 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
     mapped = _Mapped(rules, fetched, dict(frames.faults))
     numbers = np.full(count, NO_SCHEMA, np.int32)
     schemas: dict[int, WriterSchema] = {}
-    for at, name in enumerate(frames.names):
+    for index, name in enumerate(frames.names):
         answer = framed.answers.get(name)
-        chosen = frames.which == at
+        chosen = frames.which == index
         rows = np.arange(count) if chosen.all() else np.flatnonzero(chosen)
         if isinstance(answer, WriterSchema):
             numbers[rows] = answer.number
@@ -169,12 +169,12 @@ class _Mapped:
             is_read[fault.row] = False
             self.faults[int(rows[fault.row])] = f"body: {schema.full_name}: {fault.reason}"
         if self.primary is not None:
-            column = _one(decoded.table, self._rules.primary_field)
+            column = _column_of(decoded.table, self._rules.primary_field)
             self.primary[rows] = self._numbers(
                 column, rows, is_read, self._rules.primary_field or "", self._rules.unit
             )
         if self._rules.secondary_field is not None:
-            self._map_ids(_one(decoded.table, self._rules.secondary_field), rows, is_read)
+            self._map_ids(_column_of(decoded.table, self._rules.secondary_field), rows, is_read)
 
     def _numbers(
         self,
@@ -188,20 +188,22 @@ class _Mapped:
         scale = _scale(column.type, unit)
         assert scale is not None, "the schema was looked at"
         times, per = scale
-        kept = is_read
+        usable = is_read
         if column.null_count:
             is_there = column.is_valid().to_numpy(zero_copy_only=False)
-            self._note(rows, is_read & ~is_there, lambda _at: f"field {field} is null")
-            kept = is_read & is_there
+            self._note(rows, is_read & ~is_there, lambda _row: f"field {field} is null")
+            usable = is_read & is_there
         wide = pa.int64() if column.type.bit_width == 64 else pa.int32()  # noqa: PLR2004 - of a long
         plain = column.view(wide).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         if times > 1:
             most = _INT64_MAX // times
-            too_far = kept & ((plain > most) | (plain < -most))
-            self._note(rows, too_far, lambda at: f"field {field} is {plain[at]}, beyond any {unit}")
+            too_far = usable & ((plain > most) | (plain < -most))
+            self._note(
+                rows, too_far, lambda row: f"field {field} is {plain[row]}, beyond any {unit}"
+            )
             plain = np.where(too_far, 0, plain)
-        found: _Longs = plain * times // per
-        return found
+        primaries: _Longs = plain * times // per
+        return primaries
 
     def _map_ids(self, column: Any, rows: _Rows, is_read: _Mask) -> None:  # noqa: ANN401
         field = self._rules.secondary_field
@@ -209,7 +211,7 @@ class _Mapped:
             is_there = column.is_valid().to_numpy(zero_copy_only=False)
             if self._rules.null_key == "dead-letter":
                 why = f"field {field} is null, and null_key is dead-letter"
-                self._note(rows, is_read & ~is_there, lambda _at: why)
+                self._note(rows, is_read & ~is_there, lambda _row: why)
         else:
             is_there = is_read
         if self.secondary is None:
@@ -218,8 +220,8 @@ class _Mapped:
             self._note(
                 rows,
                 is_read & (sizes > KEY_BYTES_MAX),
-                lambda at: (
-                    f"field {field} has {sizes[at]} bytes; a key has {KEY_BYTES_MAX} at most"
+                lambda row: (
+                    f"field {field} has {sizes[row]} bytes; a key has {KEY_BYTES_MAX} at most"
                 ),
             )
             self._keys.append((rows, column.cast(pa.binary())))
@@ -227,7 +229,7 @@ class _Mapped:
         ids = _compute.fill_null(column, NO_ID).to_numpy(zero_copy_only=False)
         if ids.dtype != np.int32:
             unfit = is_read & is_there & ((ids > _INT32_MAX) | (ids < -_INT32_MAX - 1))
-            self._note(rows, unfit, lambda at: f"field {field} is {ids[at]}; an id fits 32 bits")
+            self._note(rows, unfit, lambda row: f"field {field} is {ids[row]}; an id fits 32 bits")
             ids = np.where(unfit, NO_ID, ids)
         self.secondary[rows] = ids
 
@@ -265,19 +267,19 @@ class _Mapped:
             where[rows] = np.arange(first, first + len(rows))
             columns.append(column)
             first += len(rows)
-        shown = _untyped.array(where, mask=where < 0)
-        return _untyped.concat_arrays(columns).take(shown)
+        positions = _untyped.array(where, mask=where < 0)
+        return _untyped.concat_arrays(columns).take(positions)
 
     def _note(self, rows: _Rows, chosen: _Mask, why: Callable[[int], str]) -> None:
-        for at in np.flatnonzero(chosen).tolist():
-            self.faults.setdefault(int(rows[at]), f"mapping: {why(at)}")
+        for row in np.flatnonzero(chosen).tolist():
+            self.faults.setdefault(int(rows[row]), f"mapping: {why(row)}")
 
 
 def _wanted(rules: MappingRules) -> Sequence[str]:
     return [name for name in (rules.primary_field, rules.secondary_field) if name is not None]
 
 
-def _one(table: pa.Table, name: str | None) -> Any:  # noqa: ANN401 - an array of any type
+def _column_of(table: pa.Table, name: str | None) -> Any:  # noqa: ANN401 - an array of any type
     column: Any = table.column(name or "")
     return column.chunk(0) if column.num_chunks == 1 else _untyped.concat_arrays(column.chunks)
 

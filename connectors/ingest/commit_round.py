@@ -65,8 +65,8 @@ class RoundReport:
     @property
     def let_go(self) -> int:
         """Records that are not known to be durable, or were in the round twice."""
-        kept = self.appended
-        return self.records - kept.appended - kept.duplicates - kept.dead_letters
+        appended = self.appended
+        return self.records - appended.appended - appended.duplicates - appended.dead_letters
 
     def add(self, written: Written, next_offset: int) -> None:
         """Count a partition whose records are durable."""

@@ -94,8 +94,8 @@ class WorkerCounts:
         """
         for column in timestamps:
             stamps = column.to_numpy()
-            known = stamps if not len(stamps) or stamps.min() >= 0 else stamps[stamps >= 0]
-            self.lateness_s.note_many(np.maximum(now_ms - known, 0) / 1000)
+            timed = stamps if not len(stamps) or stamps.min() >= 0 else stamps[stamps >= 0]
+            self.lateness_s.note_many(np.maximum(now_ms - timed, 0) / 1000)
 
     def drop(self, records: int) -> None:
         """Count records that are let go of."""

@@ -46,42 +46,42 @@ class DeadLetterWatch:
         self._log = log
         self._topics: dict[str, _Topic] = {}
 
-    def note(self, kept: Mapping[Partition, Mapping[int, bytes]], now_s: float) -> None:
+    def note(self, durable: Mapping[Partition, Mapping[int, bytes]], now_s: float) -> None:
         """Take note of dead letters that are durable; tell of a topic's first at once."""
-        for partition, letters in kept.items():
+        for partition, letters in durable.items():
             if not letters:
                 continue
             offset = max(letters)
-            known = self._topics.get(partition.topic)
-            if known is None:
-                known = _Topic(0, 0, now_s - TELL_EVERY_S, partition.number, offset, b"")
-                self._topics[partition.topic] = known
-            known.total += len(letters)
-            known.untold += len(letters)
-            known.shard, known.offset, known.raw = partition.number, offset, letters[offset]
+            counts = self._topics.get(partition.topic)
+            if counts is None:
+                counts = _Topic(0, 0, now_s - TELL_EVERY_S, partition.number, offset, b"")
+                self._topics[partition.topic] = counts
+            counts.total += len(letters)
+            counts.untold += len(letters)
+            counts.shard, counts.offset, counts.raw = partition.number, offset, letters[offset]
         self.tell_if_due(now_s)
 
     def tell_if_due(self, now_s: float) -> None:
         """Tell of topics that got dead letters, each at most every ten seconds."""
-        for topic, known in self._topics.items():
-            if not known.untold or now_s - known.told_s < TELL_EVERY_S:
+        for topic, counts in self._topics.items():
+            if not counts.untold or now_s - counts.told_s < TELL_EVERY_S:
                 continue
-            reason = decode_dead_letter(known.raw).reason
+            reason = decode_dead_letter(counts.raw).reason
             advice = advice_for(reason)
             self._log.warning(
                 "dead letters",
                 topic=topic,
-                new=known.untold,
-                total=known.total,
-                shard=known.shard,
-                offset=known.offset,
+                new=counts.untold,
+                total=counts.total,
+                shard=counts.shard,
+                offset=counts.offset,
                 reason=reason,
                 **({} if advice is None else {"advice": advice}),
             )
-            known.untold, known.told_s = 0, now_s
+            counts.untold, counts.told_s = 0, now_s
 
     def refuse_topics_of_nothing_else(
-        self, kept: Iterable[Partition], feeds: Mapping[Partition, ShardFeed]
+        self, partitions: Iterable[Partition], feeds: Mapping[Partition, ShardFeed]
     ) -> None:
         """Refuse a topic whose shards here hold dead letters only, and many of them.
 
@@ -90,10 +90,10 @@ class DeadLetterWatch:
         """
         if not self._only_max:
             return
-        for topic in sorted({partition.topic for partition in kept}):
-            found = [feed.stream.stats() for at, feed in feeds.items() if at.topic == topic]
-            dead = sum(stats.dead_letters for stats in found)
-            stored = sum(stats.records + stats.expired for stats in found)
+        for topic in sorted({partition.topic for partition in partitions}):
+            all_stats = [feed.stream.stats() for part, feed in feeds.items() if part.topic == topic]
+            dead = sum(stats.dead_letters for stats in all_stats)
+            stored = sum(stats.records + stats.expired for stats in all_stats)
             if not stored and dead >= self._only_max:
                 raise self._refusal(topic, dead)
 

@@ -86,9 +86,9 @@ class DeletedTopics:
         is_due = now_s - self._asked_s >= (ASK_AGAIN_S if self._missing_since_s else ASK_EVERY_S)
         try:
             if self._answer is not None:
-                there = self._answer(0.0)
+                topics = self._answer(0.0)
                 self._answer = None
-                self._judge(now_s, there, held())
+                self._judge(now_s, topics, held())
             elif is_due:
                 self._asked_s = now_s
                 self._answer = self._cluster.ask_topic_ids(self._topics)
@@ -98,8 +98,8 @@ class DeletedTopics:
                 self._answer = None
                 self._missing_since_s.clear()
 
-    def _judge(self, now_s: float, there: Collection[str], held: Collection[str]) -> None:
-        missing = self._topics - set(there)
+    def _judge(self, now_s: float, existing: Collection[str], held: Collection[str]) -> None:
+        missing = self._topics - set(existing)
         self._missing_since_s = {at: self._missing_since_s.get(at, now_s) for at in missing}
         gone = {
             topic

@@ -37,20 +37,22 @@ class FailureLines:
         """
         self._event = event
         self._tell = tell
-        self._known: dict[tuple[Partition, str], _Failure] = {}
+        self._failures: dict[tuple[Partition, str], _Failure] = {}
 
     def note(self, partition: Partition, reason: str, now_s: float) -> None:
         """Take note of a failure, and tell it unless the same was told lately."""
         key = (partition, _NUMBER.sub("", reason))
-        known = self._known.get(key)
-        if known is not None and now_s - known.told_s < TELL_EVERY_S:
-            known.untold += 1
+        failure = self._failures.get(key)
+        if failure is not None and now_s - failure.told_s < TELL_EVERY_S:
+            failure.untold += 1
             return
-        again = {} if known is None else {"times": known.untold + 1}
-        self._known = {
-            at: one for at, one in self._known.items() if now_s - one.told_s < 2 * TELL_EVERY_S
+        again = {} if failure is None else {"times": failure.untold + 1}
+        self._failures = {
+            other: recent
+            for other, recent in self._failures.items()
+            if now_s - recent.told_s < 2 * TELL_EVERY_S
         }
-        self._known[key] = _Failure(now_s)
+        self._failures[key] = _Failure(now_s)
         self._tell(
             self._event, topic=partition.topic, shard=partition.number, reason=reason, **again
         )

@@ -25,7 +25,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def first_topics(
-    root: Path, group: str, subscription: Collection[str], there: Collection[str]
+    root: Path, group: str, subscription: Collection[str], topics: Collection[str]
 ) -> frozenset[str]:
     """Return the topics of a subscription's beginning, which is now if there was none.
 
@@ -33,7 +33,7 @@ def first_topics(
         root: The root directory.
         group: The group's name.
         subscription: Names of topics, or a pattern.
-        there: The cluster's topics now.
+        topics: The cluster's topics now.
 
     Raises:
         InvalidRequestError: The list cannot be written.
@@ -45,9 +45,9 @@ def first_topics(
     place = root / _DIRECTORY / f"{digest}.json"
     try:
         if not place.exists():
-            _write_once(place, {"group": group, "topics": sorted(there)})
-        found = json.loads(place.read_text(encoding="utf-8"))
-        return frozenset(map(str, found["topics"]))
+            _write_once(place, {"group": group, "topics": sorted(topics)})
+        content = json.loads(place.read_text(encoding="utf-8"))
+        return frozenset(map(str, content["topics"]))
     except OSError as error:
         message = f"the list of the first topics cannot be kept: {error.strerror or error}"
         # A disk that is full may have room later; all else stays as it is.

@@ -52,19 +52,19 @@ def read_frames(values: pa.BinaryArray, headers: "pa.Array[Any] | None" = None) 
     """Return what stands before values, some of which may have headers."""
     count = len(values)
     names: dict[SchemaName, int] = {}
-    which = np.full(count, -1, np.int32)
+    indices = np.full(count, -1, np.int32)
     starts = np.zeros(count, np.int32)
     faults: dict[int, str] = {}
     is_left = _is_valid(values)
     if headers is not None:
-        rows, found = _named_by_header(headers)
+        rows, names_in_headers = _named_by_header(headers)
         is_value = is_left[rows]
-        rows, found = rows[is_value], found.filter(pa.array(is_value))
-        _read(found, np.arange(len(rows)), rows, _Into(names, which, faults), None)
+        rows, names_in_headers = rows[is_value], names_in_headers.filter(pa.array(is_value))
+        _read(names_in_headers, np.arange(len(rows)), rows, _Into(names, indices, faults), None)
         is_left[rows] = False
     rows = np.arange(count) if is_left.all() else np.flatnonzero(is_left)
-    _read(values, rows, rows, _Into(names, which, faults), starts)
-    return Frames(tuple(names), which, starts, faults)
+    _read(values, rows, rows, _Into(names, indices, faults), starts)
+    return Frames(tuple(names), indices, starts, faults)
 
 
 def shown(name: SchemaName) -> str:
@@ -118,15 +118,15 @@ def _read(
         if not chosen.any():
             continue
         is_all = chosen.all()
-        found = _names_at(data, begins if is_all else begins[chosen], length, into)
+        indices = _names_at(data, begins if is_all else begins[chosen], length, into)
         of_rows = rows if is_all else rows[chosen]
-        into.which[of_rows] = found
+        into.which[of_rows] = indices
         if starts is not None:
             starts[of_rows] = length
-    for at in np.flatnonzero(~(is_id | is_guid)).tolist():
+    for position in np.flatnonzero(~(is_id | is_guid)).tolist():
         where = "value" if starts is not None else f"header {HEADER}"
-        first = int(firsts[at]) if has_any[at] else None
-        into.faults[int(rows[at])] = _reason(where, first, int(sizes[at]))
+        first = int(firsts[position]) if has_any[position] else None
+        into.faults[int(rows[position])] = _reason(where, first, int(sizes[position]))
 
 
 def _names_at(
@@ -178,8 +178,8 @@ def _named_by_header(headers: "pa.Array[Any]") -> tuple[_Numbers, Any]:
 def _is_valid(column: Any) -> npt.NDArray[np.bool_]:  # noqa: ANN401 - any array
     if not column.null_count:
         return np.ones(len(column), np.bool_)
-    found: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
-    return found.copy()
+    is_valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid.copy()
 
 
 def _laid_out(column: Any, places: _Numbers) -> tuple[_Bytes, _Numbers, _Numbers]:  # noqa: ANN401

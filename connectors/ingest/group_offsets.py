@@ -22,7 +22,7 @@ class GroupOffsets:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._told: dict[Partition, int] = {}
+        self._committed: dict[Partition, int] = {}
         self._due_s = 0.0
         self._answer_until_s: float | None = None
 
@@ -47,16 +47,18 @@ class GroupOffsets:
     def _hear(self) -> None:
         answer = self._consumer.take_group_answer()
         if answer is not None:
-            self._told.update(answer)
+            self._committed.update(answer)
             self._answer_until_s = None
 
     def _tell(self, feeds: Mapping[Partition, ShardFeed], *, is_last: bool) -> bool:
         """Tell what the group does not know; return whether there was anything."""
-        for gone in self._told.keys() - feeds.keys():
+        for gone in self._committed.keys() - feeds.keys():
             # Others may tell something else before it comes again.
-            del self._told[gone]
+            del self._committed[gone]
         news = {
-            at: feed.group_place for at, feed in feeds.items() if self._told.get(at) != feed.next
+            partition: feed.group_place
+            for partition, feed in feeds.items()
+            if self._committed.get(partition) != feed.next
         }
         if news:
             self._consumer.commit_group(news, is_last=is_last)

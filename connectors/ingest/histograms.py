@@ -28,13 +28,13 @@ class Histogram:
         """Count values; many at once cost as little as few where they lie close together."""
         if not len(values):
             return
-        least, largest = (bisect_left(self.bounds, each) for each in (values.min(), values.max()))
+        least, largest = (bisect_left(self.bounds, value) for value in (values.min(), values.max()))
         if least == largest:
             self.counts[least] += len(values)
         else:
-            found = np.searchsorted(self.bounds, values, side="left")
-            for at, count in enumerate(np.bincount(found).tolist()):
-                self.counts[at] += count
+            buckets = np.searchsorted(self.bounds, values, side="left")
+            for bucket, count in enumerate(np.bincount(buckets).tolist()):
+                self.counts[bucket] += count
         self.sum += float(values.sum())
 
     def copy(self) -> "Histogram":

@@ -120,12 +120,12 @@ class Holdings:
         self._touched.update(partitions)
         starts: dict[Partition, Place] = {}
         faults: dict[ShardlogError, list[Partition]] = {}
-        for partition, found in self._opened(partitions):
-            starts[partition] = found.place if isinstance(found, ShardFeed) else Place(0)
-            if isinstance(found, UnavailableError):
-                self._wait_for(partition, found)
-            elif isinstance(found, ShardlogError):
-                faults.setdefault(found, []).append(partition)
+        for partition, opened in self._opened(partitions):
+            starts[partition] = opened.place if isinstance(opened, ShardFeed) else Place(0)
+            if isinstance(opened, UnavailableError):
+                self._wait_for(partition, opened)
+            elif isinstance(opened, ShardlogError):
+                faults.setdefault(opened, []).append(partition)
         for error, partitions_of_it in faults.items():
             self._aside.add(partitions_of_it, error)
         self._consumer.begin(starts)
@@ -183,17 +183,17 @@ class Holdings:
         silence: BrokerUnavailableError | None = None
         of_topics: dict[str, ShardlogError] = {}
         for partition in partitions:
-            found: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
-            if found is None:
+            opened: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
+            if opened is None:
                 try:
-                    found = self._open(partition)
+                    opened = self._open(partition)
                 except BrokerUnavailableError as error:
-                    found = silence = error
+                    opened = silence = error
                 except ShardlogError as error:
-                    found = error
+                    opened = error
                     if is_of_topic(error):
                         of_topics[partition.topic] = error
-            yield partition, found
+            yield partition, opened
 
     def _owned(self, feed: ShardFeed) -> None:
         self._aside.healed(feed.partition)

@@ -49,7 +49,7 @@ def open_log(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.CallsiteParameterAdder({CallsiteParameter.MODULE}),
-            partial(_kept, levels=levels),
+            partial(_name_and_filter, levels=levels),
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if also_to is None else [partial(_copied, also_to=also_to)]),
             structlog.processors.JSONRenderer()
@@ -66,7 +66,7 @@ def open_log(
     return log
 
 
-def _kept(
+def _name_and_filter(
     _logger: object, method: str, line: EventDict, *, levels: Mapping[str, LogLevel]
 ) -> EventDict:
     """Name a line's logger, after the file that tells it, and drop one that is not wanted.
@@ -159,5 +159,5 @@ class LibraryLines(logging.Handler):
 
 def _kind_of(record: logging.LogRecord) -> str:
     """Return a line's facility, as FAIL; confluent-kafka gives it, the client and the text."""
-    found = record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
-    return str(found).split(maxsplit=1)[0] if str(found).strip() else _OTHER_KIND
+    facility = record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
+    return str(facility).split(maxsplit=1)[0] if str(facility).strip() else _OTHER_KIND

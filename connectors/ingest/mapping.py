@@ -107,20 +107,20 @@ def map_partitions(
         rules: How their records become rows.
         framed: What is known of their values, where rules say that they have schemas.
     """
-    told = None
+    mapped = None
     if rules.value_format == "avro":
         assert framed is not None, "values of a format are framed"
-        told = map_values(fetched, framed, rules)
+        mapped = map_values(fetched, framed, rules)
     own_keys = fetched.keys
-    if told is not None and told.keys is not None:
-        fetched = replace(fetched, keys=told.keys)
+    if mapped is not None and mapped.keys is not None:
+        fetched = replace(fetched, keys=mapped.keys)
     secondaries, is_refused = _secondaries(fetched.keys, rules)
-    if told is not None and told.secondary is not None:
-        secondaries = told.secondary
+    if mapped is not None and mapped.secondary is not None:
+        secondaries = mapped.secondary
     is_refused |= _is_unfit(fetched, rules)
-    faults: Mapping[int, str] = {} if told is None else told.faults
+    faults: Mapping[int, str] = {} if mapped is None else mapped.faults
     is_refused[list(faults)] = True
-    rows = _rows(fetched, secondaries, rules, told)
+    rows = _rows(fetched, secondaries, rules, mapped)
     # A dead letter is the record as it came.
     fetched = replace(fetched, keys=own_keys)
     key_bounds, value_bounds = _bounds(fetched.keys), _bounds(fetched.values)
@@ -136,14 +136,14 @@ def map_partitions(
         dead: dict[int, bytes] = {}
         refused = is_refused[start:end]
         if refused.any():
-            for at in (np.flatnonzero(refused) + start).tolist():
-                letter = dead_letter(partition, fetched, at, rules, faults.get(at))
+            for row in (np.flatnonzero(refused) + start).tolist():
+                letter = dead_letter(partition, fetched, row, rules, faults.get(row))
                 dead[letter.offset] = encode_dead_letter(letter)
-            kept = np.flatnonzero(~refused)
-            own, offsets = own.take(kept), offsets[kept]
+            accepted = np.flatnonzero(~refused)
+            own, offsets = own.take(accepted), offsets[accepted]
             size = own.nbytes + sum(map(len, dead.values()))
         epoch = fetched.epochs[partition]
-        schemas = {} if told is None else told.schemas
+        schemas = {} if mapped is None else mapped.schemas
         yield partition, ShardRecords(own, offsets, dead, first, last + 1, epoch, size, schemas)
 
 
@@ -158,10 +158,10 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
     last = max(parts, key=lambda part: part.end)
     if not (offsets[1:] > offsets[:-1]).all():
         before = np.maximum.accumulate(offsets)[:-1]
-        kept = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
-        rows, offsets = rows.take(kept), offsets[kept]
+        first_times = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
+        rows, offsets = rows.take(first_times), offsets[first_times]
     size = sum(part.size for part in parts)
-    schemas = {number: each for part in parts for number, each in part.schemas.items()}
+    schemas = {number: schema for part in parts for number, schema in part.schemas.items()}
     return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch, size, schemas)
 
 
@@ -193,11 +193,11 @@ def _rows(
     fetched: Fetched,
     secondaries: npt.NDArray[np.int32],
     rules: MappingRules,
-    told: MappedValues | None,
+    mapped: MappedValues | None,
 ) -> pa.RecordBatch:
     timestamps = _numbers(fetched.timestamps)
-    if told is not None and told.primary is not None:
-        primary = _numbers(told.primary)
+    if mapped is not None and mapped.primary is not None:
+        primary = _numbers(mapped.primary)
     else:
         primary = timestamps if rules.primary == "timestamp" else _numbers(fetched.offsets)
     columns: list[Any] = [
@@ -211,11 +211,11 @@ def _rows(
         _numbers(fetched.kinds - np.int8(1)),
     ]
     schema = SCHEMA
-    if told is not None:
+    if mapped is not None:
         schema = _SCHEMA_OF_AVRO
-        is_none = told.numbers == NO_SCHEMA
-        numbers: Any = _numbers(told.numbers)
-        columns.append(_untyped.array(told.numbers, mask=is_none) if is_none.any() else numbers)
+        is_none = mapped.numbers == NO_SCHEMA
+        numbers: Any = _numbers(mapped.numbers)
+        columns.append(_untyped.array(mapped.numbers, mask=is_none) if is_none.any() else numbers)
     if fetched.headers is not None:
         columns.append(fetched.headers)
         schema = schema.append(_HEADERS_FIELD)

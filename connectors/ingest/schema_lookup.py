@@ -72,7 +72,7 @@ class SchemaLookup:
         self._numbers: dict[tuple[int, str], WriterSchema] = {}
         self._answers: dict[SchemaName, WriterSchema | str] = {}
         self._unknown_until_s: dict[SchemaName, float] = {}
-        self._kept: Collection[SchemaName] = ()
+        self._held_names: Collection[SchemaName] = ()
         # When the registry answered last, whatever the answer was.
         self.heard_s = float("-inf")
 
@@ -105,9 +105,13 @@ class SchemaLookup:
             Whether there is one of each.
         """
         questions = [self._open[name] for name in names if name in self._open]
-        asked = [one.future for one in questions if one.future and one.trouble is None]
-        if asked and len(asked) == len(questions):
-            wait(asked, most_s)
+        futures = [
+            question.future
+            for question in questions
+            if question.future and question.trouble is None
+        ]
+        if futures and len(futures) == len(questions):
+            wait(futures, most_s)
             self.collect()
         return all(name in self._answers for name in names)
 
@@ -116,15 +120,15 @@ class SchemaLookup:
 
         Those who wait for several would else never have all answers of a slow registry together.
         """
-        self._kept = names
+        self._held_names = names
 
     def prolong(self, names: Iterable[SchemaName]) -> None:
         """Forget no answer about these before those who have waited for them can use it."""
         until_s = self._clock.monotonic_s() + _UNKNOWN_FOR_S
-        known = self._unknown_until_s
+        unknown_until_s = self._unknown_until_s
         for name in names:
-            if name in known:
-                known[name] = max(known[name], until_s)
+            if name in unknown_until_s:
+                unknown_until_s[name] = max(unknown_until_s[name], until_s)
 
     def collect(self) -> None:
         """Take the answers that have come, and ask again where that is due."""
@@ -135,12 +139,12 @@ class SchemaLookup:
                 if now_s >= question.next_ask_s:
                     question.future = self._asked(name)
             elif question.future.done():
-                found, question.future = question.future.result(), None
-                if isinstance(found, RegistryUnavailableError):
-                    silence = found
+                answer, question.future = question.future.result(), None
+                if isinstance(answer, RegistryUnavailableError):
+                    silence = answer
                 else:
                     self.heard_s = now_s
-                self._take(name, question, found, now_s)
+                self._take(name, question, answer, now_s)
         if silence is not None:
             for name, question in self._open.items():
                 if question.trouble is None:
@@ -161,8 +165,8 @@ class SchemaLookup:
 
     def trouble_of(self, names: Iterable[SchemaName]) -> ShardlogError | None:
         """Return why some schema cannot be asked for, None if nothing says so."""
-        found = (self._open[name].trouble for name in names if name in self._open)
-        return next(filter(None, found), None)
+        troubles = (self._open[name].trouble for name in names if name in self._open)
+        return next(filter(None, troubles), None)
 
     def silence_of(self, names: Iterable[SchemaName], silent_s: float) -> RegistryUnavailableError:
         """Return the error over schemas where the registry has answered nothing for so long."""
@@ -191,22 +195,22 @@ class SchemaLookup:
         self,
         name: SchemaName,
         question: _Question,
-        found: _Found | str | ShardlogError,
+        answer: _Found | str | ShardlogError,
         now_s: float,
     ) -> None:
-        if isinstance(found, _Found):
+        if isinstance(answer, _Found):
             del self._open[name]
-            self._answers[name] = self._numbered(found)
-        elif isinstance(found, ShardlogError):
-            question.trouble, question.next_ask_s = found, now_s + _RETRY_AFTER_S
+            self._answers[name] = self._numbered(answer)
+        elif isinstance(answer, ShardlogError):
+            question.trouble, question.next_ask_s = answer, now_s + _RETRY_AFTER_S
         else:
             del self._open[name]
-            self._note_unknown(name, found, now_s + _UNKNOWN_FOR_S)
+            self._note_unknown(name, answer, now_s + _UNKNOWN_FOR_S)
 
-    def _numbered(self, found: _Found) -> WriterSchema:
-        key = found.registry_id, found.schema.text
+    def _numbered(self, answer: _Found) -> WriterSchema:
+        key = answer.registry_id, answer.schema.text
         if key not in self._numbers:
-            self._numbers[key] = WriterSchema(len(self._numbers), found.registry_id, found.schema)
+            self._numbers[key] = WriterSchema(len(self._numbers), answer.registry_id, answer.schema)
         return self._numbers[key]
 
     def _note_unknown(self, name: SchemaName, why: str, until_s: float) -> None:
@@ -215,22 +219,22 @@ class SchemaLookup:
 
     def _forget_unknown(self, now_s: float) -> None:
         """Forget that there are no such schemas once that was long ago; or of too many, some."""
-        known = self._unknown_until_s
-        over = max(len(known) - _UNKNOWN_MAX, 0)
-        for at, (name, until_s) in enumerate(list(known.items())):
-            if (at < over or now_s >= until_s) and name not in self._kept:
-                del known[name], self._answers[name]
+        unknown_until_s = self._unknown_until_s
+        over = max(len(unknown_until_s) - _UNKNOWN_MAX, 0)
+        for index, (name, until_s) in enumerate(list(unknown_until_s.items())):
+            if (index < over or now_s >= until_s) and name not in self._held_names:
+                del unknown_until_s[name], self._answers[name]
 
 
 def _ask(
     client: RegistryClient, in_store: InStore, name: SchemaName
 ) -> _Found | str | ShardlogError:
     """Return a schema, why there is none, or why nobody says; on a thread of its own."""
-    found = _registered(client, name)
-    if isinstance(found, _Found):
-        return found
+    answer = _registered(client, name)
+    if isinstance(answer, _Found):
+        return answer
     # Whatever the registry says: what was stored by a schema can be read by it.
-    return _stored(in_store, name) or found
+    return _stored(in_store, name) or answer
 
 
 def _stored(in_store: InStore, name: SchemaName) -> _Found | None:
@@ -253,10 +257,10 @@ def _registered(client: RegistryClient, name: SchemaName) -> _Found | str | Shar
             number = int.from_bytes(name[1:], "big")
             if number > _ID_MAX:
                 return f"{shown(name)}: is more than any registry gives"
-            found = client.schema_by_id(number)
+            schema = client.schema_by_id(number)
         else:
-            found = client.schema_by_guid(shown(name).removeprefix("schema GUID "))
-        return _Found(found.id, AvroSchema.parse(found.text, found.references))
+            schema = client.schema_by_guid(shown(name).removeprefix("schema GUID "))
+        return _Found(schema.id, AvroSchema.parse(schema.text, schema.references))
     except RegistryRefusedError as error:
         return error
     except InvalidRequestError as error:

@@ -104,7 +104,9 @@ class SchemaWaits:
     ) -> Iterator[tuple[Fetched, FramedValues | None]]:
         """Yield what can be mapped, values that have schemas by themselves."""
         has_schemas = {
-            at for at in fetched.runs if at in feeds and feeds[at].rules.value_format == "avro"
+            partition
+            for partition in fetched.runs
+            if partition in feeds and feeds[partition].rules.value_format == "avro"
         }
         if not has_schemas:
             yield fetched, None
@@ -174,12 +176,12 @@ class SchemaWaits:
         frames = read_frames(fetched.values, fetched.headers)
         lacking = self._lacking(fetched, frames)
         answers = self._lookup.answers
-        known = {name: answers[name] for name in frames.names if name in answers}
-        unknown = {name for name, answer in known.items() if isinstance(answer, str)}
+        answered = {name: answers[name] for name in frames.names if name in answers}
+        unknown = {name for name, answer in answered.items() if isinstance(answer, str)}
         stops = lacking | unknown if self._settings.unknown == "set-aside" else lacking
         if stops or self._waits:
             fetched = self._cut(fetched, frames, stops, lacking | unknown)
-        return fetched, FramedValues(frames, known)
+        return fetched, FramedValues(frames, answered)
 
     def _lacking(self, fetched: Fetched, frames: Frames) -> set[SchemaName]:
         """Return the schemas nobody has told yet, after a moment of asking for the first."""
@@ -187,7 +189,10 @@ class SchemaWaits:
         while lacking := self._lookup.unanswered(frames.names):
             first = _first_named(fetched.runs, frames, lacking)
             wanted = {
-                name for at, (_, names) in first.items() if at not in self._waits for name in names
+                name
+                for partition, (_, names) in first.items()
+                if partition not in self._waits
+                for name in names
             }
             self._lookup.ask(wanted)
             left_s = until_s - self._clock.monotonic_s()
@@ -290,11 +295,11 @@ def _first_named(
     """Return where records of each partition name some schemas first, and the first so many."""
     # The last is that of values that name none, whose number is -1.
     chosen = np.array([*(name in names for name in frames.names), False])[frames.which]
-    found: dict[Partition, tuple[int, list[SchemaName]]] = {}
+    first_rows: dict[Partition, tuple[int, list[SchemaName]]] = {}
     for partition, (start, end) in runs.items():
-        at = np.flatnonzero(chosen[start:end]) + start
-        if len(at):
-            numbers, firsts = np.unique(frames.which[at], return_index=True)
+        rows = np.flatnonzero(chosen[start:end]) + start
+        if len(rows):
+            numbers, firsts = np.unique(frames.which[rows], return_index=True)
             in_order = numbers[np.argsort(firsts)][:_NAMES_MAX].tolist()
-            found[partition] = int(at[0]), [frames.names[number] for number in in_order]
-    return found
+            first_rows[partition] = int(rows[0]), [frames.names[number] for number in in_order]
+    return first_rows

@@ -153,9 +153,9 @@ class SetAside:
 
     def healed(self, partition: Partition) -> None:
         """Take note that a partition's shard is open."""
-        for found in (partition, Partition(partition.topic, WHOLE_TOPIC)):
-            self._faults.pop(found, None)
-            self._notes.remove(found)
+        for place in (partition, Partition(partition.topic, WHOLE_TOPIC)):
+            self._faults.pop(place, None)
+            self._notes.remove(place)
 
     def moved(self, partitions: Iterable[Partition]) -> None:
         """Take partitions that moved for healthy: their next fault is their first."""
@@ -187,21 +187,25 @@ class SetAside:
                 self._notes.remove(Partition(note.stream, note.shard))
 
     def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
-        known = self._faults.get(partition)
-        if known is not None and type(known.error) is type(error):
-            return known.since_ms
+        fault = self._faults.get(partition)
+        if fault is not None and type(fault.error) is type(error):
+            return fault.since_ms
         return self._clock.now_ns() // 10**6
 
     def _tell(
         self, partitions: Collection[Partition], error: ShardlogError, kind: FaultKind
     ) -> None:
         """Log what is new."""
-        known = {at for at in partitions if at in self._faults}
-        fresh = [at for at in partitions if at not in known]
-        changed = [at for at in known if type(self._faults[at].error) is not type(error)]
-        told = sorted([*fresh, *changed])
-        for topic in dict.fromkeys(at.topic for at in told):
-            shards = [at.number for at in told if at.topic == topic]
+        faulty = {partition for partition in partitions if partition in self._faults}
+        fresh = [partition for partition in partitions if partition not in faulty]
+        changed = [
+            partition
+            for partition in faulty
+            if type(self._faults[partition].error) is not type(error)
+        ]
+        reported = sorted([*fresh, *changed])
+        for topic in dict.fromkeys(partition.topic for partition in reported):
+            shards = [partition.number for partition in reported if partition.topic == topic]
             where = {} if shards == [WHOLE_TOPIC] else {"shards": shards}
             self._log.error("set aside", topic=topic, **where, kind=kind, reason=str(error))
 

@@ -49,14 +49,14 @@ class SetAsideNote:
         Raises:
             ValueError: It holds none.
         """
-        found = json.loads(text)
+        content = json.loads(text)
         try:
             return cls(
-                str(found["stream"]),
-                int(found["shard"]),
-                int(found["since_ms"]),
-                str(found["kind"]),
-                str(found["reason"]),
+                str(content["stream"]),
+                int(content["shard"]),
+                int(content["since_ms"]),
+                str(content["kind"]),
+                str(content["reason"]),
             )
         except (KeyError, TypeError) as error:
             message = f"no note: {error}"

@@ -80,8 +80,8 @@ class ShardFeed:
 
     def schema_text(self, registry_id: int) -> str | None:
         """Return the newest schema of this id of the registry's that the shard has, if any."""
-        found = self.stream.schemas(registry_id)
-        return found[-1].text if found else None
+        schemas = self.stream.schemas(registry_id)
+        return schemas[-1].text if schemas else None
 
     def nothing_until(self, next_offset: int) -> ShardRecords:
         """Return what stands for offsets that carry no records."""
@@ -96,15 +96,19 @@ def stored_rows(records: ShardRecords) -> tuple[pa.RecordBatch, tuple[SchemaEntr
     """Return rows that name their schemas by place, and those schemas."""
     if not records.schemas:
         return records.rows, ()
-    at = records.rows.schema.get_field_index("schema")
-    column: Any = records.rows.column(at)
+    field_index = records.rows.schema.get_field_index("schema")
+    column: Any = records.rows.column(field_index)
     numbers = column.fill_null(NO_SCHEMA).to_numpy()
     used = [number for number in np.unique(numbers).tolist() if number != NO_SCHEMA]
     entries = tuple(_entry(records.schemas[number]) for number in used)
     places = np.searchsorted(used, numbers).astype(np.int32)
-    shown = pa.array(places, mask=numbers == NO_SCHEMA) if column.null_count else pa.array(places)
-    return records.rows.set_column(at, records.rows.schema.field(at), shown), entries
+    place_column = (
+        pa.array(places, mask=numbers == NO_SCHEMA) if column.null_count else pa.array(places)
+    )
+    return records.rows.set_column(
+        field_index, records.rows.schema.field(field_index), place_column
+    ), entries
 
 
-def _entry(known: WriterSchema) -> SchemaEntry:
-    return SchemaEntry(known.registry_id, known.schema.identity, known.schema.text)
+def _entry(schema: WriterSchema) -> SchemaEntry:
+    return SchemaEntry(schema.registry_id, schema.schema.identity, schema.schema.text)

@@ -43,7 +43,7 @@ class ShardOpening:
         self._consumer = consumer
         self._identities = identities
         self._log = log
-        self._told: set[str] = set()
+        self._topics_told: set[str] = set()
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
 
@@ -122,9 +122,9 @@ class ShardOpening:
 
     def _tell_idle_settings(self, topic: str, options: StreamOptions, origin: StreamOrigin) -> None:
         """Tell once of settings that do not count, since the stream was made with others."""
-        if topic in self._told:
+        if topic in self._topics_told:
             return
-        self._told.add(topic)
+        self._topics_told.add(topic)
         for idle in idle_settings(self._options.stream, options, origin):
             self._log.warning(
                 "setting does not count",
@@ -154,8 +154,8 @@ class ShardOpening:
         low, end = self._consumer.watermarks(partition)
         start_ms = self._options.start_ms()
         if start_ms is not None:
-            found = self._consumer.offset_at(partition, start_ms)
-            return end if found is None else max(low, found)
+            offset = self._consumer.offset_at(partition, start_ms)
+            return end if offset is None else max(low, offset)
         is_new = self.first_topics is not None and partition.topic not in self.first_topics
         if self._options.start == "earliest" or is_new:
             return self._first(partition, low, end)

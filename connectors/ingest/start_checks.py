@@ -40,11 +40,11 @@ def hard_file_limit() -> int:
 
 def files_missing(partitions: int, limit: Callable[[], int] = hard_file_limit) -> str | None:
     """Say what a worker of so many partitions lacks, None if it lacks nothing."""
-    needed, there = files_needed(partitions) + FILES_BESIDE_SHARDS, limit()
-    if there == resource.RLIM_INFINITY or needed <= there:
+    needed, allowed = files_needed(partitions) + FILES_BESIDE_SHARDS, limit()
+    if allowed == resource.RLIM_INFINITY or needed <= allowed:
         return None
     return (
-        f"{partitions} partitions need {needed} open files; this process may have {there}: raise "
+        f"{partitions} partitions need {needed} open files; this process may have {allowed}: raise "
         "the hard limit (ulimit -Hn, LimitNOFILE), or share the partitions out to more workers"
     )
 

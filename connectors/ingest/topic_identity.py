@@ -44,13 +44,13 @@ class TopicIdentities:
         """
         answer = self._admin.ask_topic_ids([topic])
         with self._broker.asking():
-            found = answer(ANSWER_WAIT_S).get(topic)
-        if found is None:
+            topic_id = answer(ANSWER_WAIT_S).get(topic)
+        if topic_id is None:
             message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
             raise BrokerUnavailableError(message)
-        if isinstance(found, InvalidRequestError):
-            raise _refused(topic, found)
-        return found
+        if isinstance(topic_id, InvalidRequestError):
+            raise _refused(topic, topic_id)
+        return topic_id
 
     def partitions_of(self, topic: str) -> int:
         """Return how many partitions a topic has."""
@@ -71,7 +71,7 @@ class TopicIdentities:
                 return {}
             try:
                 with self._broker.asking():
-                    found = answer(ANSWER_WAIT_S)
+                    topic_ids = answer(ANSWER_WAIT_S)
             except BrokerUnavailableError as error:
                 # What a silent broker does not know is not gone.
                 self._missing_since_s.clear()
@@ -79,25 +79,27 @@ class TopicIdentities:
             wrong: dict[str, ShardlogError] = {}
             for topic, topic_id in expected.items():
                 try:
-                    self._compare(topic, topic_id, found.get(topic))
+                    self._compare(topic, topic_id, topic_ids.get(topic))
                 except ShardlogError as error:
                     wrong[topic] = error
             return wrong
 
         return compare
 
-    def _compare(self, topic: str, expected: str, found: str | InvalidRequestError | None) -> None:
-        if found is None:
+    def _compare(
+        self, topic: str, expected: str, topic_id: str | InvalidRequestError | None
+    ) -> None:
+        if topic_id is None:
             since = self._missing_since_s.setdefault(topic, self._clock.monotonic_s())
             if self._clock.monotonic_s() - since < GONE_AFTER_S:
                 message = f"the cluster does not know topic {topic!r} at the moment"
                 raise BrokerUnavailableError(message)
             raise topic_deleted(topic)
         self._missing_since_s.pop(topic, None)
-        if isinstance(found, InvalidRequestError):
-            raise _refused(topic, found)
-        if found != expected:
-            raise topic_recreated(topic, expected, found)
+        if isinstance(topic_id, InvalidRequestError):
+            raise _refused(topic, topic_id)
+        if topic_id != expected:
+            raise topic_recreated(topic, expected, topic_id)
 
 
 def _refused(topic: str, error: InvalidRequestError) -> InvalidRequestError:
@@ -113,10 +115,10 @@ def topic_deleted(topic: str) -> ForeignDataError:
     return ForeignDataError(message, stream=topic)
 
 
-def topic_recreated(topic: str, expected: str, found: str) -> ForeignDataError:
+def topic_recreated(topic: str, expected: str, topic_id: str) -> ForeignDataError:
     """Return the error for a topic that is not the one a stream was made from."""
     message = (
         f"the topic was deleted and made again: the stream holds records of id {expected}, "
-        f"the topic has id {found}; drop the stream to take the topic anew, or use another root"
+        f"the topic has id {topic_id}; drop the stream to take the topic anew, or use another root"
     )
     return ForeignDataError(message, stream=topic)

@@ -62,7 +62,7 @@ class UnfetchedEnds:
         self._group_offsets: _Offsets = {}
         # What is to come, and where it goes.
         self._answers: list[tuple[_Offsets, _Answer]] = []
-        self._asked: frozenset[Partition] = frozenset()
+        self._partitions: frozenset[Partition] = frozenset()
         self._asked_s = float("-inf")
         self._look_s = 0.0
 
@@ -74,12 +74,12 @@ class UnfetchedEnds:
         if not partitions:
             self._ends.clear()
             self._answers.clear()
-            self._asked = frozenset()
-        elif now_s - self._asked_s >= ASK_EVERY_S or not self._asked.issuperset(partitions):
-            self._asked, self._asked_s = frozenset(partitions), now_s
+            self._partitions = frozenset()
+        elif now_s - self._asked_s >= ASK_EVERY_S or not self._partitions.issuperset(partitions):
+            self._partitions, self._asked_s = frozenset(partitions), now_s
             self._ask()
         else:
-            self._answers = [one for one in self._answers if not _has_come(*one)]
+            self._answers = [answer for answer in self._answers if not _has_come(*answer)]
 
     def standing(self, partition: Partition, next_: int | None, *, is_foreign: bool) -> Unfetched:
         """Return how a partition stands, as far as it is known."""
@@ -91,13 +91,13 @@ class UnfetchedEnds:
     def _ask(self) -> None:
         self._answers = []
         # Of a topic that is gone nobody says anything: it must not take the others' ends away.
-        for topic in {at.topic for at in self._asked}:
-            of_topic = [at for at in self._asked if at.topic == topic]
+        for topic in {partition.topic for partition in self._partitions}:
+            of_topic = [partition for partition in self._partitions if partition.topic == topic]
             with suppress(ShardlogError):
                 self._answers.append((self._ends, self._cluster.ask_log_ends(of_topic)))
         with suppress(ShardlogError):
-            asked = self._cluster.ask_group_offsets(self._group, self._asked)
-            self._answers.append((self._group_offsets, asked))
+            answer = self._cluster.ask_group_offsets(self._group, self._partitions)
+            self._answers.append((self._group_offsets, answer))
 
 
 def _has_come(into: _Offsets, answer: _Answer) -> bool:

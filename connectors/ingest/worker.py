@@ -191,20 +191,20 @@ class Worker:
     def _join(self) -> None:
         options = self._options
         self._aside.leave_topics_but(options.consumes)
-        there = self._admin.partitions()
+        partition_counts = self._admin.partitions()
         if options.start == "latest":
             group = str(options.kafka_settings[GROUP])
             wanted = options.subscription or tuple(options.partitions)
-            self._opening.first_topics = first_topics(options.root, group, wanted, there)
+            self._opening.first_topics = first_topics(options.root, group, wanted, partition_counts)
         if options.mode == "static":
             chosen = options.partitions.items()
             self._assigned([Partition(topic, n) for topic, numbers in chosen for n in set(numbers)])
             return
-        missing = sorted(set(options.topics) - set(there))
+        missing = sorted(set(options.topics) - set(partition_counts))
         if missing:
             self._log.warning("no such topics yet, waiting for them", topics=missing)
         # The group may share them out; alone it would have them all.
-        lacking = files_missing(sum(there.get(topic, 0) for topic in options.topics))
+        lacking = files_missing(sum(partition_counts.get(topic, 0) for topic in options.topics))
         if lacking is not None:
             self._log.warning("alone this worker cannot hold all partitions", reason=lacking)
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
@@ -251,8 +251,8 @@ class Worker:
     def _unfetched_standings(self) -> tuple[Unfetched, ...]:
         kinds = self._aside.kinds
         return tuple(
-            self._unfetched.standing(at, next_, is_foreign=kinds.get(at) == "foreign")
-            for at, next_ in self._holdings.unfetched.items()
+            self._unfetched.standing(partition, next_, is_foreign=kinds.get(partition) == "foreign")
+            for partition, next_ in self._holdings.unfetched.items()
         )
 
     def _ends_of(self, partitions: list[Partition]) -> Mapping[Partition, int]:
@@ -304,9 +304,9 @@ class Worker:
             # A round that fails now touches more of them.
             self._rounds.settle()
             touched = self._holdings.touched_of(fetched)
-            kept = fetched.without(touched)
-            self.counts.drop(fetched.count - kept.count)
-            fetched = kept
+            untouched = fetched.without(touched)
+            self.counts.drop(fetched.count - untouched.count)
+            fetched = untouched
         admitted = 0
         for part, framed in self._schemas.admit(fetched, self._holdings.feeds):
             self._gathered.add(part, self._holdings.feeds, now_s, framed)
@@ -369,16 +369,16 @@ class Worker:
 
     def _look_at_dead_letters(self, report: RoundReport) -> None:
         """Tell of them; a stream that gets nothing else is set aside."""
-        kept, feeds = report.dead_letters, self._holdings.feeds
-        self._dead_letters.note(kept, self._clock.monotonic_s())
-        if kept:
+        letters, feeds = report.dead_letters, self._holdings.feeds
+        self._dead_letters.note(letters, self._clock.monotonic_s())
+        if letters:
             self._letters.look_soon()
         if self._is_stopping:
             return
         try:
-            self._dead_letters.refuse_topics_of_nothing_else(kept, feeds)
+            self._dead_letters.refuse_topics_of_nothing_else(letters, feeds)
         except InvalidRequestError as error:
-            concerned = [at for at in feeds if at.topic == error.stream]
+            concerned = [partition for partition in feeds if partition.topic == error.stream]
             self._holdings.set_aside(concerned, error, is_for_good=True)
 
     def _go_back(self, delayed: Mapping[Partition, UnavailableError]) -> None:

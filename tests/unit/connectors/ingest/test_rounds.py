@@ -161,7 +161,7 @@ def test_revocation_waits_for_the_append_that_is_under_way(worker, tmp_path):
         begin(worker, record(0))
         gather(worker, [record(1)])
         # Nothing is left to tell the group, which would not answer.
-        worker._group._told.update({A: 2, B: 0})
+        worker._group._committed.update({A: 2, B: 0})
         thread = open_soon(door)
         worker._revoked([A])
         thread.join()
