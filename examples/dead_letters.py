@@ -39,8 +39,8 @@ with TemporaryDirectory() as root:
                 print(f"stored {event['appended']}, dead letters {event['dead_letters']}")
 
     show = ["shardlog", "dlq", "show", root, topic, "--format=json"]
-    shown = subprocess.run(show, capture_output=True, text=True, check=True)
-    for line in shown.stdout.splitlines():
+    listing = subprocess.run(show, capture_output=True, text=True, check=True)
+    for line in listing.stdout.splitlines():
         letter = json.loads(line)
         print(f"offset {letter['offset']}, {letter['word']}: {letter['reason']}")
         print(f"its key is {letter['key']}, its value {letter['value']}")

@@ -29,5 +29,8 @@ with TemporaryDirectory() as place:
     again = import_stream(copy, "readings", files)
     print(f"imported again: {again.rows} rows more, {again.rows_before} were there")
 
-    with StreamReader.open(root, "readings") as one, StreamReader.open(copy, "readings") as other:
-        print(f"the copy has the same rows: {one.read().equals(other.read())}")
+    with (
+        StreamReader.open(root, "readings") as original,
+        StreamReader.open(copy, "readings") as other,
+    ):
+        print(f"the copy has the same rows: {original.read().equals(other.read())}")

@@ -17,8 +17,8 @@ def import_orders(root: str, orders: list[tuple[int, int, bytes]]) -> None:
         Stream.open(root, "orders") as stream,
         stream.transaction("file-42", rows_total=len(ORDERS)) as transaction,
     ):
-        for number, customer, what in orders:
-            transaction.append(number, customer, what)
+        for number, customer, item in orders:
+            transaction.append(number, customer, item)
 
 
 def stored(root: str) -> int:

@@ -131,8 +131,8 @@ class StreamReader(StreamReads[ShardFollower]):
         gone = [(born, state.start), *state.lost]
         if start < state.expired_end:
             gone += follower.expired(start, end, expired_until)
-        found = [(max(start, first), min(end, last)) for first, last in gone]
-        return sorted(part for part in found if part[0] < part[1])
+        gaps = [(max(start, first), min(end, last)) for first, last in gone]
+        return sorted(part for part in gaps if part[0] < part[1])
 
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address.

@@ -65,9 +65,9 @@ class StagingArea:
         Raises:
             InvalidRequestError: There is no such root or stream.
         """
-        found = root_id(root)
+        identity = root_id(root)
         whole = Path(root).absolute()
-        return cls(whole, read_stream(whole, name), found, clock)
+        return cls(whole, read_stream(whole, name), identity, clock)
 
     @property
     def incarnation(self) -> str:
@@ -159,8 +159,8 @@ class StagingArea:
                 place of this one; nothing has changed.
         """
         with self._ours("publishing a transaction"):
-            known = publish(self._staging, transaction, parts, contents=contents)
-            return frozenset(known.manifest.shards if known.manifest else ())
+            published = publish(self._staging, transaction, parts, contents=contents)
+            return frozenset(published.manifest.shards if published.manifest else ())
 
     @staticmethod
     def sorts_at_once(parts: Parts) -> bool:

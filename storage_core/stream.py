@@ -243,10 +243,10 @@ class Stream(StreamUpkeep):
         """
         self._refuse_if_closed()
         largest = self._files.settings.options.payload_bytes_max
-        known = checked_schemas(schemas)
+        checked = checked_schemas(schemas)
         is_placed = shard is not None and addresses is not None
         batch, states = without_states(batch, is_placed=is_placed)
-        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=known)
+        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=checked)
         extra = checked_attachments(attachments)
         if shard is None:
             self._refuse_unrouted()
@@ -347,9 +347,9 @@ class Stream(StreamUpkeep):
             InvalidRequestError: One lies at or above committed, or is no address.
         """
         self._refuse_if_closed()
-        found = self._shard(shard)
-        there = checked_letter_addresses(addresses, found.committed())
-        return found.clear_dead_letters(there, are_dropped=dropped)
+        opened = self._shard(shard)
+        checked = checked_letter_addresses(addresses, opened.committed())
+        return opened.clear_dead_letters(checked, are_dropped=dropped)
 
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
@@ -368,10 +368,10 @@ class Stream(StreamUpkeep):
             ShardPoisonedError: The last commit failed; the shards are closed all the same.
         """
         self._home.refuse_elsewhere()
-        with ExitStack() as each:
-            each.callback(self.index.stop)
+        with ExitStack() as stack:
+            stack.callback(self.index.stop)
             for shard in self._shards.values():
-                each.callback(shard.close)
+                stack.callback(shard.close)
         self._is_closed = True
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:

@@ -54,9 +54,9 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         shards = self._open_shards()
         terms = terms_of(self._files, now, self._environment.clock)
-        done = {n: expire_shard(one, terms, is_dry_run=dry_run) for n, one in shards.items()}
-        for one in shards.values() if not dry_run else ():
-            retire_parts(one)
+        done = {n: expire_shard(shard, terms, is_dry_run=dry_run) for n, shard in shards.items()}
+        for shard in shards.values() if not dry_run else ():
+            retire_parts(shard)
         return ExpiryReport(done, is_dry_run=dry_run)
 
     def seal(
@@ -145,8 +145,8 @@ class StreamUpkeep(StreamReads[Shard]):
             from storage_core.parts.making import made_here  # noqa: PLC0415
 
         make = made_here if maker is None else maker.make
-        each = self._open_shards().items()
-        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in each})
+        shards = self._open_shards().items()
+        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in shards})
 
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None

@@ -23,7 +23,7 @@ def names_on_demand(
     modules = {name: module for module, names in exports.items() for name in names}
     below = {module.partition(".")[0] for module in exports}
 
-    def found(name: str) -> object:
+    def exported(name: str) -> object:
         if name in below:
             return import_module(f"{package}.{name}")
         if name not in modules:
@@ -36,4 +36,4 @@ def names_on_demand(
     def listed() -> list[str]:
         return sorted({*modules, *below, *vars(sys.modules[package])})
 
-    return found, listed
+    return exported, listed

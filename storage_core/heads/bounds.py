@@ -29,7 +29,7 @@ class PrimaryBounds:
         self.most = most
         self._bounds_most = bounds_most
         self._bounds = np.array([most], dtype=np.int64)
-        self._asked = 0
+        self._asked_count = 0
 
     def __len__(self) -> int:
         return len(self._bounds)
@@ -63,8 +63,8 @@ class PrimaryBounds:
 
     def note_asked(self, count: int) -> None:
         """Note that the disk was asked for so many heads; make the bounds as fine as that needs."""
-        self._asked += count
-        while len(self._bounds) < min(self._asked, self._bounds_most):
+        self._asked_count += count
+        while len(self._bounds) < min(self._asked_count, self._bounds_most):
             # Each is followed by its like, so that both halves of its ids keep it.
             self._bounds = np.repeat(self._bounds, 2)
 

@@ -139,9 +139,9 @@ def known_to(writer: AvroSchema, values: Any) -> Any:  # noqa: ANN401 - a table
 def shown_fields(reader: AvroSchema) -> list[str]:
     """Return the fields that have columns in parts: those that readers of Parquet tell apart."""
     return [
-        one.name
-        for one in reader.arrow_schema(_columnar(reader))
-        if is_valid_name(one.name) and not _has_alike(one.type)
+        field.name
+        for field in reader.arrow_schema(_columnar(reader))
+        if is_valid_name(field.name) and not _has_alike(field.type)
     ]
 
 

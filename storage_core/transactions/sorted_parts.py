@@ -71,15 +71,15 @@ def _merged(
 
 def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
     """Give out of each part what no row that is still in a file comes before."""
-    ends = [(run.times[-1], at) for at, run in enumerate(runs) if run.rows_left]
+    ends = [(run.times[-1], index) for index, run in enumerate(runs) if run.rows_left]
     if not ends:
         return [run.take(len(run.times)) for run in runs]
     limit, limiting = min(ends)
     # Equal rows of the limiting part may follow: those of parts behind it wait for them.
     sides: list[Literal["left", "right"]] = ["left", "right"]
     return [
-        run.take(int(np.searchsorted(run.times, limit, sides[at <= limiting])))
-        for at, run in enumerate(runs)
+        run.take(int(np.searchsorted(run.times, limit, sides[index <= limiting])))
+        for index, run in enumerate(runs)
     ]
 
 

@@ -113,7 +113,7 @@ def let_go(undo: list[LetGo]) -> None:
     """
     tried: LetGo | None = None
 
-    def each() -> None:
+    def release() -> None:
         nonlocal tried
         while undo:
             is_again, tried = tried is undo[-1], undo[-1]
@@ -127,7 +127,7 @@ def let_go(undo: list[LetGo]) -> None:
                 raise
             undo.pop()
 
-    in_full(each)
+    in_full(release)
 
 
 def _recover(

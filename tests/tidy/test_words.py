@@ -4,11 +4,12 @@ File names that say nothing, marks of unfinished work, paths of one machine. The
 spelled so that they do not find themselves.
 """
 
+import ast
 import re
 
 import pytest
 
-from tests.tidy.tree import files, text_files
+from tests.tidy.tree import files, python_files, text_files
 
 EMPTY_NAMES = {"base.py", "common.py", "helper.py", "helpers.py", "misc.py", "util.py", "utils.py"}
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X])\b")
@@ -56,3 +57,59 @@ def test_unwanted_word_is_found(line: str) -> None:
 @pytest.mark.parametrize("line", ["{root}/shard-0000/marker", "a/root/b", "homework", "todos"])
 def test_harmless_word_passes(line: str) -> None:
     assert unwanted_words("a.py", line) == []
+
+
+# Names that say nothing of what they hold, and the rooms that are held to have none.
+SAYS_NOTHING = {
+    *("one", "found", "at", "given", "what", "known", "each", "asked", "told", "shown", "there"),
+    *("kept", "who", "which"),
+}
+WITHOUT_THEM = (
+    *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/index/"),
+    *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
+    *("storage_core/stream.py", "storage_core/stream_upkeep.py"),
+)
+_COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+
+
+def names_that_say_nothing(tree: ast.AST) -> list[str]:
+    """Return each name that is bound, says nothing, and is of no comprehension of one line."""
+    if isinstance(tree, _COMPREHENSION) and tree.lineno == tree.end_lineno:
+        return []
+    names = []
+    match tree:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            names = [name]
+        case ast.arg(arg=name):
+            names = [name]
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            names = [name]
+    inside = [name for node in ast.iter_child_nodes(tree) for name in names_that_say_nothing(node)]
+    return [name for name in names if name.strip("_") in SAYS_NOTHING] + inside
+
+
+def test_names_say_what_they_hold() -> None:
+    sources = python_files("storage_core", "examples")
+    held = {path: text for path, text in sources.items() if path.startswith(WITHOUT_THEM)}
+    assert len(held) > len(WITHOUT_THEM)
+    names = {path: names_that_say_nothing(ast.parse(text)) for path, text in held.items()}
+    assert {path: bad for path, bad in names.items() if bad} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "found = 1",
+        "self._kept = 1",
+        "def f(at): pass",
+        "def given(): pass",
+        "for one in rows:\n    pass",
+        "rows = [\n    one\n    for one in rows\n]",
+    ],
+)
+def test_name_that_says_nothing_is_found(source: str) -> None:
+    assert len(names_that_say_nothing(ast.parse(source))) == 1
+
+
+def test_name_in_a_comprehension_of_one_line_passes() -> None:
+    assert names_that_say_nothing(ast.parse("rows = [one for one in rows]; f(lambda at: at)")) == []
