@@ -45,6 +45,7 @@ DOOMED: dict[str, Any] = {
     "kafka__session__timeout__ms": 1500,
     "kafka__heartbeat__interval__ms": 300,
 }
+# Names ascend as topics were made: commands list topics by name.
 _NAMES = itertools.count()
 # Root writes where nobody may, unless this right is taken from it.
 _NO_ROOT_RIGHTS = (
@@ -237,7 +238,7 @@ class Lab:
         self.cluster = Cluster(bootstrap)
 
     def topic(self, partitions: int = 4, **config: str) -> Topic:
-        name = f"t{os.getpid()}-{next(_NAMES)}"
+        name = f"t{os.getpid()}-{next(_NAMES):04}"
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topic(name, partitions, dotted)
         return Topic(name, self.bootstrap)
