@@ -14,7 +14,6 @@ driver hands over. What has expired is not shown. Called on the driver.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from operator import and_, ge, lt, ne, or_
 from os import PathLike, fsdecode
 from typing import Any, Final, NoReturn
 
@@ -34,12 +33,11 @@ from storage_core.cold.moment import (
 )
 from storage_core.cold.united import Shown
 from storage_core.ground.likely_names import told_unknown
-from storage_core.parts.visible_rows import COMPARED_COLUMNS, Comparison, visible_rows
+from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
 
-_COMPARED: Final = {"<": lt, ">=": ge, "<>": ne}
 # What Spark has no reader of in files, and what the column would be.
 _UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
 _OPTIONS: Final = {
@@ -220,11 +218,5 @@ def _united(
 
 def _is_visible(moment: Moment) -> Column:
     """Return the condition on rows that are visible."""
-    clauses = visible_rows(moment.looks)
-    return reduce(and_, (reduce(or_, map(_compared, clause)) for clause in clauses))
-
-
-def _compared(comparison: Comparison) -> Column:
-    compare: Any = _COMPARED[comparison.operator]
-    condition: Column = compare(F.col(comparison.column), int(comparison.value))
+    condition: Column = as_condition(visible_rows(moment.looks), F.col)
     return condition

@@ -2,12 +2,14 @@
 
 A row is visible unless it had expired when it came, lies below its shard's floor or cut, or in a
 gap that was accepted as lost. The rule is a list of clauses, all of which hold for a visible row; a
-clause holds where one of its comparisons does. SQL is written from them here, Spark's columns in
-`streaming_jobs/parts.py`.
+clause holds where one of its comparisons does. They become SQL, or a condition on anything that
+Python's operators compare: a mask of numpy's arrays, a condition on Spark's columns.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_, ge, lt, ne, or_
+from typing import Any, Final, NamedTuple
 
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import PartEntry, ShardParts
@@ -15,6 +17,7 @@ from storage_core.format.record import State
 
 # The columns that the rule compares.
 COMPARED_COLUMNS: Final = ("shard", "primary", "address", "state")
+_OPERATORS: Final = {"<": lt, ">=": ge, "<>": ne}
 
 
 class Comparison(NamedTuple):
@@ -28,7 +31,7 @@ class Comparison(NamedTuple):
 Clause = tuple[Comparison, ...]
 
 
-def visible_rows(shards: Mapping[int, ShardParts]) -> list[Clause]:
+def visible_rows(shards: Mapping[int, ShardParts]) -> tuple[Clause, ...]:
     """Return the clauses that hold for each visible row of some shards, and for no other row."""
     lowest_floor = min((parts.floor for parts in shards.values()), default=INT64_MIN)
     clauses: list[Clause] = [
@@ -44,7 +47,7 @@ def visible_rows(shards: Mapping[int, ShardParts]) -> list[Clause]:
         for gap in parts.gaps:
             below, above = ("address", "<", gap.start), ("address", ">=", gap.end)
             clauses.append((elsewhere, Comparison(*below), Comparison(*above)))
-    return clauses
+    return tuple(clauses)
 
 
 def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
@@ -56,8 +59,14 @@ def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
 
 def as_sql(clauses: Sequence[Clause]) -> str:
     """Return clauses as a condition of SQL."""
-    return " AND ".join(f"({' OR '.join(map(_compared, clause))})" for clause in clauses)
+    any_of = (" OR ".join(f'"{name}" {sign} {value}' for name, sign, value in c) for c in clauses)
+    return " AND ".join(f"({condition})" for condition in any_of)
 
 
-def _compared(comparison: Comparison) -> str:
-    return f'"{comparison.column}" {comparison.operator} {comparison.value:d}'
+def as_condition(clauses: Sequence[Clause], column: Callable[[str], Any]) -> Any:  # noqa: ANN401
+    """Return clauses as a condition on columns; `column` returns that of a name."""
+    any_of = (
+        reduce(or_, (_OPERATORS[sign](column(name), value) for name, sign, value in clause))
+        for clause in clauses
+    )
+    return reduce(and_, any_of)
