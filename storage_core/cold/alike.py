@@ -28,7 +28,7 @@ class FilesAlike:
 
     Attributes:
         schema: Their columns.
-        has_hidden: Whether some of their rows may not be visible.
+        has_hidden: Whether some of their rows may be hidden.
         paths: Them.
     """
 
