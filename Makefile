@@ -45,7 +45,7 @@ BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py hatch_build.py demo examples tests bench)
 # The compiled library: what it is made of, and whether it can be. Without a compiler all works too.
-NATIVE := connectors/kafka_client/native
+NATIVE := connectors/kafka/native
 CC_FOUND := $(shell command -v $(CC))
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 # Temporary folders of tests lie in memory where 4 GiB are free there and programs may run, which

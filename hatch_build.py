@@ -1,4 +1,4 @@
-"""Compiles the library of `connectors/kafka_client/native` into a wheel, where there is a compiler.
+"""Compiles the library of `connectors/kafka/native` into a wheel, where there is a compiler.
 
 It has nothing of Python's in it, so one wheel is for every Python of a platform. Without a
 compiler the wheel is pure, and records are fetched without the library: slower, else the same.
@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NATIVE = Path("connectors", "kafka_client", "native")
+NATIVE = Path("connectors", "kafka", "native")
 LIBRARY = NATIVE / "fetch.so"
 FLAGS = ["-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"]
 

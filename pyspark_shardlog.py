@@ -5,6 +5,6 @@ Nothing else happens at import. What jobs import by name is here as well.
 """
 
 from streaming_jobs.data_source import ShardlogSource as DefaultSource
-from streaming_jobs.source.snapshot import snapshot
+from streaming_jobs.source.driver.snapshot import snapshot
 
 __all__ = ["DefaultSource", "snapshot"]

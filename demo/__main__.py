@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.dev_stack.broker import BROKER, KAFKA
-from connectors.dev_stack.fetch import download_line
-from connectors.dev_stack.process import Process
-from connectors.dev_stack.registry import APICURIO, REGISTRY
-from connectors.dev_stack.stack import DevStack
-from connectors.kafka_client import Admin
+from connectors.devtools.broker import BROKER, KAFKA
+from connectors.devtools.fetch import download_line
+from connectors.devtools.process import Process
+from connectors.devtools.registry import APICURIO, REGISTRY
+from connectors.devtools.stack import DevStack
+from connectors.kafka import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
 from demo.ledger import LETTERS, dead_letters, read_ledger, what_became
 from demo.rolled import Rolled, mended, roll_up, rolled

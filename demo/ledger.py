@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.dead_letters.origin import split_origin
-from connectors.kafka_client import Consumer, Partition, Place
+from connectors.dlq.origin import split_origin
+from connectors.kafka import Consumer, Partition, Place
 from demo.job import COUNTS, TELEMETRY
 from storage_core import State, StreamReader
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from demo.job import TELEMETRY
 from storage_core import State, StreamReader
-from storage_core.fields import AvroSchema, decode_batch, starts_of
+from storage_core.avro import AvroSchema, decode_batch, starts_of
 
 FIELD: Final = "temperature"
 _HOURS: Final = f"{TELEMETRY}-{FIELD}-hour"

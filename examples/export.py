@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from storage_core import Stream, StreamOptions, StreamReader
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
+from storage_core.export.export import export_stream
+from storage_core.export.importing import import_stream
 
 with TemporaryDirectory() as place:
     root, files, copy = (Path(place) / name for name in ("root", "files", "copy"))

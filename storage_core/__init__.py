@@ -5,7 +5,7 @@ A name is loaded when it is first asked for (ground/names_on_demand.py).
 
 from typing import TYPE_CHECKING
 
-from storage_core.ground.names_on_demand import names_on_demand
+from storage_core.platform.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
+    from storage_core.engine.environment import Environment
+    from storage_core.engine.open_files import files_needed
     from storage_core.errors import (
         BrokerUnavailableError,
         ClientFailedError,
@@ -36,26 +38,30 @@ if TYPE_CHECKING:
     from storage_core.format.record import HEADERS_TYPE, Record, State
     from storage_core.format.schema_entry import SchemaEntry
     from storage_core.format.window import UNITS_PER_SECOND, Unit
-    from storage_core.ground.clock import Clock, SystemClock
-    from storage_core.ground.locks import DirectoryLock
-    from storage_core.index.worker import IndexWorker
-    from storage_core.parts.compact_report import Compacted, CompactReport
-    from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
-    from storage_core.parts.part_maker import PartMaker
-    from storage_core.parts.seal_report import Mended, SealReport, ShardSeal, ShardTrim, TrimReport
-    from storage_core.read.parts import Part
+    from storage_core.ids.index.worker import IndexWorker
+    from storage_core.platform.clock import Clock, SystemClock
+    from storage_core.platform.locks import DirectoryLock
+    from storage_core.read.cold.parts import Part
     from storage_core.read.request import ReadRequest, ShardReader
     from storage_core.reader import StreamReader
+    from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
     from storage_core.staging import StagingArea
-    from storage_core.store.environment import Environment
-    from storage_core.store.open_files import files_needed
     from storage_core.stream import Stream
+    from storage_core.tiering.compact_report import Compacted, CompactReport
+    from storage_core.tiering.maintain_report import MaintenanceReport, ShardMaintenance
+    from storage_core.tiering.part_builder import PartMaker
+    from storage_core.tiering.seal_report import (
+        Mended,
+        SealReport,
+        ShardSeal,
+        ShardTrim,
+        TrimReport,
+    )
     from storage_core.transactions.series import TransactionId
     from storage_core.transactions.staged_rows import StagedPart, StagingWriter
     from storage_core.transactions.transaction import Transaction
-    from storage_core.upkeep.expiry_report import ExpiryReport, ShardExpiry
-    from storage_core.upkeep.findings import Problem
-    from storage_core.upkeep.verify import VerifyReport
+    from storage_core.verify.findings import Problem
+    from storage_core.verify.verify import VerifyReport
     from storage_core.write.entry import AppendReport
 else:
     __getattr__, __dir__ = names_on_demand(
@@ -89,26 +95,26 @@ else:
             "format.record": ("HEADERS_TYPE", "Record", "State"),
             "format.schema_entry": ("SchemaEntry",),
             "format.window": ("UNITS_PER_SECOND", "Unit"),
-            "ground.clock": ("Clock", "SystemClock"),
-            "ground.locks": ("DirectoryLock",),
-            "index.worker": ("IndexWorker",),
-            "parts.compact_report": ("Compacted", "CompactReport"),
-            "parts.maintain_report": ("MaintenanceReport", "ShardMaintenance"),
-            "parts.part_maker": ("PartMaker",),
-            "parts.seal_report": ("Mended", "SealReport", "ShardSeal", "ShardTrim", "TrimReport"),
-            "read.parts": ("Part",),
+            "platform.clock": ("Clock", "SystemClock"),
+            "platform.locks": ("DirectoryLock",),
+            "ids.index.worker": ("IndexWorker",),
+            "tiering.compact_report": ("Compacted", "CompactReport"),
+            "tiering.maintain_report": ("MaintenanceReport", "ShardMaintenance"),
+            "tiering.part_builder": ("PartMaker",),
+            "tiering.seal_report": ("Mended", "SealReport", "ShardSeal", "ShardTrim", "TrimReport"),
+            "read.cold.parts": ("Part",),
             "read.request": ("ReadRequest", "ShardReader"),
             "reader": ("StreamReader",),
             "staging": ("StagingArea",),
-            "store.environment": ("Environment",),
-            "store.open_files": ("files_needed",),
+            "engine.environment": ("Environment",),
+            "engine.open_files": ("files_needed",),
             "stream": ("Stream",),
             "transactions.series": ("TransactionId",),
             "transactions.staged_rows": ("StagedPart", "StagingWriter"),
             "transactions.transaction": ("Transaction",),
-            "upkeep.expiry_report": ("ExpiryReport", "ShardExpiry"),
-            "upkeep.findings": ("Problem",),
-            "upkeep.verify": ("VerifyReport",),
+            "retention.expiry_report": ("ExpiryReport", "ShardExpiry"),
+            "verify.findings": ("Problem",),
+            "verify.verify": ("VerifyReport",),
             "write.entry": ("AppendReport",),
         },
     )

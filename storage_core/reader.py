@@ -9,13 +9,13 @@ from typing import Final, Self
 
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.engine.environment import Environment
+from storage_core.engine.open_files import open_files
 from storage_core.errors import InvalidRequestError
-from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import reading_errors
-from storage_core.read.follower import ShardFollower
+from storage_core.platform.clock import Clock
+from storage_core.platform.durable_file import reading_errors
+from storage_core.read.follow.follower import ShardFollower
 from storage_core.reads import StreamReads
-from storage_core.store.environment import Environment
-from storage_core.store.open_files import open_files
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01

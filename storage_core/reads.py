@@ -23,12 +23,11 @@ from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
-from storage_core.ground.forking import Home
-from storage_core.ground.parallel import Threads
-from storage_core.read.asked import Ids, integer, request_of
+from storage_core.platform.forking import Home
+from storage_core.platform.parallel import Threads
+from storage_core.read.cold.parts import Part, part_path, parts_directory
 from storage_core.read.columns import READ_COLUMNS, read_schema
 from storage_core.read.distinct import distinct_in_order
-from storage_core.read.gate import Read, ReadGate
 from storage_core.read.keyed import (
     Keys,
     checked_keys,
@@ -38,8 +37,9 @@ from storage_core.read.keyed import (
     unnumbered,
 )
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
-from storage_core.read.parts import Part, part_path, parts_directory
+from storage_core.read.read_slots import Read, ReadGate
 from storage_core.read.request import LatestBy, ReadRequest, ShardFacts, ShardReader
+from storage_core.read.requests import Ids, integer, request_of
 from storage_core.read.rows import Gathered, in_order, joined
 
 # What `latest` tells records by: an id, or a key.

@@ -23,14 +23,14 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import root_id
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.engine.environment import Environment
+from storage_core.engine.rocks import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardLockedError
 from storage_core.format.contents import Contents
 from storage_core.format.window import Unit
-from storage_core.ground.clock import Clock, SystemClock
-from storage_core.ground.durable_file import file_errors, make_directories
-from storage_core.ground.locks import DirectoryLock
-from storage_core.store.environment import Environment
-from storage_core.store.rocks import refuse_writing_in_fork
+from storage_core.platform.clock import Clock, SystemClock
+from storage_core.platform.durable_file import file_errors, make_directories
+from storage_core.platform.locks import DirectoryLock
 from storage_core.stream import Stream
 from storage_core.transactions.decision import decision_of, heard, publish
 from storage_core.transactions.manifest import (

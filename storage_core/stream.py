@@ -13,19 +13,19 @@ from storage_core.catalog.changes import altered
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.dictionaries.routing import refuse_strange_keys, rows_by_shard
-from storage_core.dictionaries.schemas import checked_schemas
+from storage_core.engine.environment import Environment
+from storage_core.engine.open_files import open_files
+from storage_core.engine.rocks import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ground.durable_file import file_errors
-from storage_core.index.worker import IndexWorker
-from storage_core.parts.visible_files import settled
-from storage_core.store.environment import Environment
-from storage_core.store.open_files import open_files
-from storage_core.store.rocks import refuse_writing_in_fork
-from storage_core.stream_upkeep import StreamUpkeep
+from storage_core.ids.dictionaries.routing import refuse_strange_keys, rows_by_shard
+from storage_core.ids.dictionaries.schemas import checked_schemas
+from storage_core.ids.index.worker import IndexWorker
+from storage_core.platform.durable_file import file_errors
+from storage_core.stream_maintenance import StreamUpkeep
+from storage_core.tiering.visible_files import settled
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.manifest import Staging
 from storage_core.transactions.opening import shard_numbers, with_shards_open
@@ -41,7 +41,7 @@ from storage_core.write.entry import (
     checked_source,
     without_states,
 )
-from storage_core.write.give_up import GiveUp
+from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.shard import Shard
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage_core.engine import marker, rocks
+from storage_core.engine.environment import Environment
+from storage_core.engine.key_value import Batch, KeyValueStore, Recovery, StoreView
+from storage_core.engine.marker import MarkerWriter
+from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from storage_core.format.marker_slot import MarkerState
-from storage_core.store import marker, rocks
-from storage_core.store.environment import Environment
-from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.store.marker import MarkerWriter
-from storage_core.store.segments import APART_BYTES_MIN, SEGMENT_BYTES
 
 
 class SimulatedCrash(BaseException):

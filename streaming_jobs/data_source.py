@@ -16,20 +16,20 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
-from streaming_jobs.field_types import parsed_schema
-from streaming_jobs.option_values import warn_of_idle_options
-from streaming_jobs.source.look import check_streams, schemas_of_streams
-from streaming_jobs.source.offsets import SourceOffset
+from streaming_jobs.common.field_types import parsed_schema
+from streaming_jobs.common.option_values import warn_of_idle_options
+from streaming_jobs.common.spark_errors import RefusingReader, plain_errors
+from streaming_jobs.source.driver.offsets import SourceOffset
+from streaming_jobs.source.driver.ranges import RangeReader
+from streaming_jobs.source.driver.snapshot import take
+from streaming_jobs.source.driver.snapshot_reads import check_streams, schemas_of_streams
+from streaming_jobs.source.driver.tail import TailReader
 from streaming_jobs.source.options import (
     Mode,
     SourceOptions,
     parse_source_options,
 )
-from streaming_jobs.source.ranges import RangeReader
-from streaming_jobs.source.snapshot import take
 from streaming_jobs.source.spark_columns import check_schema, spark_schema
-from streaming_jobs.source.tail import TailReader
-from streaming_jobs.spark_errors import RefusingReader, plain_errors
 
 
 class ShardlogSource(DataSource):

@@ -1,6 +1,6 @@
 """Columns of a part's table as Spark is to show them beside those of others: its expressions.
 
-Of which type they are says storage_core/cold/united.py, for SQL as well.
+Of which type they are says storage_core/sql/united.py, for SQL as well.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType
 
-from storage_core.cold.united import (
+from storage_core.sql.united import (
     Kinds,
     Shown,
     Source,
@@ -22,7 +22,7 @@ from storage_core.cold.united import (
     record_fields,
     time_bounds,
 )
-from streaming_jobs.field_types import shown_types
+from streaming_jobs.common.field_types import shown_types
 
 _types: Any = pa.types
 # A number as a time, by what it counts.

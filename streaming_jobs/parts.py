@@ -24,18 +24,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
-from storage_core.cold.missing import told_missing
-from storage_core.cold.moment import (
+from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
+from storage_core.platform.likely_names import told_unknown
+from storage_core.sql.missing import told_missing
+from storage_core.sql.moment import (
     TRIES_MAX,
     Moment,
     PartGoneError,
     look,
 )
-from storage_core.cold.united import Shown
-from storage_core.ground.likely_names import told_unknown
-from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
-from streaming_jobs.field_types import shown_types
-from streaming_jobs.option_values import path_here
+from storage_core.sql.united import Shown
+from streaming_jobs.common.field_types import shown_types
+from streaming_jobs.common.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
 
 # What Spark has no reader of in files, and what the column would be.

@@ -30,9 +30,9 @@ OF_FILES: Final = {
     "tests/unit/connectors/cli/test_exit_codes.py": "exit codes",
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",
     "tests/unit/mutants/test_verdicts.py": "verdicts",
-    "tests/unit/storage_core/cold/test_part_files.py": "parts",
-    "tests/unit/storage_core/parts/test_making.py": "parts",
-    "tests/unit/storage_core/read/test_parts.py": "parts",
+    "tests/unit/storage_core/sql/test_part_files.py": "parts",
+    "tests/unit/storage_core/tiering/test_making.py": "parts",
+    "tests/unit/storage_core/read/cold/test_parts.py": "parts",
 }
 
 

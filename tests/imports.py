@@ -1,10 +1,10 @@
 """Who imports whom, in the product and in the tests, and how far a test stands from a file.
 
 An edge is an import, wherever in a file it stands, or a module named in a text, as scripts of child
-processes and lazy imports have it: `"from storage_core.store import rocks"`, or `"connectors.cli."`
-for all that begins so. A name taken from a package's export list leads to the module that defines
-it, so that who takes one public name does not reach all of them. A test stands on the conftest.py
-of its folder and of those above it.
+processes and lazy imports have it: `"from storage_core.engine import rocks"`, or
+`"connectors.cli."` for all that begins so. A name taken from a package's export list leads to the
+module that defines it, so that who takes one public name does not reach all of them. A test stands
+on the conftest.py of its folder and of those above it.
 """
 
 import ast

@@ -35,10 +35,10 @@ from storage_core import (
     StreamReader,
     Transaction,
 )
+from storage_core.engine.key_value import KeyValueStore, Recovery
+from storage_core.engine.marker import MarkerWriter
 from storage_core.format.window import UNITS_PER_SECOND
-from storage_core.ground.arrow import Array, nulls
-from storage_core.store.key_value import KeyValueStore, Recovery
-from storage_core.store.marker import MarkerWriter
+from storage_core.platform.arrow import Array, nulls
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.dying_files import DyingFiles
 from tests.far_reader import FarReader

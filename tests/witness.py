@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from storage_core.engine.key_value import Batch, KeyValueStore, Recovery
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import KEY_NEXT, decode_tail
-from storage_core.store.key_value import Batch, KeyValueStore, Recovery
 from storage_core.testing import FaultyDisk
 from tests.log.hooked_disk import HookedDisk
 

@@ -19,10 +19,10 @@ from bench.ingest.rates import bare_loop, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
 from bench.workspace import empty_directory
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.registry import REGISTRY
-from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin, Producer
+from connectors.devtools.broker import BROKER
+from connectors.devtools.registry import REGISTRY
+from connectors.devtools.server import Server
+from connectors.kafka import Admin, Producer
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 

@@ -20,13 +20,13 @@ from bench.child import answer_of, memory_peak
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
 from bench.workspace import empty_directory
-from connectors.cli.worker import tune_process
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.server import Server
-from connectors.ingest.line_output import LogFormat
-from connectors.ingest.log_lines import open_log
+from connectors.cli.commands.worker import tune_process
+from connectors.devtools.broker import BROKER
+from connectors.devtools.server import Server
+from connectors.ingest.status.line_output import LogFormat
+from connectors.ingest.status.log_lines import open_log
 from connectors.ingest.worker import Worker
-from connectors.kafka_client import Admin, Producer, shown_consumer_settings
+from connectors.kafka import Admin, Producer, shown_consumer_settings
 from connectors.settings.loading import load_options
 from storage_core import SystemClock
 

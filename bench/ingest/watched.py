@@ -23,11 +23,11 @@ from bench.child import child_process
 from bench.measure import Contestant, Experiment, Measured, Row, check_pace
 from bench.records import PARTITIONS
 from bench.workspace import await_records, await_shards, committed, empty_directory
-from connectors.dev_stack.broker import BROKER, KAFKA, KAFKA_VERSION
-from connectors.dev_stack.fetch import Bundle, fetched
-from connectors.dev_stack.java import find_java
-from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin, Producer
+from connectors.devtools.broker import BROKER, KAFKA, KAFKA_VERSION
+from connectors.devtools.fetch import Bundle, fetched
+from connectors.devtools.java import find_java
+from connectors.devtools.server import Server
+from connectors.kafka import Admin, Producer
 from storage_core import StreamReader, SystemClock
 
 # Kafka's own producer comes from a jar that the dev stack does not need, fetched once into the same

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.measure import Contestant, Experiment, Measured, Row
-from storage_core.fields import AvroSchema, decode_batch
+from storage_core.avro import AvroSchema, decode_batch
 
 _ROWS: Final = 1_000_000
 MEASURED: Final[dict[str, Any]] = {

@@ -24,8 +24,8 @@ from rocksdict import (  # noqa: TID251 - the peer is rocksdict itself
 )
 
 from storage_core import Stream, StreamOptions
-from storage_core.store import rocks
-from storage_core.store.environment import Environment
+from storage_core.engine import rocks
+from storage_core.engine.environment import Environment
 
 Blocks = Sequence[tuple[bytes, bytes]]
 ONE_SHARD: Final = StreamOptions(shards=1)

@@ -28,7 +28,7 @@ from bench.measure import Contestant, Experiment, Measured, Row, latencies
 from bench.records import DEVICES, FIRST_PRIMARY, record_batches
 from bench.workspace import empty_directory
 from storage_core import PartMaker, SchemaEntry, Stream
-from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.avro import AvroSchema, encode_batch, frame_of
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_SEAL_ROWS", "2000000"))
 _BATCH_ROWS: Final = 16_384

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bench.records import DEVICES, FIRST_PRIMARY
 from storage_core import SchemaEntry
-from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.avro import AvroSchema, encode_batch, frame_of
 
 _REGISTRY_ID: Final = 8
 _STATES: Final = ("OK", "DRIFTING", "FAULT")

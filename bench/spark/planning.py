@@ -18,8 +18,8 @@ from bench.spark import queries
 from bench.spark.rates import SHARDS, spark_process, warmed
 from bench.workspace import await_compaction
 from storage_core import Stream
+from streaming_jobs.source.driver.ranges import RangeReader
 from streaming_jobs.source.options import parse_source_options
-from streaming_jobs.source.ranges import RangeReader
 
 _BATCH_ROWS: Final = 10_000
 _PLANS: Final = 10

@@ -27,13 +27,13 @@ from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.spark.queries import rates_of
 from bench.spark.rates import SHARDS, kafkas, spark_process, warmed
 from bench.workspace import await_compaction, empty_directory
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin, Producer
+from connectors.devtools.broker import BROKER
+from connectors.devtools.server import Server
+from connectors.kafka import Admin, Producer
 from storage_core import SchemaEntry, Stream, StreamReader
-from storage_core.fields import AvroSchema
-from streaming_jobs.jobs.calendar import LEVELS
+from storage_core.avro import AvroSchema
 from streaming_jobs.jobs.roll_up import roll_up
+from streaming_jobs.jobs.rollup.calendar import LEVELS
 from tests.broker.spark_kafka import avro_jars, connector_jars
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ROLL_UP_ROWS", "5000000"))

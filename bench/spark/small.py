@@ -18,9 +18,9 @@ from bench.records import PARTITIONS, record_batches
 from bench.spark import queries
 from bench.spark.rates import SHARDS, kafkas, ours, spark_process, warmed
 from bench.workspace import await_shards, empty_directory
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin
+from connectors.devtools.broker import BROKER
+from connectors.devtools.server import Server
+from connectors.kafka import Admin
 from storage_core import Stream
 from tests.broker.spark_kafka import connector_jars
 

@@ -22,11 +22,11 @@ from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.spark import queries
 from bench.spark.rates import SHARDS, ours, spark_process, warmed
 from bench.workspace import await_compaction
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin, Producer
+from connectors.devtools.broker import BROKER
+from connectors.devtools.server import Server
+from connectors.kafka import Admin, Producer
 from storage_core import SchemaEntry, Stream
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.broker.spark_kafka import avro_jars, connector_jars
 
 _ROWS: Final = 2_000_000

@@ -37,7 +37,7 @@ def run() -> None:
 
     try:
         from connectors.cli.main import outcome  # noqa: PLC0415 - as above
-        from connectors.cli.standard_output import tell_refusals  # noqa: PLC0415 - as above
+        from connectors.cli.output.standard_output import tell_refusals  # noqa: PLC0415 - as above
 
         if not is_worker:
             signal.signal(signal.SIGINT, usual)

@@ -17,7 +17,7 @@
 
 from typing import Final
 
-from connectors.outputs.whole_file import OutputFailedError
+from connectors.output_formats.whole_file import OutputFailedError
 from connectors.registry import IncompatibleSchemaError
 from storage_core import (
     ClientFailedError,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors import kafka_client
+from connectors import kafka as kafka_client
 from storage_core import InvalidRequestError, ShardlogError, StreamOrigin, describe_stream
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
+from connectors.cli.output.standard_output import drop_refused_output, tell_refusals
+from connectors.cli.parsing.table import Verbs
 from connectors.cli.standard_descriptors import fill_standard_descriptors
-from connectors.cli.standard_output import drop_refused_output, tell_refusals
-from connectors.cli.verbs.table import Verbs
 from connectors.cli.version import installed_version
 from storage_core import ShardlogError
 

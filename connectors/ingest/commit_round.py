@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.topic_identity import TopicIdentities
 from connectors.ingest.mapping import ShardRecords, join_records
-from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.topic_identity import TopicIdentities
-from connectors.kafka_client import Partition, Place
+from connectors.kafka import Partition, Place
 from storage_core import AppendReport, ShardlogError, ShardPoisonedError, UnavailableError
 
 Gathered = MutableMapping[Partition, list[ShardRecords]]

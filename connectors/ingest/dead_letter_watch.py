@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.dead_letters.record import advice_for, decode_dead_letter
-from connectors.ingest.shard_feed import ShardFeed
-from connectors.kafka_client import Partition
+from connectors.dlq.record import advice_for, decode_dead_letter
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.kafka import Partition
 from storage_core import InvalidRequestError
 
 TELL_EVERY_S: Final = 10.0

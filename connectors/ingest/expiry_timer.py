@@ -6,11 +6,11 @@ What fails is told, and is that shard's alone.
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.ingest.counts import WorkerCounts
-from connectors.ingest.failure_lines import FailureLines
-from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.turns import Turns
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from storage_core import ExpiryReport, Stream
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.ingest.counts import WorkerCounts
-from connectors.ingest.failure_lines import FailureLines
-from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.turns import Turns
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from storage_core import DirectoryLock, MaintenanceReport, PartMaker, Stream
 
 # What holds it is locked while a turn's shard is; no stream can have the name.

@@ -23,20 +23,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.dead_letters.record import (
+from connectors.dlq.record import (
     KEY_BYTES,
     NO_TIMESTAMP_TYPE,
     dead_letter,
     encode_dead_letter,
 )
-from connectors.ingest.avro_values import (
+from connectors.ingest.values.avro_values import (
     NO_SCHEMA,
     FramedValues,
     MappedValues,
     WriterSchema,
     map_values,
 )
-from connectors.kafka_client import Fetched, Partition
+from connectors.kafka import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
 

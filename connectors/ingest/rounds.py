@@ -14,6 +14,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
 from typing import Final
 
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.topic_identity import TopicIdentities
 from connectors.ingest.commit_round import (
     Feeds,
     Gathered,
@@ -21,11 +23,9 @@ from connectors.ingest.commit_round import (
     RoundReport,
     commit_round,
 )
-from connectors.ingest.gathering import Gathering
-from connectors.ingest.pace import Pace
-from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.topic_identity import TopicIdentities
-from connectors.kafka_client import Consumer, Partition
+from connectors.ingest.fetch_policy import Pace
+from connectors.ingest.pending_batch import Gathering
+from connectors.kafka import Consumer, Partition
 from storage_core import UnavailableError
 
 _COMMITTERS: Final = 4

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from storage_core import ClosedError, ShardlogError, Stream
 
 R = TypeVar("R")

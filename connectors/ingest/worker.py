@@ -16,32 +16,32 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from connectors.dead_letters.letter_policy import LetterKeeper
-from connectors.ingest.assignment_watch import AssignmentWatch
-from connectors.ingest.broker_watch import BrokerWatch
+from connectors.dlq.letter_policy import LetterKeeper
+from connectors.ingest.assignment.assignment import Holdings
+from connectors.ingest.assignment.assignment_watch import AssignmentWatch
+from connectors.ingest.assignment.deleted_topics import DeletedTopics
+from connectors.ingest.assignment.first_topics import first_topics
+from connectors.ingest.assignment.group_offsets import GroupOffsets
+from connectors.ingest.assignment.partition_faults import PartitionFaults, refusal_of
+from connectors.ingest.assignment.quarantine import SetAside
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.assignment.shard_opening import ShardOpening, stream_mark
+from connectors.ingest.assignment.topic_identity import TopicIdentities
+from connectors.ingest.assignment.unfetched import Unfetched, UnfetchedEnds
 from connectors.ingest.commit_round import RoundReport
-from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
-from connectors.ingest.deleted_topics import DeletedTopics
 from connectors.ingest.expiry_timer import ExpiryTimer
-from connectors.ingest.first_topics import first_topics
-from connectors.ingest.gathering import Gathering
-from connectors.ingest.group_offsets import GroupOffsets
-from connectors.ingest.holdings import Holdings
+from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, Pace
 from connectors.ingest.maintenance_timer import MaintenanceTimer
-from connectors.ingest.pace import WAIT_MOST_S, CallSize, Pace
-from connectors.ingest.partition_faults import PartitionFaults, refusal_of
-from connectors.ingest.progress import Progress
+from connectors.ingest.pending_batch import Gathering
 from connectors.ingest.rounds import Rounds
-from connectors.ingest.schema_waits import schema_waits
-from connectors.ingest.set_aside import SetAside
-from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
-from connectors.ingest.shard_opening import ShardOpening, stream_mark
-from connectors.ingest.standing import Standings, WorkerStanding
 from connectors.ingest.start_checks import check_writable, files_missing
-from connectors.ingest.topic_identity import TopicIdentities
-from connectors.ingest.unfetched import Unfetched, UnfetchedEnds
-from connectors.kafka_client import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
+from connectors.ingest.status.broker_watch import BrokerWatch
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.ingest.status.progress import Progress
+from connectors.ingest.status.worker_state import Standings, WorkerStanding
+from connectors.ingest.values.schema_waits import schema_waits
+from connectors.kafka import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
 from connectors.settings.checks import GROUP
 from connectors.settings.options import WorkerOptions
 from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError

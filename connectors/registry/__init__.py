@@ -12,7 +12,7 @@ Names of settings are those of Confluent's clients. Any thread may call.
 
 from typing import TYPE_CHECKING
 
-from storage_core.ground.names_on_demand import names_on_demand
+from storage_core.platform.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from connectors.registry.client import RegistryClient

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 
 _SUFFIX: Final = ".avsc"
 _NAME: Final = re.compile(r"(?P<name>.+?)(\.v(?P<version>[1-9][0-9]{0,8}))?\.avsc")

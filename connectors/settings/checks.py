@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from connectors.kafka_client import BROKER_NAMES
+from connectors.kafka import BROKER_NAMES
 from storage_core import is_stream_name
 
 BOOTSTRAP: Final = "bootstrap.servers"

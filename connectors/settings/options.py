@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka_client import FetchWay, shown_consumer_settings
+from connectors.kafka import FetchWay, shown_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,

@@ -13,9 +13,9 @@ from storage_core.catalog.stream_meta import (
     encode_settings,
 )
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.ground.clock import SystemClock
-from storage_core.ground.durable_file import replace_durably, taking_errors
-from storage_core.ground.locks import DirectoryLock
+from storage_core.platform.clock import SystemClock
+from storage_core.platform.durable_file import replace_durably, taking_errors
+from storage_core.platform.locks import DirectoryLock
 
 _LOCK_WAIT_MAX_S: Final = 60.0
 _FIXED: Final = {"shards", "unit", "jitter", "window", "key_mode"}

@@ -25,8 +25,10 @@ from storage_core.catalog.changes import locked
 from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.root_file import DROPPED_DIRECTORY, check_root
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream
-from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import (
+from storage_core.engine.environment import Environment
+from storage_core.engine.writer_lock import WriterLock
+from storage_core.platform.clock import Clock
+from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
     read_document,
@@ -35,8 +37,6 @@ from storage_core.ground.durable_file import (
     sync_directory,
     taking_errors,
 )
-from storage_core.store.environment import Environment
-from storage_core.store.writer_lock import WriterLock
 
 _DROPS_FILE: Final = "drops.json"
 _DROPS_MAX: Final = 16

@@ -13,7 +13,7 @@ from typing import Final
 from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.origin import is_stream_name
 from storage_core.errors import InvalidRequestError
-from storage_core.ground.durable_file import (
+from storage_core.platform.durable_file import (
     encode_document,
     read_document,
     reading_errors,

@@ -22,8 +22,8 @@ from storage_core.errors import (
     InvalidRequestError,
     ShardlogError,
 )
-from storage_core.ground.durable_file import reading_errors
-from storage_core.ground.likely_names import did_you_mean, listed_names
+from storage_core.platform.durable_file import reading_errors
+from storage_core.platform.likely_names import did_you_mean, listed_names
 
 STAGING_DIRECTORY: Final = "staging"
 _NAMES_TOLD: Final = 10

@@ -34,7 +34,7 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.format.window import Unit, WindowScheme, WindowWidth
-from storage_core.ground.durable_file import encode_document, read_document
+from storage_core.platform.durable_file import encode_document, read_document
 
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"

@@ -29,7 +29,7 @@ import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
-from storage_core.ground.arrow import Array, alone, int_array, nulls, repeated
+from storage_core.platform.arrow import Array, alone, int_array, nulls, repeated
 
 Codec = Literal["none", "lz4", "zstd"]
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from storage_core.format.keys import decode_late_keys, encode_late_keys
 from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
 from storage_core.format.window import WindowScheme
-from storage_core.ground.arrow import Array
+from storage_core.platform.arrow import Array
 
 _FIELDS: Final = struct.Struct("<BBBbHIIIqq")
 _FIELDS_DTYPE: Final = np.dtype(

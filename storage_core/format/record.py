@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import KEY_BYTES_MAX, NULL_KEY_NUMBER
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ground.arrow import Array, binary_sizes, entry_sizes, int_array
+from storage_core.platform.arrow import Array, binary_sizes, entry_sizes, int_array
 
 HEADERS_TYPE: Final = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])

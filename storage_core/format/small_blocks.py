@@ -23,7 +23,7 @@ from storage_core.format.block import (
     decode_headers,
 )
 from storage_core.format.zone import Zone
-from storage_core.ground.arrow import concat, int_array
+from storage_core.platform.arrow import concat, int_array
 
 # A block is small below both.
 SMALL_BYTES: Final = 16 * 2**10

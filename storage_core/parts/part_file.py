@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof
+from storage_core.parts.part_bytes import put_chunk_table, unread
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.same_rows import are_same
-from storage_core.sealed.part_bytes import put_chunk_table, unread
 
 GROUP_ROWS: Final = 8192
 # What a group's rows take in memory, but where one row alone takes more: a read holds a group.

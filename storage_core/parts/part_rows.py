@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.part_values import FRAMING, Writer, one_array
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.typed_rows import distinct_numbers, with_fields
-from storage_core.sealed.part_values import FRAMING, Writer, one_array
 
 STORED: Final = (
     *("shard", "secondary", "primary", "address", "version", "state"),

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.sealed.part_values import one_array
+from storage_core.parts.part_values import one_array
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _compute: Any = pc

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.fields import Decoded, Fault, decode_batch
-from storage_core.fields.names import free_name
+from storage_core.avro import Decoded, Fault, decode_batch
+from storage_core.avro.names import free_name
+from storage_core.parts.part_values import VARIANT, Writer, column_of, shown_fields
 from storage_core.parts.unique_keys import with_unique_keys
-from storage_core.sealed.part_values import VARIANT, Writer, column_of, shown_fields
 
 _MS_MAX: Final = (2**63 - 1) // 1000
 _untyped: Any = pa

@@ -1,6 +1,6 @@
 """Values of one kind as columns of a part, and the payloads that those columns cannot make again.
 
-Each payload is made again of its fields (storage_core/sealed/part_values.py) before it is left out;
+Each payload is made again of its fields (storage_core/parts/part_values.py) before it is left out;
 so what a part leaves out can always be made again, and nothing is taken on trust. Rows that do not
 decode have null fields, and keep their payloads.
 """
@@ -14,11 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_core.avro import Decoded, encode_batch, starts_by, starts_of
 from storage_core.errors import InvalidRequestError
-from storage_core.fields import Decoded, encode_batch, starts_by, starts_of
-from storage_core.parts.rows_done import Handled, not_told
-from storage_core.parts.shown_values import Layout, decoded_as, layout_of
-from storage_core.sealed.part_values import (
+from storage_core.parts.part_values import (
     FRAMES,
     FRAMING,
     Writer,
@@ -26,6 +24,8 @@ from storage_core.sealed.part_values import (
     one_array,
     shown_type,
 )
+from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.shown_values import Layout, decoded_as, layout_of
 
 # As many as are decoded at once.
 _PIECE_ROWS: Final = 8192

@@ -7,8 +7,8 @@ import numpy as np
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
-from storage_core.heads.grouping import Int32s
-from storage_core.heads.table import Heads, HeadTable
+from storage_core.ids.heads.grouping import Int32s
+from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.read.keyed import (
     Scanned,
     by_key,
@@ -17,11 +17,11 @@ from storage_core.read.keyed import (
     own_columns,
     refuse_unfit,
 )
-from storage_core.read.latest import scan_newest
-from storage_core.read.latest_by import scan_latest_by
+from storage_core.read.newest.latest import scan_newest
+from storage_core.read.newest.latest_by import scan_latest_by
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter, filter_for
-from storage_core.read.scan import scan_arrival, scan_nothing, scan_primary, scan_time
+from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
 from storage_core.read.schema_columns import by_schema_number, with_schemas
 from storage_core.read.view import ShardView
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from storage_core.engine.key_value import Item, StoreView
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.format.joined_zone import spanning
@@ -20,12 +21,11 @@ from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.small_blocks import decode_small_blocks, is_small
 from storage_core.format.zone import Zone
-from storage_core.ground.arrow import concat
+from storage_core.platform.arrow import concat
 from storage_core.read.block_proof import disagreement
 from storage_core.read.columns import block_columns
 from storage_core.read.rows import in_order
 from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
-from storage_core.store.key_value import Item, StoreView
 
 _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20

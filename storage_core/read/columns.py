@@ -15,7 +15,7 @@ from storage_core.format.block import MASK_ONE_SCHEMA, MASK_STATE, Block, block_
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.late_rows import LateRows
 from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, State
-from storage_core.ground.arrow import Array, int_array, nulls, repeated
+from storage_core.platform.arrow import Array, int_array, nulls, repeated
 
 Positions = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.ground.arrow import Array
+from storage_core.platform.arrow import Array
 
 # So many are held beside those that are known to differ.
 _WAITING_MOST: Final = 2**18

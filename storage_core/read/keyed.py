@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.dictionaries.keys import numbers_of
-from storage_core.dictionaries.routing import shard_of_key
 from storage_core.errors import CorruptionError, InvalidRequestError
-from storage_core.ground.arrow import Array, distinct, int_array, nulls
+from storage_core.ids.dictionaries.keys import numbers_of
+from storage_core.ids.dictionaries.routing import shard_of_key
+from storage_core.platform.arrow import Array, distinct, int_array, nulls
 from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.read.request import ReadRequest
 from storage_core.read.rows import in_order

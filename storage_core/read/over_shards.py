@@ -19,11 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.ground.arrow import int_array
+from storage_core.platform.arrow import int_array
 from storage_core.read.keyed import ranked
+from storage_core.read.newest.newest_versions import Contest, shown
 from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.rows import joined
-from storage_core.read.winners import Contest, shown
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
-from storage_core.ground.arrow import concat, int_array
+from storage_core.platform.arrow import concat, int_array
 
 
 def in_order(

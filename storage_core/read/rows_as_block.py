@@ -16,7 +16,7 @@ from storage_core.format.block import (
 )
 from storage_core.format.record import SCHEMA
 from storage_core.format.zone import Zone
-from storage_core.ground.arrow import Array
+from storage_core.platform.arrow import Array
 
 COMMITTED: Final = "committed_at_ms"
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.dictionaries.schemas import schema_of
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT32_MAX, INT32_MIN
 from storage_core.format.record import SCHEMA, SCHEMA_TYPE
@@ -20,7 +19,8 @@ from storage_core.format.schema_entry import (
     decode_schema_number,
     schema_number_key,
 )
-from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
+from storage_core.ids.dictionaries.schemas import schema_of
+from storage_core.platform.arrow import Array, distinct, int_array, nulls, repeated
 from storage_core.read.columns import same_number
 from storage_core.read.keyed import Scanned
 from storage_core.read.view import ShardView

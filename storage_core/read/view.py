@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.engine.key_value import Item, StoreView
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
 from storage_core.format.keys import (
@@ -33,11 +34,10 @@ from storage_core.format.keys import (
 from storage_core.format.shard_state import STATE_RANGE, AddressRange, ShardState, decode_state
 from storage_core.format.window import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
-from storage_core.heads.grouping import Int32s
-from storage_core.heads.table import Heads
+from storage_core.ids.heads.grouping import Int32s
+from storage_core.ids.heads.table import Heads
 from storage_core.read.block_reads import BlockReads
 from storage_core.read.row_filter import RowFilter
-from storage_core.store.key_value import Item, StoreView
 
 _ZONES_FIRST: Final = 8
 _ZONES_MOST: Final = 1024

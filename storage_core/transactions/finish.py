@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from storage_core.engine.key_value import Batch
 from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import TransactionProgress
-from storage_core.ground.parallel import Threads
-from storage_core.store.key_value import Batch
+from storage_core.platform.parallel import Threads
 from storage_core.transactions.decision import Shards, decision_of
 from storage_core.transactions.manifest import (
     Manifest,

@@ -10,7 +10,7 @@ them. The note says so. It is durable before the manifest goes, and goes with th
 import re
 from typing import Final
 
-from storage_core.ground.durable_file import encode_document, make_directories, replace_durably
+from storage_core.platform.durable_file import encode_document, make_directories, replace_durably
 from storage_core.transactions.decision import Shards
 from storage_core.transactions.manifest import Staging, clear_staged, given_up_note
 

@@ -24,15 +24,15 @@ from storage_core.catalog.changes import locked
 from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
-from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import (
+from storage_core.platform.clock import Clock
+from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
     read_document,
     sync_directory,
     write_once,
 )
-from storage_core.ground.locks import DirectoryLock
+from storage_core.platform.locks import DirectoryLock
 from storage_core.transactions.series import TransactionId, write_mark
 from storage_core.transactions.sorted_parts import read_sorted
 from storage_core.transactions.staged_rows import StagedPart, is_whole, read_part, rows_of

@@ -12,18 +12,18 @@ from typing import Final, TypeVar
 
 from storage_core.catalog.changes import name_features
 from storage_core.catalog.stream_file import StreamFiles
+from storage_core.engine.environment import Environment
+from storage_core.engine.open_files import open_files
 from storage_core.errors import InvalidRequestError
-from storage_core.ground.durable_file import file_errors
-from storage_core.ground.parallel import Threads
-from storage_core.store.environment import Environment
-from storage_core.store.open_files import open_files
+from storage_core.platform.durable_file import file_errors
+from storage_core.platform.parallel import Threads
 from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import Staging, sweep_abandoned
-from storage_core.write.give_up import GiveUp
 from storage_core.write.opened import ShardContext
-from storage_core.write.recovery import LetGo, let_go, open_shard
+from storage_core.write.opening.give_up import GiveUp
+from storage_core.write.opening.recovery import LetGo, let_go, open_shard
 from storage_core.write.shard import Shard
 
 _Owner = TypeVar("_Owner")

@@ -23,7 +23,7 @@ import xxhash
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.keys import INT64_MAX
-from storage_core.ground.durable_file import (
+from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
     read_document,

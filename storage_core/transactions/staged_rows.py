@@ -24,14 +24,14 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
-from storage_core.dictionaries.routing import shards_of_keys
-from storage_core.dictionaries.schemas import checked_schemas
 from storage_core.errors import UnavailableError
 from storage_core.format.record import ENVELOPE, SCHEMA, Rows, rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ground import forking
-from storage_core.ground.arrow import alone, concat, int_array
-from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.ids.dictionaries.routing import shards_of_keys
+from storage_core.ids.dictionaries.schemas import checked_schemas
+from storage_core.platform import forking
+from storage_core.platform.arrow import alone, concat, int_array
+from storage_core.platform.durable_file import file_errors, sync_directory
 
 GATHERED_BYTES_MAX: Final = 32 * 2**20
 # Parts to be merged are better few and large; of parts in order only memory is to be thought of.

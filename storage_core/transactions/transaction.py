@@ -23,8 +23,6 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.dictionaries.routing import shards_of_rows
-from storage_core.dictionaries.schemas import checked_schemas
 from storage_core.errors import (
     ClosedError,
     InvalidRequestError,
@@ -33,8 +31,10 @@ from storage_core.errors import (
 )
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ground.durable_file import file_errors
-from storage_core.ground.forking import Home
+from storage_core.ids.dictionaries.routing import shards_of_rows
+from storage_core.ids.dictionaries.schemas import checked_schemas
+from storage_core.platform.durable_file import file_errors
+from storage_core.platform.forking import Home
 from storage_core.transactions.decision import Decision, Shards, decision_of, publish, rows_gone
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import (

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.engine.key_value import Batch
 from storage_core.format.block import BlockPlace, block_checksum, encode_block
 from storage_core.format.keys import FAMILY_LOG, log_key, zone_key
 from storage_core.format.record import Rows
@@ -17,8 +18,7 @@ from storage_core.format.zone import (
     primary_spans,
     state_counts,
 )
-from storage_core.heads.grouping import Int64s, States
-from storage_core.store.key_value import Batch
+from storage_core.ids.heads.grouping import Int64s, States
 from storage_core.write.entry import JudgedEntry
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
+from storage_core.engine.key_value import Batch
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.format.record import Rows, State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import encode_source
-from storage_core.heads.grouping import Int64s, States
-from storage_core.heads.table import Heads
-from storage_core.store.key_value import Batch
+from storage_core.ids.heads.grouping import Int64s, States
+from storage_core.ids.heads.table import Heads
 
 STATE: Final = "state"
 Attachment = tuple[str, bytes, bytes]

@@ -29,8 +29,8 @@ from storage_core.errors import (
     ShardPoisonedError,
     UnavailableError,
 )
-from storage_core.ground import forking
-from storage_core.ground.forking import Home
+from storage_core.platform import forking
+from storage_core.platform.forking import Home
 
 _HELD_ALREADY: Final = nullcontext()
 _RUNS_MAX: Final = 8

@@ -1,7 +1,7 @@
 """Sync level `interval`: a shard is synced at most once an interval, by who finds it due."""
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.ground.clock import Clock
+from storage_core.platform.clock import Clock
 
 
 class SyncInterval:

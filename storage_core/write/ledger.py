@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from storage_core.engine.key_value import Batch
 from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
 from storage_core.format.shard_state import (
     KEY_TRANSACTIONS,
@@ -23,7 +24,6 @@ from storage_core.format.shard_state import (
     encode_ledger,
     encode_progress,
 )
-from storage_core.store.key_value import Batch
 
 _FORGOTTEN_AT_ONCE: Final = 8
 # Whoever takes a snapshot of several shards asks for what landed meanwhile.

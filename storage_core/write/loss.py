@@ -9,6 +9,7 @@ Each change is a pair: what to write, and the state that holds once it is writte
 
 from dataclasses import replace
 
+from storage_core.engine.key_value import Batch
 from storage_core.errors import InvalidRequestError
 from storage_core.format.shard_state import (
     AddressRange,
@@ -17,7 +18,6 @@ from storage_core.format.shard_state import (
     gap_key,
     lost_key,
 )
-from storage_core.store.key_value import Batch
 
 
 def knows_loss(state: ShardState, found: AddressRange) -> bool:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.engine.environment import Environment
+from storage_core.engine.key_value import KeyValueStore
+from storage_core.engine.marker import MarkerWriter
+from storage_core.engine.writer_lock import WriterLock
 from storage_core.errors import ShardlogError
 from storage_core.format.block import BlockPlace
 from storage_core.format.shard_state import ShardState
-from storage_core.heads.shard_heads import ShardHeads
-from storage_core.store.environment import Environment
-from storage_core.store.key_value import KeyValueStore
-from storage_core.store.marker import MarkerWriter
-from storage_core.store.writer_lock import WriterLock
+from storage_core.ids.heads.shard_heads import ShardHeads
 from storage_core.write.ledger import IsNeeded
 
 

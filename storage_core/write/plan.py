@@ -14,8 +14,7 @@ import numpy as np
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_meta import SCHEMA_DICTIONARY
-from storage_core.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
-from storage_core.dictionaries.schemas import SchemaNumbers, put_new_schemas
+from storage_core.engine.key_value import Batch
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     ADDRESS_MAX,
@@ -50,9 +49,10 @@ from storage_core.format.window import (
     summarise,
 )
 from storage_core.format.zone import state_counts
-from storage_core.heads.grouping import Grouping, group
-from storage_core.heads.table import heads_after
-from storage_core.store.key_value import Batch
+from storage_core.ids.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
+from storage_core.ids.dictionaries.schemas import SchemaNumbers, put_new_schemas
+from storage_core.ids.heads.grouping import Grouping, group
+from storage_core.ids.heads.table import heads_after
 from storage_core.write.cutting import put_blocks
 from storage_core.write.entry import AppendReport, Entry, JudgedEntry, no_address_left
 from storage_core.write.opened import OpenedShard, ShardContext

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.engine.key_value import Batch
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX, dead_letter_key
 from storage_core.format.part_entry import ShardParts
@@ -21,10 +22,9 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
 from storage_core.read.answer import routed_here, scan_view
-from storage_core.read.parts import parts_in
+from storage_core.read.cold.parts import parts_in
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
-from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
@@ -35,8 +35,8 @@ from storage_core.write.loss import give_up_loss, knows_loss, note_loss
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
-from storage_core.write.standing import Standing, is_in_order
 from storage_core.write.views import ShardViews, closing
+from storage_core.write.writer_state import Standing, is_in_order
 
 # Says of a state, and of windows as they stand, what is written, and the state that then holds.
 Change = Callable[[ShardState, Callable[[int], Window]], tuple[Batch, ShardState]]

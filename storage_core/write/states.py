@@ -19,7 +19,7 @@ import numpy as np
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import State
-from storage_core.heads.grouping import Grouping, Int64s, Judged, States
+from storage_core.ids.heads.grouping import Grouping, Int64s, Judged, States
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from functools import partial
 
 import numpy as np
 
+from storage_core.engine.key_value import StoreView
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange, ShardState
-from storage_core.heads.grouping import Int32s
-from storage_core.heads.table import HeadTable
+from storage_core.ids.heads.grouping import Int32s
+from storage_core.ids.heads.table import HeadTable
 from storage_core.read.answer import heads_of
+from storage_core.read.cold.trimmed_blocks import blocks_of_parts
 from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
-from storage_core.read.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView, whole_view
-from storage_core.store.key_value import StoreView
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened import OpenedShard, ShardContext
-from storage_core.write.standing import Standing
+from storage_core.write.writer_state import Standing
 
 
 class ShardViews:

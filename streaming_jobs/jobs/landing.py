@@ -41,7 +41,7 @@ from storage_core import (
     SystemClock,
     UnavailableError,
 )
-from storage_core.ground.durable_file import (
+from storage_core.platform.durable_file import (
     encode_document,
     file_errors,
     make_directories,

@@ -7,8 +7,8 @@ again, changes nothing.
 from typing import Final
 
 from storage_core import StreamReader
-from storage_core.fields import newest_schema as newest_of
-from streaming_jobs.schemas import schema_named
+from storage_core.avro import newest_schema as newest_of
+from streaming_jobs.common.schemas import schema_named
 
 _FILE: Final = ".avsc"
 

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from storage_core import ForeignDataError, InvalidRequestError
-from storage_core.ground.durable_file import (
+from storage_core.platform.durable_file import (
     encode_document,
     file_errors,
     make_directories,

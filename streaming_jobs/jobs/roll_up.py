@@ -26,10 +26,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NumericType
 
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
-from storage_core.fields import AvroSchema
-from streaming_jobs.field_columns import column_of
-from streaming_jobs.jobs.calendar import LEVELS, Calendar, Level
-from streaming_jobs.jobs.cascade import Cascade
+from storage_core.avro import AvroSchema
+from streaming_jobs.common.field_columns import column_of
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
     Master,
@@ -43,13 +41,15 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
-from streaming_jobs.jobs.floors import refuse_caps, warn_of_short_retention
-from streaming_jobs.jobs.measuring import Measuring
 from streaming_jobs.jobs.newest_schema import text_of
-from streaming_jobs.jobs.older_rows import OlderRows
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of, has_come_on
-from streaming_jobs.jobs.rollup_files import RollupFiles
-from streaming_jobs.jobs.rollup_streams import RollupStreams
+from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar, Level
+from streaming_jobs.jobs.rollup.cascade import Cascade
+from streaming_jobs.jobs.rollup.floors import refuse_caps, warn_of_short_retention
+from streaming_jobs.jobs.rollup.measuring import Measuring
+from streaming_jobs.jobs.rollup.older_rows import OlderRows
+from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
+from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
 
 NAME: Final = "roll_up"
 From = Literal["earliest", "latest"]

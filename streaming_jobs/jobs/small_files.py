@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_core import Clock, SystemClock
-from storage_core.ground.durable_file import make_directories, sync_directory
+from storage_core.platform.durable_file import make_directories, sync_directory
 from streaming_jobs.jobs.landing import OWN
 
 SIZE_WANTED: Final = 128 * 2**20

@@ -37,11 +37,11 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
+from streaming_jobs.common.stream_place import StreamPlace
 from streaming_jobs.sink.checkpoint import sync_plan
 from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink.options import SinkOptions
 from streaming_jobs.sink.task import NOTHING, StagedMessage, is_of_query, query_of
-from streaming_jobs.stream_place import StreamPlace
 
 _LOG: Final = logging.getLogger("shardlog")
 Messages = Sequence[WriterCommitMessage | None]

@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from storage_core import InvalidRequestError, SchemaEntry
-from storage_core.fields import AvroSchema, encode_batch, frame_of
-from streaming_jobs.field_columns import CORRUPT_VALUE, OWN_COLUMNS, fields_by_column
+from storage_core.avro import AvroSchema, encode_batch, frame_of
+from streaming_jobs.common.field_columns import CORRUPT_VALUE, OWN_COLUMNS, fields_by_column
 
 VALUE: Final = "value"
 # What the store keeps in place of an id where no registry has the schema.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from storage_core import ShardlogError, StagingArea, Stream
-from streaming_jobs.open_streams import OpenStreams
-from streaming_jobs.stream_place import StreamPlace
+from streaming_jobs.common.open_streams import OpenStreams
+from streaming_jobs.common.stream_place import StreamPlace
 
 IDLE_S: Final = 3.0
 _WRITERS_MAX: Final = 4

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
-from streaming_jobs.option_values import (
+from streaming_jobs.common.option_values import (
     SOURCE_OPTIONS,
     OptionValues,
     listed,
 )
-from streaming_jobs.schemas import REGISTRY_OPTIONS, RegistryAccess
+from streaming_jobs.common.schemas import REGISTRY_OPTIONS, RegistryAccess
 from streaming_jobs.sink.checkpoint import local_directory
 
 _SHARED: Final = (

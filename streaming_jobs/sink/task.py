@@ -20,9 +20,9 @@ from storage_core import (
     SystemClock,
     TransactionId,
 )
+from streaming_jobs.common.stream_place import StreamPlace
 from streaming_jobs.sink.contents import contents_of
 from streaming_jobs.sink.mapping import ColumnMapping
-from streaming_jobs.stream_place import StreamPlace
 
 _CLOCK: Final = SystemClock()
 _QUERY_ID: Final = "sql.streaming.queryId"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import UNITS_PER_SECOND, InvalidRequestError, Unit
-from streaming_jobs.moments import moments
+from streaming_jobs.common.timestamps import moments
 
 KEY_BYTES: Final = 4
 _CREATED: Final = 0

@@ -18,8 +18,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
-from streaming_jobs.option_values import warn_of_idle_options
-from streaming_jobs.schemas import schema_named
+from streaming_jobs.common.option_values import warn_of_idle_options
+from streaming_jobs.common.schemas import schema_named
+from streaming_jobs.common.spark_errors import plain_errors
+from streaming_jobs.common.stream_place import StreamPlace
 from streaming_jobs.sink.commit import (
     abort,
     commit,
@@ -36,8 +38,6 @@ from streaming_jobs.sink.options import (
 )
 from streaming_jobs.sink.target import find_or_make, takes_keys
 from streaming_jobs.sink.task import StagedMessage, stage, transaction_of_task
-from streaming_jobs.spark_errors import plain_errors
-from streaming_jobs.stream_place import StreamPlace
 
 _APPEND_ONLY: Final = (
     "a log is only appended to: write with mode('append'), or outputMode('append') for a stream, "

@@ -15,12 +15,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core import InvalidRequestError, SchemaEntry
-from storage_core.fields import AvroSchema, decode_batch, newest_schema
-from storage_core.ground.likely_names import did_you_mean
-from streaming_jobs.field_columns import CORRUPT_VALUE, columns_of
-from streaming_jobs.field_types import field_columns, parsed_schema
-from streaming_jobs.option_values import OptionValues, refuse
-from streaming_jobs.schemas import LATEST_SCHEMA, RegistryAccess, schema_named
+from storage_core.avro import AvroSchema, decode_batch, newest_schema
+from storage_core.platform.likely_names import did_you_mean
+from streaming_jobs.common.field_columns import CORRUPT_VALUE, columns_of
+from streaming_jobs.common.field_types import field_columns, parsed_schema
+from streaming_jobs.common.option_values import OptionValues, refuse
+from streaming_jobs.common.schemas import LATEST_SCHEMA, RegistryAccess, schema_named
 from streaming_jobs.source.requests import FieldMode, FieldRules, RowRules
 from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
 

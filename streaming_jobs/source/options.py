@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
-from storage_core.ground.likely_names import did_you_mean
-from streaming_jobs.option_values import (
+from storage_core.platform.likely_names import did_you_mean
+from streaming_jobs.common.option_values import (
     ENDING,
     FIELD_OPTIONS,
     LIMITS,
@@ -23,11 +23,11 @@ from streaming_jobs.option_values import (
     refuse,
     whole_number,
 )
-from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, parse_bound
-from streaming_jobs.source.offsets import SourceOffset, decode_offset
+from streaming_jobs.source.driver.bounds import EARLIEST, LATEST, Bound, parse_bound
+from streaming_jobs.source.driver.offsets import SourceOffset, decode_offset
+from streaming_jobs.source.driver.subscription import Subscription, parse_subscription
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
-from streaming_jobs.source.subscription import Subscription, parse_subscription
 
 if TYPE_CHECKING:
     # It loads the decoder and the registry's client, which queries of bytes do without.

@@ -12,10 +12,10 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from streaming_jobs.source.bounds import Edge, Move
-from streaming_jobs.source.look import ShardName, StreamLook
+from streaming_jobs.common.stream_place import RootPlace, StreamPlace
+from streaming_jobs.source.driver.bounds import Edge, Move
+from streaming_jobs.source.driver.snapshot_reads import ShardName, StreamLook
 from streaming_jobs.source.options import SourceOptions, Splitting
-from streaming_jobs.stream_place import RootPlace, StreamPlace
 
 OffsetRange = tuple[ShardName, int, int]
 Edges = Mapping[ShardName, tuple[Edge, Edge]]

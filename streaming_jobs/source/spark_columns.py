@@ -48,9 +48,9 @@ from pyspark.sql.types import (
 )
 
 from storage_core import InvalidRequestError
-from streaming_jobs.field_columns import CORRUPT_VALUE
-from streaming_jobs.field_types import field_columns, parsed_schema
-from streaming_jobs.moments import TIMESTAMP_US
+from streaming_jobs.common.field_columns import CORRUPT_VALUE
+from streaming_jobs.common.field_types import field_columns, parsed_schema
+from streaming_jobs.common.timestamps import TIMESTAMP_US
 from streaming_jobs.source.requests import FieldRules
 
 HEADERS: Final = "headers"

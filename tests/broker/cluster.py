@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition, admin
 from typing_extensions import override
 
-from connectors.kafka_client import Admin, Partition
+from connectors.kafka import Admin, Partition
 from storage_core import BrokerUnavailableError
 from tests.waiting import WAIT_MAX_S, await_that
 

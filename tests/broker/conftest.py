@@ -4,7 +4,7 @@ They are, the first that applies:
 
 * those that $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL name;
 * with `--docker`, containers of the images in docker-compose.yml, one of each a process;
-* child processes from their public jars (connectors/dev_stack). They belong to the process that
+* child processes from their public jars (connectors/devtools). They belong to the process that
   was started as pytest and end with it, however it ends.
 """
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.java import SHORT_LIVED
-from connectors.dev_stack.process import Process
-from connectors.dev_stack.registry import REGISTRY
-from connectors.dev_stack.stack import DevStack
-from connectors.kafka_client import FetchWay, Producer
+from connectors.devtools.broker import BROKER
+from connectors.devtools.java import SHORT_LIVED
+from connectors.devtools.process import Process
+from connectors.devtools.registry import REGISTRY
+from connectors.devtools.stack import DevStack
+from connectors.kafka import FetchWay, Producer
 from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab

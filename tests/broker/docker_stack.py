@@ -15,9 +15,9 @@ import pytest
 from ruamel.yaml import YAML
 from testcontainers.core.container import DockerContainer
 
-from connectors.dev_stack.broker import is_broker_answering
-from connectors.dev_stack.ports import LOOPBACK, free_ports
-from connectors.dev_stack.registry import is_registry_answering
+from connectors.devtools.broker import is_broker_answering
+from connectors.devtools.ports import LOOPBACK, free_ports
+from connectors.devtools.registry import is_registry_answering
 from storage_core import Environment
 
 COMPOSE_FILE = Path(__file__).parents[2] / "docker-compose.yml"

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connectors.kafka_client import Consumer, FetchWay, Partition, Place, Producer
+from connectors.kafka import Consumer, FetchWay, Partition, Place, Producer
 from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
-from storage_core.ground.durable_file import encode_document, read_document, replace_durably
+from storage_core.platform.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, PatientAdmin, Transactions
 from tests.broker.forked_command import ForkedCommand
 from tests.broker.ways import ways_at_hand

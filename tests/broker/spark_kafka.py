@@ -3,7 +3,7 @@
 The connector of Spark 4.2.0 runs on 4.3.0; its token provider has to be the one of 4.0.0.
 """
 
-from connectors.dev_stack.fetch import Bundle, fetched
+from connectors.devtools.fetch import Bundle, fetched
 
 _PARTS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from connectors.dead_letters.record import decode_dead_letter, reason_word
+from connectors.dlq.record import decode_dead_letter, reason_word
 from storage_core import StreamReader
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.broker.avro_lab import (
     AT,
     READING,

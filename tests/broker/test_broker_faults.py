@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
-from connectors.dead_letters.replay import Replay
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.java import SHORT_LIVED
-from connectors.dev_stack.server import Server
-from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S
-from connectors.kafka_client import Consumer, Place
+from connectors.devtools.broker import BROKER
+from connectors.devtools.java import SHORT_LIVED
+from connectors.devtools.server import Server
+from connectors.dlq.replay import Replay
+from connectors.ingest.status.log_lines import LIBRARY_TELL_EVERY_S
+from connectors.kafka import Consumer, Place
 from storage_core import BrokerUnavailableError
 from tests.broker.lab import CLOCK, Lab, Row, Topic, WorkerProcess
 from tests.broker.ways import ways_at_hand

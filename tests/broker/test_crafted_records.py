@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from connectors.kafka_client.native_library import Refusal, load
+from connectors.kafka.native_library import Refusal, load
 from tests.broker.lab import CLOCK, Lab
 from tests.broker.raw_batches import RawRecord, encoded, send_batch
 from tests.broker.test_fetch_ways import expect_equal

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli import dev
-from connectors.dev_stack.broker import BROKER, is_broker_answering
-from connectors.dev_stack.java import SHORT_LIVED
-from connectors.dev_stack.places import dev_directory
-from connectors.dev_stack.process import Process
-from connectors.dev_stack.registry import is_registry_answering
-from connectors.dev_stack.server import Server
-from connectors.dev_stack.stack import DevStack
+from connectors.cli.commands import dev
+from connectors.devtools.broker import BROKER, is_broker_answering
+from connectors.devtools.java import SHORT_LIVED
+from connectors.devtools.places import dev_directory
+from connectors.devtools.process import Process
+from connectors.devtools.registry import is_registry_answering
+from connectors.devtools.server import Server
+from connectors.devtools.stack import DevStack
 from storage_core import UnavailableError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,9 +24,9 @@ GONE_MAX_S = 60
 START_AND_TELL = """
 import sys
 from pathlib import Path
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.java import SHORT_LIVED
-from connectors.dev_stack.server import Server
+from connectors.devtools.broker import BROKER
+from connectors.devtools.java import SHORT_LIVED
+from connectors.devtools.server import Server
 broker = Server(BROKER, Path(sys.argv[1]), jvm_options=SHORT_LIVED)
 broker.start()
 print(broker.running.program.pid, broker.address, flush=True)
@@ -35,7 +35,7 @@ sys.stdin.read()
 FETCH_SMALL = """
 import sys
 from pathlib import Path
-from connectors.dev_stack.fetch import Bundle, fetched
+from connectors.devtools.fetch import Bundle, fetched
 small = Bundle(
     name="slf4j-api-1.7.36",
     dependencies='<dependency org="org.slf4j" name="slf4j-api" rev="1.7.36" transitive="false"'

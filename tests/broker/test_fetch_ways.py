@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka_client import (
+from connectors.kafka import (
     Consumer,
     Fetched,
     FetchWay,
@@ -22,7 +22,7 @@ from connectors.kafka_client import (
     Place,
     Producer,
 )
-from connectors.kafka_client.native_library import Refusal, load
+from connectors.kafka.native_library import Refusal, load
 from storage_core import ClosedError
 from tests.broker.cluster import Transactions
 from tests.broker.lab import CLOCK, Lab, Topic

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
-from connectors.dead_letters.origin import Origin, split_origin
+from connectors.dlq.origin import Origin, split_origin
 from storage_core import StreamReader
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.faults.campaign import campaigns

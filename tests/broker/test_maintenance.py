@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Stream
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that

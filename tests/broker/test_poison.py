@@ -13,14 +13,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from connectors.kafka_client import Producer
+from connectors.kafka import Producer
 from storage_core import StreamReader
-from storage_core.fields import AvroSchema, decode_batch
+from storage_core.avro import AvroSchema, decode_batch
 from tests.broker.avro_lab import AT, START_MS, register, value_of
 from tests.broker.lab import Lab, Topic
 from tests.broker.test_letters import dlq_of, expect_all_told_apart, forwarded
 from tests.unit.connectors.framed import record_schema
-from tests.unit.storage_core.fields.plain_avro import CorruptError, read
+from tests.unit.storage_core.avro.plain_avro import CorruptError, read
 
 MUTATED: Final = int(os.environ.get("SHARDLOG_FAULT_POISON", "600"))
 KILLS: Final = 2

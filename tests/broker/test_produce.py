@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from connectors.cli.made_up_records import TelemetryPlan, made_up_records
-from connectors.kafka_client import Admin, Consumer, Partition, Place
+from connectors.cli.input.made_up_records import TelemetryPlan, made_up_records
+from connectors.kafka import Admin, Consumer, Partition, Place
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 from tests.tidy.tree import ROOT

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
-from connectors.dead_letters.record import decode_dead_letter
-from connectors.kafka_client import Consumer, Partition, Place
+from connectors.dlq.record import decode_dead_letter
+from connectors.kafka import Consumer, Partition, Place
 from storage_core import StreamReader
 from tests.broker.lab import FAST_GROUP, Lab, Topic, WorkerProcess
 from tests.broker.raw_producer import produce_with_raw_header

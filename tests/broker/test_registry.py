@@ -11,7 +11,7 @@ from connectors.registry import (
     RegistrySettings,
     SchemaNotFoundError,
 )
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 
 PLACE = {
     "type": "record",

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from connectors.cli.exit_codes import EXIT_CLIENT_FAILED
-from connectors.dead_letters.origin import with_origin
-from connectors.dead_letters.record import DeadLetter
-from connectors.dead_letters.replay import REPLAY_HEADER
+from connectors.dlq.origin import with_origin
+from connectors.dlq.record import DeadLetter
+from connectors.dlq.replay import REPLAY_HEADER
 from tests.broker.dying_producer import DIED
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.broker.replaying import Replay, die_at_commit, replay, replay_as_people_do

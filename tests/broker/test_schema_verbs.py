@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from connectors.registry import RegistryClient, RegistrySettings
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.tidy.tree import ROOT
 from tests.unit.connectors.command import Shardlog, runner
 

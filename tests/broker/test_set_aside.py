@@ -9,7 +9,7 @@ import os
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.broker.test_operations import ANY_PORT, ask

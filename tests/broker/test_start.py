@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
-from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.java import SHORT_LIVED
-from connectors.dev_stack.ports import free_ports
-from connectors.dev_stack.server import Server
+from connectors.devtools.broker import BROKER
+from connectors.devtools.java import SHORT_LIVED
+from connectors.devtools.ports import free_ports
+from connectors.devtools.server import Server
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import fault_seed
 

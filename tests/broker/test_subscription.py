@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka_client import Consumer
+from connectors.kafka import Consumer
 from storage_core import list_streams
 from tests.broker.lab import Lab, Topic
 from tests.waiting import await_that

@@ -14,8 +14,8 @@ from itertools import cycle
 
 import pytest
 
-from connectors.kafka_client import FetchWay
-from connectors.kafka_client.native_library import Refusal, load
+from connectors.kafka import FetchWay
+from connectors.kafka.native_library import Refusal, load
 
 _WAYS: tuple[FetchWay, FetchWay] = ("native", "python")
 _NATIVE = load()

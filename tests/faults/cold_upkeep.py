@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from storage_core.parts.compact import FEW
+from storage_core.tiering.compact import FEW
 from tests.faults.cold_rows import SHORT_LIVED, ColdStream
 
 

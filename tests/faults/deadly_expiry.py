@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from storage_core import Stream
-from storage_core.store import rocks
+from storage_core.engine import rocks
 from tests.log.hooked_disk import HookedDisk
 
 NAME: Final = "expiring"

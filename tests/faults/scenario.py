@@ -3,8 +3,8 @@
 from functools import partial
 
 from storage_core import Environment, Stream, StreamOptions
-from storage_core.store import rocks
-from storage_core.store.segments import APART_BYTES_MIN, SEGMENT_BYTES
+from storage_core.engine import rocks
+from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.workload import SHARDS, lane_row, transaction_rows

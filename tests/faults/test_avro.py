@@ -6,7 +6,7 @@ a fault, and sound ones what fastavro reads. SHARDLOG_FAULT_AVRO says how many s
 """
 
 from tests.thin import rounds
-from tests.unit.storage_core.fields.differences import check_against_plain_python
+from tests.unit.storage_core.avro.differences import check_against_plain_python
 
 SCHEMAS = rounds("SHARDLOG_FAULT_AVRO", few=100, many=300)
 FIRST_SEED = 1_000

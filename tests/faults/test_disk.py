@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
+from storage_core.engine.key_value import Batch
+from storage_core.engine.rocks import open_store
+from storage_core.engine.segments import APART_BYTES_MIN
 from storage_core.format.keys import FAMILY_LOG
-from storage_core.store.key_value import Batch
-from storage_core.store.rocks import open_store
-from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
 from tests.faults.workload import SHARDS

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
-from storage_core.store.key_value import Batch
+from storage_core.engine.key_value import Batch
 from tests.faults.campaign import fault_seed, naming_seed
 from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
 from tests.faults.workload import Row

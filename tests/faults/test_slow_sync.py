@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
-from storage_core.store.key_value import KeyValueStore, Recovery
-from storage_core.store.rocks import open_store
+from storage_core.engine.key_value import KeyValueStore, Recovery
+from storage_core.engine.rocks import open_store
 from tests.waiting import WAIT_MAX_S
 
 STREAM = "slow"

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import StagingArea, StreamReader, list_streams
+from storage_core.engine.rocks import open_store
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE
-from storage_core.store.rocks import open_store
 from tests.golden.write import (
     DEVICES,
     LANDING,

@@ -46,7 +46,7 @@ from storage_core import (
     TransactionId,
     drop_stream,
 )
-from storage_core.fields import AvroSchema, encode_batch
+from storage_core.avro import AvroSchema, encode_batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.workbench import settle
 from tests.snapshots import snapshot

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from storage_core import Environment, UnavailableError
-from storage_core.store import marker, rocks
-from storage_core.store.key_value import KeyValueStore, Recovery
-from storage_core.store.marker import MarkerWriter
+from storage_core.engine import marker, rocks
+from storage_core.engine.key_value import KeyValueStore, Recovery
+from storage_core.engine.marker import MarkerWriter
 from storage_core.testing import ManualClock
 
 OpenStore = Callable[[Path, Recovery], KeyValueStore]

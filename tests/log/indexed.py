@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from storage_core import Environment, Stream
+from storage_core.engine.key_value import Batch
 from storage_core.format.keys import PREFIX_INDEX, decode_index_key, index_key, prefix_end
-from storage_core.index.entries import IndexedRows, SealedRows
-from storage_core.store.key_value import Batch
+from storage_core.ids.index.entries import IndexedRows, SealedRows
 from storage_core.testing import ManualClock
 from tests.log.workbench import Workbench
 

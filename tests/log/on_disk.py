@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from storage_core.catalog.births import make_shard
 from storage_core.catalog.options import SHARDS_MAX
+from storage_core.engine.marker import create_marker
 from storage_core.format.keys import (
     ADDRESS_MAX,
     INT64_MAX,
@@ -24,8 +25,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.marker_slot import SLOT_BYTES, SLOT_STRIDE, MarkerState, decode_slot
 from storage_core.format.shard_state import KEY_NEXT
-from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.store.marker import create_marker
+from storage_core.platform.durable_file import encode_document, read_document
 from storage_core.testing import ManualClock
 from storage_core.transactions.manifest import MANIFEST_FILE, Staging
 

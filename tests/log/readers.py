@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from storage_core import ReadRequest, Stream, StreamReader
-from storage_core.read.follower import ShardFollower
+from storage_core.read.follow.follower import ShardFollower
 from tests.log.hooked_disk import HookedDisk
 
 

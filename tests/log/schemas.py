@@ -1,7 +1,7 @@
 """Schemas for scenarios: entries as a worker would make them of what a registry says."""
 
 from storage_core import SchemaEntry
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 
 
 def schema_entry(registry_id: int, text: str) -> SchemaEntry:

@@ -20,9 +20,9 @@ from storage_core import (
     StreamOrigin,
     StreamReader,
 )
+from storage_core.engine.key_value import Batch
+from storage_core.engine.rocks import open_store
 from storage_core.format.shard_state import KEY_BORN, KEY_START, encode_int
-from storage_core.store.key_value import Batch
-from storage_core.store.rocks import open_store
 from tests.log.workbench import batch_of, column_of
 
 NAME = "clicks"

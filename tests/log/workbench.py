@@ -30,6 +30,8 @@ from storage_core import (
     StreamReader,
     TransactionId,
 )
+from storage_core.engine.key_value import Batch
+from storage_core.engine.rocks import RocksStore, open_store
 from storage_core.format.block import HEADER_BYTES
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
@@ -54,8 +56,6 @@ from storage_core.format.shard_state import (
     lost_key,
 )
 from storage_core.read.columns import block_columns
-from storage_core.store.key_value import Batch
-from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.ledger import NUMBERED_KEPT
 from storage_core.write.shard import Shard
 from tests.faults.file_formats import LOG_BLOCK

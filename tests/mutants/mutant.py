@@ -3,7 +3,7 @@
     [[mutant]]
     name = "newest-rollup"                      what `make mutants NAME=…` takes
     bug = "Of two roll-ups of a window the older one counts."
-    file = "streaming_jobs/jobs/rollups.py"
+    file = "streaming_jobs/jobs/rollup/rollups.py"
     before = "groups.order[groups.ends - 1]"    stands there exactly once
     after = "groups.order[groups.firsts]"       in its place
     test = "tests/spark/test_roll_up.py::test_late_row_changes_its_windows_and_no_others"

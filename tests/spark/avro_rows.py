@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import SchemaEntry, Stream
-from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.avro import AvroSchema, encode_batch, frame_of
 
 _FIELDS: list[Any] = [{"name": "heat", "type": "double"}, {"name": "place", "type": "string"}]
 _LATER: Any = {"name": "wet", "type": ["null", "int"], "default": None}

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from storage_core.store.rocks import RocksStore
+from storage_core.engine.rocks import RocksStore
 from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.sink.writer import ShardStreamWriter, stream_writer
 from tests.spark.sink_lab import NAME, SinkLab

@@ -33,8 +33,8 @@ from streaming_jobs.sink.writer import (
     batch_writer,
     stream_writer,
 )
-from streaming_jobs.source.ranges import RangeReader
-from streaming_jobs.source.tail import TailReader
+from streaming_jobs.source.driver.ranges import RangeReader
+from streaming_jobs.source.driver.tail import TailReader
 from tests.waiting import await_that
 
 VALUE_BYTES = 100_000

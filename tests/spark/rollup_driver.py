@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from streaming_jobs.jobs import roll_up as job
-from streaming_jobs.jobs.calendar import Level
-from streaming_jobs.jobs.cascade import Cascade
-from streaming_jobs.jobs.rollup_streams import RollupStreams
+from streaming_jobs.jobs.rollup.calendar import Level
+from streaming_jobs.jobs.rollup.cascade import Cascade
+from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
 from tests.spark.rollup_lab import RollupLab
 
 ROWS_A_BATCH = 150

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.log.cold.cold_lab import ColdLab, Row
 from tests.log.cold.strange_rows import append_strange
 

@@ -14,8 +14,8 @@ from pyspark.errors import StreamingQueryException
 
 from storage_core import InvalidRequestError, Stream, StreamReader, drop_stream, list_streams
 from streaming_jobs.jobs import roll_up as job
-from streaming_jobs.jobs.calendar import LEVELS
 from streaming_jobs.jobs.roll_up import roll_up
+from streaming_jobs.jobs.rollup.calendar import LEVELS
 from tests.spark.rollup_driver import PHASES, reporting_steps
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
 from tests.spark.session import quick_arguments

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.cli.main import outcome
 from storage_core import StreamReader
-from storage_core.fields import AvroSchema, decode_batch, starts_of
+from storage_core.avro import AvroSchema, decode_batch, starts_of
 from tests.spark.sink_lab import NAME, SinkLab
 
 KIND = {"type": "enum", "name": "Kind", "symbols": ["LOW", "HIGH"]}

@@ -39,8 +39,8 @@ _IMPORTED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark_shardlog",
-    "streaming_jobs.source.ranges",
-    "streaming_jobs.source.tail",
+    "streaming_jobs.source.driver.ranges",
+    "streaming_jobs.source.driver.tail",
     "streaming_jobs.sink.writer",
 )
 # Where a driver below finds the program.

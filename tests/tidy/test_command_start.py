@@ -20,7 +20,7 @@ import pytest
 import typer
 
 from connectors.cli.main import app
-from connectors.cli.verbs.table import Verb
+from connectors.cli.parsing.table import Verb
 from storage_core import Stream, StreamOptions
 from tests.tidy.tree import ROOT, product_files
 
@@ -88,8 +88,8 @@ def loaded(tmp_path_factory) -> dict[str, list[str]]:
 def test_list_of_verbs_loads_no_verb_and_few_modules(loaded) -> None:
     names = loaded["--help"]
     ours = [name for name in names if name.split(".")[0] in OURS]
-    verbs = {name for name in ours if name.startswith("connectors.cli.verbs.")}
-    assert verbs == {f"connectors.cli.verbs.{name}" for name in ("group", "table", "work")}
+    verbs = {name for name in ours if name.startswith("connectors.cli.parsers.")}
+    assert verbs == {f"connectors.cli.parsers.{name}" for name in ("group", "table", "work")}
     assert len(ours) <= OURS_MAX
     assert len(names) <= MODULES_MAX
 
@@ -118,7 +118,9 @@ def test_status_loads_neither_kafka_nor_what_reads_values_or_parts(loaded) -> No
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_verb_is_done_with_what_it_may_be_told(verb) -> None:
     said = VERBS[verb]
-    module = import_module(said.__module__.replace("connectors.cli.verbs.", "connectors.cli."))
+    module = import_module(
+        said.__module__.replace("connectors.cli.parsers.", "connectors.cli.commands.")
+    )
     done = getattr(module, said.__name__)
     assert {**hints(done), "return": None} == {**hints(said), "return": None}
     told = inspect.signature(done).parameters.values()

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from connectors.cli.main import app
-from connectors.cli.verbs.table import Verb
+from connectors.cli.parsing.table import Verb
 from tests.tidy.tree import ROOT
 
 PROGRAM_LINES_MAX = 15

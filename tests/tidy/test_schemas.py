@@ -16,7 +16,7 @@ from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibi
 from avro.schema import parse
 
 from connectors.registry import SchemaFile, read_schema_files
-from storage_core.fields import AvroSchema, decode_batch
+from storage_core.avro import AvroSchema, decode_batch
 from tests.tidy.tree import ROOT
 
 SCHEMAS = ROOT / "schemas/avro"

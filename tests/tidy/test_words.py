@@ -65,9 +65,9 @@ SAYS_NOTHING = {
     *("kept", "who", "which"),
 }
 WITHOUT_THEM = (
-    *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/index/"),
+    *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
-    *("storage_core/stream.py", "storage_core/stream_upkeep.py"),
+    *("storage_core/stream.py", "storage_core/stream_maintenance.py"),
 )
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 

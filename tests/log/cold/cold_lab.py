@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
-from storage_core.exchange.manifest import FormName
-from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.avro import AvroSchema, encode_batch, frame_of
+from storage_core.engine import rocks
+from storage_core.engine.key_value import Batch
+from storage_core.export.manifest import FormName
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import AddressRange, ShardState
-from storage_core.parts.catalogue import replace_parts
-from storage_core.parts.compact import next_group
 from storage_core.parts.part_file import write_part
-from storage_core.read.parts import Part, _kept_parts
-from storage_core.sealed.part_values import Writer, columns_in, payloads_of, reader_of
-from storage_core.store import rocks
-from storage_core.store.key_value import Batch
+from storage_core.parts.part_list import replace_parts
+from storage_core.parts.part_values import Writer, columns_in, payloads_of, reader_of
+from storage_core.read.cold.parts import Part, _kept_parts
+from storage_core.tiering.compact import next_group
 from tests.snapshots import copy_of
 
 NAME = "telemetry"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from storage_core.exchange.manifest import (
+from storage_core.export.manifest import (
     MANIFEST_FILE,
     ExportedFile,
     encode_manifest,

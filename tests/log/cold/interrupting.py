@@ -40,8 +40,8 @@ def fsync(descriptor):
     count += 1
     usual(descriptor)
 os.fsync = fsync
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
+from storage_core.export.export import export_stream
+from storage_core.export.importing import import_stream
 {statement}
 os._exit(0)
 """
@@ -58,7 +58,7 @@ def killed_before(root: Path, name: str, call: str, number: int, statement: str)
     script = f"""
 import os, signal
 from storage_core import Stream
-from storage_core.store.rocks import RocksStore
+from storage_core.engine.rocks import RocksStore
 count = 0
 def counted(usual):
     def call(*args, **options):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import HEADERS_TYPE, SchemaEntry
-from storage_core.fields import AvroSchema, frame_of
+from storage_core.avro import AvroSchema, frame_of
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab, schema_of
 
 _TEXT = AvroSchema.parse('"string"')

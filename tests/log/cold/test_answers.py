@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
-from storage_core.cold.sql import connect
+from storage_core.sql.sql import connect
 from tests.log.cold.cold_lab import NAME, ColdLab, schema_of
 
 ORDERS = 12_000

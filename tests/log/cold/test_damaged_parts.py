@@ -28,7 +28,7 @@ from storage_core import (
     Stream,
     StreamReader,
 )
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.thin import rounds

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from storage_core import CorruptionError, ShardlogError, Stream
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
+from storage_core.export.export import export_stream
+from storage_core.export.importing import import_stream
 from tests.log.cold.cold_lab import FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import forged
 from tests.log.cold.strange_rows import append_strange, damaged

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from storage_core import Stream, StreamOptions
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from tests.log.cold.cold_lab import NAME, ColdLab, Row, schema_of
 from tests.thin import covering
 

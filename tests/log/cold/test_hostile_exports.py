@@ -28,9 +28,9 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
-from storage_core.ground.durable_file import encode_document
+from storage_core.export.export import export_stream
+from storage_core.export.importing import import_stream
+from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
 from tests.log.cold.bombs import deflated, zstandard
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME
@@ -353,7 +353,7 @@ def refused_in_little(export: Path) -> None:
     script = f"""
 import os, resource
 import pyarrow.parquet
-from storage_core.exchange.importing import import_stream
+from storage_core.export.importing import import_stream
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 before = peak()

@@ -19,8 +19,8 @@ from storage_core import (
     StreamOrigin,
     StreamReader,
 )
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
+from storage_core.export.export import export_stream
+from storage_core.export.importing import import_stream
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import moved_out
 from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at

@@ -19,7 +19,7 @@ import pytest
 from typing_extensions import override
 
 from storage_core import ClosedError, Environment, Record, Stream, StreamReader, UnavailableError
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.far_reader import FarReader
 from tests.log.cold.cold_lab import NAME, ColdLab

@@ -21,7 +21,7 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.fields import frame_of
+from storage_core.avro import frame_of
 from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
 from tests.log.cold.interrupting import CALLS_MAX, STEP, killed_before
 

@@ -21,8 +21,8 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.cold.sql import batches_of, connect
-from storage_core.fields import frame_of
+from storage_core.avro import frame_of
+from storage_core.sql.sql import batches_of, connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, schema_of
 
 

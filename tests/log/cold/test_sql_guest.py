@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.cold.sql import batches_of, connect
+from storage_core.sql.sql import batches_of, connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
 from tests.thin import thinned
 
@@ -47,7 +47,7 @@ def test_what_does_not_fit_memory_lies_in_no_directory_of_the_caller(tmp_path, m
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     _, batches = batches_of(sys.argv[1], sys.argv[2])
@@ -125,7 +125,7 @@ def test_tables_are_streams_alone_and_keep_their_rows(tmp_path):
 
 _IN_A_ZONE = f"""
 import sys
-from storage_core.cold.sql import connect
+from storage_core.sql.sql import connect
 with connect(sys.argv[1]) as streams:
     asked = "count(*) FILTER (time = moment), min(date_trunc('day', moment))::VARCHAR"
     print(streams.sql(f"SELECT {{asked}} FROM {NAME}").fetchall())

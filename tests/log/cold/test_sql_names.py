@@ -8,7 +8,7 @@ import re
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
-from storage_core.cold.sql import batches_of, connect
+from storage_core.sql.sql import batches_of, connect
 
 COUNT = "SELECT count(*) FROM {}"
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from tests.log.cold.cold_lab import FIRST_MS
 
 PAGE = (Path(__file__).parents[3] / "docs/SQL.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
-from storage_core.cold.sql import batches_of, connect
+from storage_core.sql.sql import batches_of, connect
 
 ROWS = 5
 WRITES = [

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from storage_core import SchemaEntry
-from storage_core.cold.sql import connect
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
+from storage_core.sql.sql import connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, Row, schema_of
 
 _OLD: Row = {"name": "old", "type": "int"}

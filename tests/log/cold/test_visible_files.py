@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Environment, Stream, UnavailableError
-from storage_core.cold.sql import batches_of
+from storage_core.sql.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import COLUMNS, NAME, ColdLab, rows_in
 from tests.log.cold.interrupting import killed_before

@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.log.cold.cold_lab import ColdLab, Row
 
 WRAPS = ["alone", "list", "map", "record", "records"]

@@ -22,16 +22,16 @@ COMMIT_PATH = "storage_core/write/shard.py:Shard.commit_path"
 # What changes something durably, or says that something is whole, step by step.
 NUMBERED = {
     COMMIT_PATH,
-    "storage_core/upkeep/expiry.py:expire_shard",
-    "storage_core/parts/seal.py:seal_shard",
-    "storage_core/parts/compact.py:compact_shard",
-    "storage_core/parts/mend.py:mend_parts",
-    "storage_core/parts/maintain.py:maintain_shard",
-    "storage_core/parts/trim.py:trim_shard",
+    "storage_core/retention/expiry.py:expire_shard",
+    "storage_core/tiering/seal.py:seal_shard",
+    "storage_core/tiering/compact.py:compact_shard",
+    "storage_core/tiering/rebuild.py:mend_parts",
+    "storage_core/tiering/maintain.py:maintain_shard",
+    "storage_core/tiering/trim.py:trim_shard",
     "connectors/ingest/commit_round.py:commit_round",
-    "connectors/dead_letters/forwarder.py:Forwarder.forward",
-    "connectors/dead_letters/replay.py:Replay.run",
-    "streaming_jobs/source/task.py:read_range",
+    "connectors/dlq/forwarder.py:Forwarder.forward",
+    "connectors/dlq/replay.py:Replay.run",
+    "streaming_jobs/source/executor/task.py:read_range",
     "streaming_jobs/sink/commit.py",
 }
 STEP = re.compile(r"^(\d+)\. ", re.MULTILINE)

@@ -12,7 +12,7 @@ import pytest
 from bench.against import Comparison, compare
 from bench.measure import Experiment, Row, VoidError
 from bench.workspace import empty_directory
-from connectors.dev_stack.guard import state_and_start
+from connectors.devtools.guard import state_and_start
 from tests.waiting import await_that
 
 RATE = Row("one/rate", "a rate", ("ours", "rate"))

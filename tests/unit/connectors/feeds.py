@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.start_place import HomeMark
-from connectors.kafka_client import Partition
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.start_offset import HomeMark
+from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin
 
 TOPIC = "orders"

@@ -7,11 +7,11 @@ from typing import Any
 
 from fastavro import parse_schema, schemaless_writer
 
-from connectors.ingest.avro_values import FramedValues, WriterSchema
-from connectors.ingest.framing import SchemaName, read_frames
 from connectors.ingest.mapping import map_partitions
+from connectors.ingest.values.avro_values import FramedValues, WriterSchema
+from connectors.ingest.values.framing import SchemaName, read_frames
 from connectors.settings.stream_settings import MappingRules
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from tests.unit.connectors.records import fetched_of
 
 

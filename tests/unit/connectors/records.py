@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 from confluent_kafka import KafkaError, Message
 
 from connectors.ingest.mapping import map_partitions
-from connectors.kafka_client import Fetched, Headers, Partition
-from connectors.kafka_client.python_fetch import stretches_of
+from connectors.kafka import Fetched, Headers, Partition
+from connectors.kafka.python_fetch import stretches_of
 from connectors.settings.stream_settings import MappingRules
 
 CREATE_TIME = 1

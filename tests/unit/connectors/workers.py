@@ -9,8 +9,8 @@ from typing import Any
 from structlog.testing import CapturingLogger
 
 from connectors.ingest.worker import Worker
-from connectors.kafka_client import Partition, Place
-from connectors.kafka_client.python_fetch import stretches_of
+from connectors.kafka import Partition, Place
+from connectors.kafka.python_fetch import stretches_of
 from connectors.settings.loading import load_options
 from storage_core import Stream
 from storage_core.testing import ManualClock

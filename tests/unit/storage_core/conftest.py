@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core.store.rocks import RocksStore, open_store
+from storage_core.engine.rocks import RocksStore, open_store
 from tests.log.fixtures import bench, disk, hooked, lasting_bench, make_bench, root
 
 __all__ = ["bench", "disk", "hooked", "lasting_bench", "make_bench", "root"]

@@ -3,7 +3,7 @@
 import pytest
 
 from storage_core import Environment
-from storage_core.ground.clock import SystemClock
+from storage_core.platform.clock import SystemClock
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.workbench import Workbench
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming_jobs.source.open_readers import OPEN_READERS
+from streaming_jobs.source.executor.open_readers import OPEN_READERS
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 

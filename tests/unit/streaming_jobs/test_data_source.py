@@ -10,8 +10,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 import pyspark_shardlog
 from storage_core import InvalidRequestError
+from streaming_jobs.common.spark_errors import plain_errors
 from streaming_jobs.source.spark_columns import spark_schema
-from streaming_jobs.spark_errors import plain_errors
 
 _KINDS = {"binary": BinaryType(), "int": IntegerType(), "string": StringType()}
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import HEADERS_TYPE, SchemaEntry, Stream, StreamOptions, StreamReader
-from storage_core.fields import AvroSchema, frame_of
+from storage_core.avro import AvroSchema, frame_of
 
 NAME = "telemetry"
 ID, TEMPERATURE, MARK, TAGS, MORE = (

@@ -35,11 +35,11 @@ def run_entry(program, *arguments):
     "name, words",
     [
         ("connectors.cli.main", "--help"),
-        ("connectors.cli.verbs.status", "status --help"),
+        ("connectors.cli.parsers.status", "status --help"),
         ("pyarrow.lib", "status /nowhere"),
         ("confluent_kafka.cimpl", "dlq replay letters"),
-        ("storage_core.exchange.export", "export /nowhere orders --to /nowhere"),
-        ("storage_core.cold.sql", "sql /nowhere query"),
+        ("storage_core.export.export", "export /nowhere orders --to /nowhere"),
+        ("storage_core.sql.sql", "sql /nowhere query"),
     ],
     count=3,
 )
@@ -84,7 +84,7 @@ def test_package_that_is_not_installed_is_told_in_one_line(name, words):
 
 
 def test_module_of_ours_that_is_missing_is_a_bug_with_its_traceback():
-    ran = run_entry(LACKING.format(name="connectors.cli.verbs.status"), "status", "/nowhere")
+    ran = run_entry(LACKING.format(name="connectors.cli.parsers.status"), "status", "/nowhere")
     assert ran.returncode == 1
     assert ran.stderr.startswith("Traceback")
 

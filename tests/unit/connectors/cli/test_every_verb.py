@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from connectors.cli.main import app
-from connectors.cli.verbs.table import Verb
+from connectors.cli.parsing.table import Verb
 from storage_core import Stream, StreamOptions, StreamReader
 
 NAME = "orders"

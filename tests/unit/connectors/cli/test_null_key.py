@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from storage_core import Stream
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records

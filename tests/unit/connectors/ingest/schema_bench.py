@@ -14,12 +14,12 @@ from typing import Any
 from structlog.testing import CapturingLogger
 from typing_extensions import override
 
-from connectors.ingest.counts import WorkerCounts
-from connectors.ingest.gathering import Gathering
 from connectors.ingest.mapping import ShardRecords, join_records
-from connectors.ingest.schema_lookup import InStore, SchemaLookup
-from connectors.ingest.schema_waits import SchemaWaits
-from connectors.kafka_client import Fetched, Partition, Place
+from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.ingest.values.schema_lookup import InStore, SchemaLookup
+from connectors.ingest.values.schema_waits import SchemaWaits
+from connectors.kafka import Fetched, Partition, Place
 from connectors.registry import (
     RegisteredSchema,
     RegistryClient,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.ingest.commit_round import commit_round
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from storage_core import (
     AppendReport,
     BrokerUnavailableError,

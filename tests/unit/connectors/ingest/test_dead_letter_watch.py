@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.dead_letters.record import advice_for, decode_dead_letter
+from connectors.dlq.record import advice_for, decode_dead_letter
 from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
-from connectors.kafka_client import Partition
+from connectors.kafka import Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
 from tests.unit.connectors.feeds import TOPIC, open_feeds

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.expiry_timer import ExpiryTimer
-from connectors.kafka_client import Partition
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.kafka import Partition
 from tests.log.workbench import batch_of
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.workers import Door

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.maintenance_timer import MaintenanceTimer
-from connectors.kafka_client import Partition
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.kafka import Partition
 from storage_core import DirectoryLock
 from tests.log.workbench import batch_of
 from tests.unit.connectors.feeds import TOPIC, open_feeds

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.dead_letters.record import advice_for, decode_dead_letter
+from connectors.dlq.record import advice_for, decode_dead_letter
 from connectors.ingest.mapping import NULL_KEY_ID, concat_rows, join_records, map_partitions
-from connectors.kafka_client import Fetched, Partition
+from connectors.kafka import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
 from tests.unit.connectors.records import Plain, plain, record, shard_records
@@ -23,7 +23,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 from connectors.ingest.mapping import map_partitions
-from connectors.kafka_client import Fetched, Partition
+from connectors.kafka import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import Stream
 offsets = np.arange(100)

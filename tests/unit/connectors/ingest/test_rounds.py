@@ -11,12 +11,12 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.ingest import worker as loop
+from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
-from connectors.ingest.gathering import Gathering
-from connectors.ingest.group_offsets import GroupOffsets
-from connectors.kafka_client import Partition, Place
-from connectors.kafka_client.python_fetch import stretches_of
-from connectors.kafka_client.translate import fault_of
+from connectors.ingest.pending_batch import Gathering
+from connectors.kafka import Partition, Place
+from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.translate import fault_of
 from storage_core import (
     ClosedError,
     ShardLockedError,
@@ -256,7 +256,7 @@ def test_round_that_hangs_is_not_waited_for_again_while_the_group_is_left(hasty,
 STOPPED_WHILE_AN_APPEND_HANGS = """
 import sys, threading
 from pathlib import Path
-from connectors.cli.worker import end, run_to_its_end
+from connectors.cli.commands.worker import end, run_to_its_end
 from connectors.ingest import worker as loop
 from tests.unit.connectors import workers
 from tests.unit.connectors.records import record

@@ -4,11 +4,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from connectors.ingest import assignment_watch
 from connectors.ingest import worker as loop
+from connectors.ingest.assignment import assignment_watch
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
-from connectors.kafka_client import Partition
-from connectors.kafka_client.translate import fault_of
+from connectors.kafka import Partition
+from connectors.kafka.translate import fault_of
 from connectors.settings.stream_settings import MappingRules
 from storage_core import (
     BrokerUnavailableError,

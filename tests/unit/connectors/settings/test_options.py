@@ -162,7 +162,7 @@ def test_variables_that_kubernetes_sets_for_a_service_are_left_alone(load, name)
 
 
 def test_no_variable_that_the_repository_reads_breaks_a_worker(load):
-    sources = [*REPOSITORY.glob("tests/**/*.py"), *REPOSITORY.glob("connectors/dev_stack/*.py")]
+    sources = [*REPOSITORY.glob("tests/**/*.py"), *REPOSITORY.glob("connectors/devtools/*.py")]
     texts = [path.read_text() for path in sources if "unit" not in path.parts]
     texts.append((REPOSITORY / "Makefile").read_text())
     others = {name for text in texts for name in re.findall(r"SHARDLOG_[A-Z_]+[A-Z]", text)}

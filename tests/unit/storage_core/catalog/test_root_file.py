@@ -11,7 +11,7 @@ from storage_core import (
 )
 from storage_core.catalog.births import create_stream
 from storage_core.catalog.options import StreamOptions
-from storage_core.ground.durable_file import read_document
+from storage_core.platform.durable_file import read_document
 from tests.log.on_disk import flip_bit, rewrite
 
 ONE_SHARD = StreamOptions(shards=1)

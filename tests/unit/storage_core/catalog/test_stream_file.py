@@ -17,7 +17,7 @@ from storage_core import (
 from storage_core.catalog.births import create_stream
 from storage_core.catalog.changes import locked
 from storage_core.catalog.stream_file import check_name, read_stream
-from storage_core.ground.durable_file import encode_document, read_document
+from storage_core.platform.durable_file import encode_document, read_document
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.avro import AvroSchema, encode_batch, frame_of
 from storage_core.parts.part_rows import part_rows
-from storage_core.sealed.part_values import Writer, payloads_of
+from storage_core.parts.part_values import Writer, payloads_of
 from tests.log.cold.cold_lab import schema_of
 
 ROWS = 30_000

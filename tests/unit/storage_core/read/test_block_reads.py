@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from storage_core.engine.key_value import Item, StoreView
 from storage_core.read.block_reads import BlockReads
-from storage_core.store.key_value import Item, StoreView
 from tests.log.workbench import Workbench
 
 MIB = 2**20

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 
 from storage_core import CorruptionError
+from storage_core.engine.key_value import Batch
 from storage_core.format.keys import FAMILY_DEFAULT, zone_key
 from storage_core.format.zone import Zone, ZoneChunk, encode_zone
 from storage_core.read.view import ShardView
-from storage_core.store.key_value import Batch
 from tests.log.workbench import Workbench
 
 BLOCKS = 40

@@ -5,9 +5,9 @@ It reaches inside: a ledger is written as a finisher leaves it that was interrup
 
 import pytest
 
+from storage_core.engine.key_value import Batch
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import TransactionProgress
-from storage_core.store.key_value import Batch
 from storage_core.testing import ManualClock
 from storage_core.transactions.decision import decision_of
 from storage_core.transactions.manifest import Staging

@@ -6,9 +6,9 @@ It reaches inside: the finisher has its manifest in hand while another one ends 
 import pytest
 
 from storage_core import TransactionId, UnavailableError
+from storage_core.engine.key_value import Batch
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
-from storage_core.store.key_value import Batch
 from storage_core.testing import ManualClock
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import Staging, remove_transaction, staged_transactions

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from storage_core import CorruptionError, InvalidRequestError, TransactionId, UnavailableError
 from storage_core.format.record import Rows
-from storage_core.ground.durable_file import encode_document, read_document, replace_durably
+from storage_core.platform.durable_file import encode_document, read_document, replace_durably
 from storage_core.testing import ManualClock
 from storage_core.transactions.manifest import (
     ABANDONED_AFTER_S,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from storage_core.heads import shard_heads
+from storage_core.ids.heads import shard_heads
 from storage_core.write import shard
 
 

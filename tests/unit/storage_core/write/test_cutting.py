@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import StreamOptions
+from storage_core.engine.key_value import Batch
 from storage_core.format.block import BlockPlace, decode_block
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, log_key, zone_key
 from storage_core.format.zone import decode_zone
-from storage_core.store.key_value import Batch
 from storage_core.write.cutting import cut_points, put_block
 from tests.unit.storage_core.strategies import addresses_of, few, int32_array, rows, states_of
 

@@ -3,6 +3,7 @@
 import pytest
 
 from storage_core import InvalidRequestError
+from storage_core.engine.key_value import Batch
 from storage_core.format.shard_state import (
     AddressRange,
     ShardState,
@@ -10,7 +11,6 @@ from storage_core.format.shard_state import (
     gap_key,
     lost_key,
 )
-from storage_core.store.key_value import Batch
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
 
 ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)

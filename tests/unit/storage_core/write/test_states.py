@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import State
-from storage_core.heads.grouping import group
+from storage_core.ids.heads.grouping import group
 from storage_core.write.states import StateRules, judge
 from tests.unit.storage_core.strategies import few, int32_array, int32s, int64_array, int64s, many
 

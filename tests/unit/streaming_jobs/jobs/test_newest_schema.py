@@ -3,7 +3,7 @@
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from streaming_jobs.jobs.newest_schema import text_of, text_of_file
 
 TEXT = '{"type":"record","name":"Heat","fields":[{"name":"heat","type":"double"}]}'

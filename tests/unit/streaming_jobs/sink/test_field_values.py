@@ -27,15 +27,15 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.fields import AvroSchema, decode_batch, frame_of, starts_of
-from streaming_jobs.field_types import field_columns
+from storage_core.avro import AvroSchema, decode_batch, frame_of, starts_of
+from streaming_jobs.common.field_types import field_columns
 from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import mapping_of
 from streaming_jobs.sink.task import stage
 from streaming_jobs.sink.writer import batch_writer
+from streaming_jobs.source.executor.typed_values import TypedValues
 from streaming_jobs.source.requests import FieldRules
-from streaming_jobs.source.typed_values import TypedValues
-from tests.unit.storage_core.fields.written_columns import random_case
+from tests.unit.storage_core.avro.written_columns import random_case
 from tests.unit.streaming_jobs.sink.sink_lab import SinkLab
 
 HEAT = json.dumps(

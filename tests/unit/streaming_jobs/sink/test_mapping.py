@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
 from storage_core.format.record import rows_from_arrow
-from streaming_jobs.moments import moments
+from streaming_jobs.common.timestamps import moments
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.source.spark_columns import (
     HEADERS_ARROW,

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions, StreamOrigin
+from storage_core.engine.key_value import Batch
+from storage_core.engine.rocks import open_store
 from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
-from storage_core.store.key_value import Batch
-from storage_core.store.rocks import open_store
+from streaming_jobs.source.driver.tail import TailReader
 from streaming_jobs.source.options import parse_source_options
-from streaming_jobs.source.tail import TailReader
 
 NAME = "events"
 FIRST_MS = 1_700_000_000_000

@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 
 from storage_core import ForeignDataError, UnavailableError
-from streaming_jobs.source.open_readers import OpenReaders
+from streaming_jobs.source.driver.ranges import RangeReader
+from streaming_jobs.source.executor.open_readers import OpenReaders
+from streaming_jobs.source.executor.task import TaskRules, added_ranges, read_range
 from streaming_jobs.source.options import parse_source_options
-from streaming_jobs.source.ranges import RangeReader
 from streaming_jobs.source.requests import RowRules
-from streaming_jobs.source.task import TaskRules, added_ranges, read_range
 from tests.snapshots import snapshot
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME, SourceLab
 

@@ -3,8 +3,8 @@
 import pytest
 
 from storage_core import ForeignDataError, InvalidRequestError
+from streaming_jobs.source.driver.ranges import RangeReader
 from streaming_jobs.source.options import parse_source_options
-from streaming_jobs.source.ranges import RangeReader
 from tests.unit.streaming_jobs.source.source_lab import (
     FIRST_MS,
     NAME,

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from storage_core import InvalidRequestError
-from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound
+from streaming_jobs.source.driver.bounds import EARLIEST, LATEST, Bound
 from streaming_jobs.source.options import parse_source_options
 
 PLACE = {"path": "/root", "stream": "events"}

@@ -6,8 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming_jobs.source.bounds import Edge, Move
-from streaming_jobs.source.look import StreamLook
+from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.source.driver.bounds import Edge, Move
+from streaming_jobs.source.driver.snapshot_reads import StreamLook
 from streaming_jobs.source.options import Splitting
 from streaming_jobs.source.partitions import (
     ShardRange,
@@ -16,7 +17,6 @@ from streaming_jobs.source.partitions import (
     split_ranges,
     tasks_of,
 )
-from streaming_jobs.stream_place import StreamPlace
 
 RANGES = st.dictionaries(
     st.tuples(st.sampled_from("st"), st.integers(0, 20)),

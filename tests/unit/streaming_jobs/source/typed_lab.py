@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import SchemaEntry
-from storage_core.fields import AvroSchema
+from storage_core.avro import AvroSchema
 from streaming_jobs.data_source import ShardlogSource
 from tests.unit.connectors.framed import written
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab, rows_of

@@ -1,0 +1,82 @@
+"""`shardlog alter`: change of a stream what may change, by the names the worker's settings have.
+
+A stream keeps the settings it was made with; a file that says otherwise later counts for new
+streams only. What rows were judged by (the jitter, where primaries and ids come from) is fixed.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.cli.input.stream_settings import INDEX, NONE, SETTINGS
+from connectors.cli.output.printing import print_line
+from storage_core import InvalidRequestError, Stream, StreamOptions
+from storage_core.platform.likely_names import did_you_mean, listed_names
+
+_FIXED: Final = ("value_format", "primary", "secondary", "unit", "key_mode", "jitter_ms")
+# Beside them in the worker's file, but not kept with the stream.
+_OF_THE_WORKER: Final = ("null_key",)
+
+
+def alter(*, root: Path, stream: str, settings: list[str]) -> None:
+    """Change settings of a stream: how long it keeps records, what it takes, how it is read."""
+    chosen = [_chosen(text) for text in settings]
+    with Stream.open(root, stream) as opened:
+        before = opened.options
+        if before.unit != "ms" and any(name == "ahead_max_ms" for name, _ in chosen):
+            message = f"ahead_max_ms: this stream's primaries are not milliseconds: {before.unit}"
+            raise InvalidRequestError(message, stream=stream)
+        changed = {SETTINGS[name].option: value for name, value in chosen if name in SETTINGS}
+        of_index: dict[str, Any] = {
+            INDEX[name].option: value for name, value in chosen if name in INDEX
+        }
+        if of_index:
+            changed["index"] = replace(before.index, **of_index)
+        opened.alter(**changed)
+        for name, _ in chosen:
+            print_line(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
+
+
+def _chosen(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        message = f"{text!r}: write NAME=VALUE"
+        raise InvalidRequestError(message)
+    if name in _FIXED:
+        message = (
+            f"{name}: is fixed when a stream is made; to have it otherwise, drop the stream "
+            "(`shardlog drop`) and take it again"
+        )
+        raise InvalidRequestError(message)
+    if name in _OF_THE_WORKER:
+        message = (
+            f"{name}: is the worker's own setting, which no stream keeps; set stream.{name} in its "
+            "file and start it again"
+        )
+        raise InvalidRequestError(message)
+    setting = SETTINGS.get(name) or INDEX.get(name)
+    if setting is None:
+        there = [*SETTINGS, *INDEX]
+        meant = did_you_mean([name], there)
+        message = f"{name}: no such setting of a stream{meant}; there are {listed_names(there)}"
+        raise InvalidRequestError(message)
+    try:
+        parsed: Any = setting.parsed(value)
+        if name in SETTINGS:
+            # As the stream will check it, but told as it was typed.
+            StreamOptions(**{setting.option: parsed})
+    except InvalidRequestError as error:
+        message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
+        raise InvalidRequestError(message) from error
+    except (ValueError, OverflowError) as error:
+        why = "it needs a bound" if value == NONE else "no number"
+        message = f"{name}={value}: {why}, write {name}=1000 or the like"
+        raise InvalidRequestError(message) from error
+    return name, parsed
+
+
+def _told(name: str, options: StreamOptions) -> object:
+    setting = SETTINGS.get(name) or INDEX[name]
+    of = options if name in SETTINGS else options.index
+    value = setting.display(getattr(of, setting.option))
+    return NONE if value is None else value

@@ -1,0 +1,124 @@
+"""`shardlog dlq`: the records that could not be stored, as they are kept.
+
+`list` counts by what the shards have counted and reads one dead letter a shard; `show` reads from
+an offset on. A dead letter that the worker did not write is in its writer's own encoding: it is
+shown whole as the value, without a reason. The word beside a reason is the one that metrics count
+by, and stays as it is when the sentence gets better.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.input.arguments import kafka_settings
+from connectors.cli.output.printing import print_json, print_line, print_table
+from connectors.cli.output.progress_bar import progress_bar
+from connectors.cli.output.row_printer import RowPrinter
+from connectors.cli.output.shown import counted, were
+from connectors.cli.parsing.options import Format
+from connectors.dlq.record import DeadLetter, decode_dead_letter, reason_word
+from connectors.dlq.replay import Replay
+from connectors.kafka import Admin
+from storage_core import InvalidRequestError, StreamReader
+
+_LIST_COLUMNS: Final = ("stream", "shard", "dead letters", "first offset", "reason of the first")
+_COLUMNS: Final = ("shard", "offset", "timestamp", "word", "reason", "key", "value", "headers")
+_PRINT_ROWS: Final = 256
+_BROKER_WAIT_S: Final = 10.0
+
+
+def list_(*, root: Path, stream: str | None, as_json: bool) -> None:
+    """List the shards that keep dead letters: how many, and why the first of them."""
+    rows, error = of_each_stream(root, stream, partial(_summaries, root))
+    if as_json:
+        names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows or error is None:
+        print_table(_LIST_COLUMNS, rows)
+    if error is not None:
+        raise error
+
+
+def show(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    stream: str,
+    shard: int | None,
+    start: int,
+    limit: int,
+    form: Format,
+) -> None:
+    """Show dead letters: the place, the reason, and the record byte for byte."""
+    with StreamReader.open(root, stream) as reader:
+        there = reader.refresh()
+        if shard is not None and shard not in there:
+            message = f"there is no shard {shard}; there are {sorted(there)}"
+            raise InvalidRequestError(message, stream=stream)
+        printer = RowPrinter(form, _COLUMNS)
+        for number in there if shard is None else [shard]:
+            letters = reader.dead_letters(number, start)
+            rows = (_row(number, *letter) for letter in islice(letters, limit or None))
+            while chunk := list(islice(rows, _PRINT_ROWS)):
+                printer.rows(chunk)
+        printer.end()
+
+
+def replay(  # noqa: PLR0913 - one parameter an option
+    *,
+    topic: str,
+    bootstrap: str,
+    group: str,
+    limit: int,
+    dry_run: bool,
+    kafka: list[str] | None,
+) -> None:
+    """Send forwarded records back to the partitions they come from, each once."""
+    settings: dict[str, object] = {**kafka_settings(kafka), "bootstrap.servers": bootstrap}
+    Admin(settings).await_broker(_BROKER_WAIT_S)
+    one = Replay({**settings, "group.id": group}, topic, is_dry_run=dry_run)
+    try:
+        with progress_bar(one.waiting) as show:
+            one.run(limit or None, show)
+    finally:
+        one.close()
+        report = one.report
+        verb = "would be replayed" if dry_run else "replayed"
+        print_line(
+            f"{counted(report.replayed, 'record')} {verb}, {report.doubled} "
+            f"{were(report.doubled)} there twice, passed by without an origin: {report.foreign}"
+        )
+
+
+def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str | None]]:
+    with StreamReader.open(root, name) as reader:
+        for number in reader.refresh():
+            first = next(reader.dead_letters(number), None)
+            if first is not None:
+                stats = reader.stats(number)
+                count = max(stats.dead_letters_waiting, 1)
+                letter = _decoded(first[1])
+                yield name, number, count, first[0], None if letter is None else letter.reason
+
+
+def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
+    letter = _decoded(raw)
+    if letter is None:
+        fields: tuple[object, ...] = (None, None, None, None, raw, None)
+    else:
+        pairs = letter.headers
+        headers = None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
+        word = reason_word(raw)
+        # Most reasons of a value begin with their word, which has a column of its own.
+        reason = letter.reason.removeprefix(f"{word.replace('_', ' ')}: ")
+        fields = (letter.timestamp, word, reason, letter.key, letter.value, headers)
+    return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
+
+
+def _decoded(raw: bytes) -> DeadLetter | None:
+    try:
+        return decode_dead_letter(raw)
+    except ValueError:
+        return None

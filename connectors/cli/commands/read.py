@@ -1,0 +1,138 @@
+"""`shardlog read`: records of ids or keys between primaries, or the newest of each."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.cli.input.arguments import column_names, keys_of, primary_bound
+from connectors.cli.input.requested_rows import AskedRows, first_rows
+from connectors.cli.output.printing import print_json
+from connectors.cli.output.row_output import OutputChoice, output_of
+from connectors.cli.parsing.options import OutputForm
+from connectors.ingest.mapping import NULL_KEY_ID
+from connectors.output_formats.row_columns import chosen_columns
+from storage_core import InvalidRequestError, StreamReader
+
+
+def read(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    stream: str,
+    ids: list[int] | None,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    limit_per_id: int,
+    latest: bool,
+    columns: str | None,
+    form: OutputForm | None,
+    count: bool,
+    null_key: bool,
+    keys: list[str] | None,
+    hex_keys: list[str] | None,
+    latest_by: Literal["primary", "key"] | None,
+    tombstones: bool,
+    to: Path | None,
+    overwrite: bool,
+    raw: bool,
+    schema: Path | None,
+) -> None:
+    """Read records by id or key, and primary, late ones in their place."""
+    choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
+    if count and to:
+        message = "--count prints a number; it goes without --to"
+        raise InvalidRequestError(message)
+    if latest and (start is not None or end is not None or limit or limit_per_id or latest_by):
+        message = (
+            "--latest goes with --id and --key only, not with --start, --end, --limit, "
+            "--limit-per-id, --latest-by"
+        )
+        raise InvalidRequestError(message)
+    with StreamReader.open(root, stream) as reader:
+        has_keys = reader.options.key_mode == "dictionary"
+        if null_key and not has_keys and (latest or ids or latest_by):
+            message = (
+                "--null-key goes without --id, --latest and --latest-by: it names an id of its own"
+            )
+            raise InvalidRequestError(message)
+        chosen = chosen_columns(reader, column_names(columns))
+        unit = reader.options.unit
+        least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
+        named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
+        asked = AskedRows(ids, named, least, largest, tombstones, latest_by, limit, limit_per_id)
+        if latest:
+            show_newest(reader, asked, chosen, choice, count=count)
+        elif null_key and not has_keys:
+            _show_without_key(reader, asked, chosen, choice, count=count)
+        else:
+            show_rows(reader, asked, chosen, choice, count=count)
+
+
+def show_newest(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+) -> None:
+    """Print the newest record of each id, or of each key by its bytes, none first."""
+    if count:
+        print_json(asked.newest(reader, ["address"]).num_rows)
+        return
+    with output_of(reader, asked, columns, choice) as output:
+        output.batch(asked.newest(reader, output.columns))
+
+
+def show_rows(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+) -> None:
+    """Print records in order."""
+    if count:
+        print_json(_count(reader, asked))
+        return
+    with output_of(reader, asked, columns, choice, total=_total(reader, asked)) as output:
+        for batch in asked.batches(reader, output.columns, output.folder):
+            output.batch(batch)
+
+
+def _total(reader: StreamReader, asked: AskedRows) -> int:
+    """Return how many rows there will be, where it is known."""
+    is_all = asked == AskedRows(None, None, None, None, asked.tombstones)
+    return sum(reader.stats(shard).records for shard in reader.committed()) if is_all else 0
+
+
+def _show_without_key(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+) -> None:
+    """Print the records without a key; a key whose number is their id is not among them."""
+    if asked.keys is not None:
+        # Refused as any read of such a stream by keys.
+        asked.read(reader, ["address"])
+    if reader.origin is None:
+        message = "--null-key: the stream is no topic's copy, its records have no keys"
+        raise InvalidRequestError(message)
+    # They are of one id.
+    limit = min(filter(None, (asked.limit, asked.limit_per_id)), default=0)
+    of_no_key = replace(asked, ids=[NULL_KEY_ID], limit=0, limit_per_id=0)
+    if count:
+        found = _of_no_key(of_no_key.batches(reader, ["address", "key"]), limit)
+        print_json(sum(batch.num_rows for batch in found))
+        return
+    with output_of(reader, of_no_key, columns, choice) as output:
+        every = of_no_key.batches(reader, [*dict.fromkeys((*output.columns, "key"))])
+        for batch in _of_no_key(every, limit):
+            output.batch(batch.select(output.columns))
+
+
+def _of_no_key(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    kept = (batch.filter(pc.is_null(batch.column("key"))) for batch in batches)
+    return first_rows(kept, limit) if limit else kept
+
+
+def _count(reader: StreamReader, asked: AskedRows) -> int:
+    found: Iterator[pa.RecordBatch]
+    if asked.limit_per_id or asked.latest_by:
+        found = iter(asked.read(reader, ["address"]).to_batches())
+    else:
+        found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])
+    return sum(one.num_rows for one in (first_rows(found, asked.limit) if asked.limit else found))

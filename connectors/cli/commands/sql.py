@@ -1,0 +1,51 @@
+"""`shardlog sql`: questions to streams, by DuckDB."""
+
+from pathlib import Path
+from typing import Final
+
+from connectors.cli.input.sql_text import query_text
+from connectors.cli.output.printing import print_lines
+from connectors.cli.output.progress_bar import query_line
+from connectors.cli.output.row_output import Output, OutputChoice
+from connectors.cli.parsing.options import OutputForm
+from connectors.cli.second_interrupt import second_interrupt_ends
+from storage_core.sql.sql import batches_of
+
+# As DuckDB names what EXPLAIN answers, a drawing of many lines.
+_EXPLAINED: Final = ["explain_key", "explain_value"]
+
+
+def sql(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    query: str | None,
+    file: str | None,
+    form: OutputForm | None,
+    to: Path | None,
+    overwrite: bool,
+    memory_mib_max: int | None,
+    verify_checksums: bool,
+    allow_external_access: bool,
+) -> None:
+    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment."""
+    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    bound = None if memory_mib_max is None else memory_mib_max * 2**20
+    text = query_text(query, file)
+    with second_interrupt_ends(), query_line() as line:
+        schema, batches = batches_of(
+            root,
+            text,
+            line.tell,
+            memory_bytes_max=bound,
+            verify_checksums=verify_checksums,
+            allow_external_access=allow_external_access,
+        )
+        line.hide()
+        if schema.names == _EXPLAINED and choice.form == "table" and to is None:
+            for batch in batches:
+                print_lines([str(text) for text in batch.column(1).to_pylist()])
+            return
+        with Output(choice, schema) as output:
+            for batch in batches:
+                line.hide()
+                output.batch(batch)

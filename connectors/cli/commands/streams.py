@@ -1,0 +1,50 @@
+"""`shardlog streams`: the streams under a root, each with what it holds.
+
+A damaged stream does not hide its neighbours: they are listed first, then its error is told.
+"""
+
+from pathlib import Path
+
+from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.output.printing import print_json, print_table
+from storage_core import StreamReader
+
+_COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", "dead letters")
+
+
+def streams(*, root: Path, as_json: bool) -> None:
+    """List the streams under a root."""
+    rows, error = of_each_stream(root, None, lambda name: [_row(root, name)])
+    if as_json:
+        names = [column.replace(" ", "_") for column in _COLUMNS]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(_COLUMNS, rows)
+    if error is not None:
+        raise error
+
+
+def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]:
+    with StreamReader.open(root, name) as reader:
+        committed = reader.refresh()
+        stats = reader.stats()
+        return (
+            name,
+            "stream" if reader.origin is None else reader.origin.kind,
+            _keys_of(reader),
+            len(committed),
+            stats.records,
+            sum(committed.values()),
+            stats.late_arrivals,
+            stats.dead_letters_waiting,
+        )
+
+
+def _keys_of(reader: StreamReader) -> str:
+    if reader.options.key_mode == "dictionary":
+        return "dictionary"
+    if reader.origin is None:
+        return "id"
+    # A field of the values, where that is the id.
+    has_field = reader.has_ids and reader.origin.key_mode == "none"
+    return reader.origin.secondary if has_field else reader.origin.key_mode

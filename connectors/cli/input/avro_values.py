@@ -1,0 +1,69 @@
+"""Values of `shardlog produce --avro`: by the latest schema of their subject, framed by its id.
+
+    0x00 | the registry's id, 4 bytes, big-endian | the body
+
+To try what becomes of records that no schema wrote, a share of them can be spoilt: half have a
+text in place of their value, half the value without its last bytes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from connectors.cli.input.record_lines import Outgoing
+from connectors.registry import RegisteredSchema
+from storage_core import InvalidRequestError
+from storage_core.avro import AvroSchema, BodyEncoder
+
+_MAGIC: Final = b"\0"
+_ID_BYTES: Final = 4
+_NO_AVRO: Final = b"no schema wrote this"
+_CUT_BYTES: Final = 3
+_CHUNK_RECORDS: Final = 4096
+
+
+def as_avro(outgoing: Iterator[Outgoing], schema: RegisteredSchema) -> Iterator[Outgoing]:
+    """Yield records with their JSON values written by a schema; tombstones stay.
+
+    Raises:
+        InvalidRequestError: A value is no JSON, or does not fit; the message has its number.
+    """
+    encoder = BodyEncoder(AvroSchema.parse(schema.text, schema.references))
+    framing = _MAGIC + schema.id.to_bytes(_ID_BYTES, "big")
+    for number, record in enumerate(outgoing, 1):
+        if record.value is None:
+            yield record
+            continue
+        try:
+            body = encoder.encode(json.loads(record.value))
+        except (ValueError, RecursionError) as error:
+            why = error.message if isinstance(error, InvalidRequestError) else f"no JSON: {error}"
+            message = f"record {number}: {why}"
+            raise InvalidRequestError(message) from error
+        yield record._replace(value=framing + body)
+
+
+def some_bad(outgoing: Iterator[Outgoing], share: float, seed: int) -> Iterator[Outgoing]:
+    """Yield records of which a share is spoilt; the same seed spoils the same."""
+    chance = np.random.default_rng((seed, 1))
+    spoil: Callable[[bytes], bytes]
+    drawn: list[float] = []
+    for record in outgoing:
+        if not drawn:
+            drawn = chance.random(_CHUNK_RECORDS).tolist()
+        draw = drawn.pop()
+        if draw >= share or not record.value:
+            yield record
+            continue
+        spoil = _without_framing if draw < share / 2 else _cut
+        yield record._replace(value=spoil(record.value))
+
+
+def _without_framing(_value: bytes) -> bytes:
+    return _NO_AVRO
+
+
+def _cut(value: bytes) -> bytes:
+    return value[:-_CUT_BYTES]

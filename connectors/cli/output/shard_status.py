@@ -1,0 +1,219 @@
+"""How a shard stands: its figures, what it takes of the disk, and what time its rows span.
+
+None of it costs more where more is stored: counters, markers and the first and the last rows that
+arrived say it. So the newest row is looked for among the last thousand addresses; one that lies
+further back is not found.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from connectors.cli.log_ends import LogEnds
+from connectors.cli.output.shown import bytes_below
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote
+from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
+
+# Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
+# transaction, four times as many are, so often.
+_EDGE_ADDRESSES: Final = 1024
+_WIDENINGS_MAX: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardStatus:
+    """How a shard stands.
+
+    Attributes:
+        root: The path of the root.
+        root_id: The root's random id, as messages about data that lies elsewhere name it.
+        stream: The stream's name.
+        shard: The shard's number.
+        committed: Exclusive end of what is durable.
+        next_offset: Where the source goes on; None where there is no source.
+        log_end: The end of the partition in Kafka; None where it is not known.
+        last_stable_offset: Where its first open transaction begins, or the end if none is open; no
+            reader of what is committed goes beyond.
+        held_back: Offsets from there to the end.
+        lag: Offsets from next_offset to log_end; None where that is not known.
+        lag_unknown: Why that is not known, though brokers were asked.
+        set_aside: Its fault, where a worker has set it aside: kind, reason, since_ms.
+        records: Records stored, expired ones apart.
+        late: Of those, how many came late.
+        ahead: Of those, how many came from the future.
+        expired: Rows that were expired when they came.
+        dead_letters_waiting: Records that could not become rows, and are kept raw.
+        dead_letters_forwarded: Such records that were published to a topic.
+        dead_letters_dropped: Such records that went, since a shard had too many of them.
+        unsealed: Addresses that are in no part yet.
+        bytes: What the shard takes of the disk.
+        first: The primary of the row that arrived first of those kept; None where there are none.
+        last: The primary of the row that arrived last. Neither is of a row ahead of the clock.
+        age_s: How long ago the largest primary of the last thousand rows is; None where primaries
+            are no times.
+        gaps: Ranges of addresses that the source no longer had.
+        lost: Ranges of addresses that were acknowledged and are gone.
+    """
+
+    root: str
+    root_id: str
+    stream: str
+    shard: int
+    committed: int
+    next_offset: int | None
+    log_end: int | None = None
+    last_stable_offset: int | None = None
+    held_back: int = 0
+    lag: int | None = None
+    lag_unknown: str | None = None
+    set_aside: dict[str, str | int] | None = None
+    records: int
+    late: int
+    ahead: int
+    expired: int
+    dead_letters_waiting: int
+    dead_letters_forwarded: int
+    dead_letters_dropped: int
+    unsealed: int
+    bytes: int
+    first: int | None
+    last: int | None
+    age_s: float | None
+    gaps: list[tuple[int, int]]
+    lost: list[tuple[int, int]]
+
+
+def shard_statuses(
+    root: Path, root_id: str, name: str, now_ns: int
+) -> Iterator[tuple[ShardStatus, Unit]]:
+    """Yield each shard of a stream, without what Kafka says, with the unit of its primaries.
+
+    Args:
+        root: The root's path.
+        root_id: The root's random id.
+        name: The stream.
+        now_ns: The wall time.
+
+    Raises:
+        ShardlogError: The stream cannot be read.
+    """
+    with StreamReader.open(root, name) as reader:
+        unit = reader.options.unit
+        committed = reader.refresh()
+        gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
+        for number, end in committed.items():
+            stats = reader.stats(number)
+            following = (reader.source(number) or {}).get("next")
+            next_offset = following if isinstance(following, int) else None
+            first = _edge(reader, number, end, is_first=True)
+            last = _edge(reader, number, end, is_first=False)
+            newest = None if last is None else last.newest
+            yield (
+                ShardStatus(
+                    root=str(root.absolute()),
+                    root_id=root_id,
+                    stream=name,
+                    shard=number,
+                    committed=end,
+                    next_offset=next_offset,
+                    records=stats.records,
+                    late=stats.late_arrivals,
+                    ahead=stats.ahead,
+                    expired=stats.expired,
+                    dead_letters_waiting=stats.dead_letters_waiting,
+                    dead_letters_forwarded=stats.dead_letters_forwarded,
+                    dead_letters_dropped=stats.dead_letters_dropped,
+                    unsealed=unsealed[number],
+                    bytes=bytes_below(root / name / f"shard-{number:04d}"),
+                    first=None if first is None else first.first,
+                    last=None if last is None else last.last,
+                    age_s=_age_s(newest, unit, now_ns),
+                    gaps=gaps[number],
+                    lost=lost[number],
+                ),
+                unit,
+            )
+
+
+def noted(notes: Iterable[SetAsideNote], stream: str, shard: int) -> SetAsideNote | None:
+    """Return the note on a shard, or on all of its topic."""
+    of_stream = {note.shard: note for note in notes if note.stream == stream}
+    return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
+
+
+def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -> ShardStatus:
+    """Return how a shard stands with the end of its partition, asked for after the shard was.
+
+    An end that was asked for before may lie below what was stored since, as that of a log that
+    was cut does.
+
+    Args:
+        shard: The shard without it.
+        ends: What Kafka says.
+        note: Its fault, or that of all of its topic.
+    """
+    end, stable = ends.ends.get(shard.shard), ends.stable.get(shard.shard)
+    reached = shard.committed if shard.next_offset is None else shard.next_offset
+    unknown = ends.unknown
+    if note is not None and note.kind == "foreign":
+        unknown = unknown or note.reason
+    elif end is not None and end < reached:
+        # Cut or made anew: what is missing nobody knows.
+        unknown = unknown or f"the log ends at {end}, below {reached}, up to which it is stored"
+    is_known = end is not None and unknown is None
+    return replace(
+        shard,
+        log_end=end,
+        last_stable_offset=stable,
+        held_back=0 if end is None or stable is None else max(end - stable, 0),
+        lag=end - reached if is_known and end is not None else None,
+        lag_unknown=unknown,
+        set_aside=None if note is None else note.facts(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """The primaries of some rows in the order they arrived in: the first, the last, the largest."""
+
+    first: int
+    last: int
+    newest: int
+
+
+def _edge(reader: StreamReader, shard: int, end: int, *, is_first: bool) -> _Edge | None:
+    """Return the primaries of the rows that arrived first, or last."""
+    least = reader.start(shard)
+    for widened in range(_WIDENINGS_MAX):
+        width = _EDGE_ADDRESSES * 4**widened
+        begin = least if is_first else max(end - width, least)
+        until = min(least + width, end) if is_first else end
+        found = _primaries(reader, shard, begin, until)
+        if len(found):
+            return _Edge(int(found[0]), int(found[-1]), int(found.max()))
+        if begin <= least and until >= end:
+            return None
+    return None
+
+
+def _primaries(reader: StreamReader, shard: int, start: int, end: int) -> "npt.NDArray[np.int64]":
+    """Return the primaries of a range of addresses, in their order, without ahead rows."""
+    parts = [np.empty(0, dtype=np.int64)]
+    if start < end:
+        # A range that is lost is told by its name; what it held, nobody knows.
+        with suppress(LostRangeError):
+            for batch in list(reader.tail(shard, start, end, columns=["primary", "state"])):
+                is_ahead = batch.column("state").to_numpy() == State.AHEAD
+                parts.append(batch.column("primary").to_numpy()[~is_ahead])
+    return np.concatenate(parts)
+
+
+def _age_s(primary: int | None, unit: Unit, now_ns: int) -> float | None:
+    if primary is None or unit not in UNITS_PER_SECOND:
+        return None
+    return round(now_ns / 10**9 - primary / UNITS_PER_SECOND[unit], 3)

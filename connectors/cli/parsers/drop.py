@@ -1,0 +1,23 @@
+"""Arguments and options of `shardlog drop`."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.parsing.options import Execute, Root, StreamName
+from connectors.cli.parsing.work import done_in
+
+Remove = Annotated[
+    bool, typer.Option("--remove", help="Remove its files; without it they are set aside.")
+]
+
+
+@done_in("connectors.cli.commands.drop")
+def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
+    """Take a stream away: set it aside under the root, or remove it.
+
+    Refused while a writer holds the stream. Without --execute it only says what would happen.
+    A worker of the same group takes the topic again from where `start` says.
+
+    Example: shardlog drop ./data telemetry --execute
+    """

@@ -1,0 +1,46 @@
+"""Arguments and options of `shardlog verify` and `shardlog accept-loss`."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.parsing.options import AsJson, Execute, OneStream, Root, StreamName
+from connectors.cli.parsing.work import done_in
+
+Shard = Annotated[int, typer.Option(metavar="N", help="The shard.", show_default=False)]
+
+LossStart = Annotated[
+    int, typer.Option("--start", metavar="ADDRESS", help="First address.", show_default=False)
+]
+LossEnd = Annotated[
+    int, typer.Option("--end", metavar="ADDRESS", help="Exclusive end.", show_default=False)
+]
+
+
+@done_in("connectors.cli.commands.repair")
+def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
+    """Read all that is stored, and tell what is wrong.
+
+    Every block, zone, late row and part is read. A line a stream says what was looked at and, under
+    it, what was not; the exit code is 5 where something is wrong. Like a worker's start it recovers
+    what a crash left. Refused while a writer holds the stream: stop the worker first.
+
+    Example: shardlog verify ./data telemetry
+    """
+
+
+@done_in("connectors.cli.commands.repair")
+def accept_loss(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shard,
+    start: LossStart,
+    end: LossEnd,
+    execute: Execute = False,
+) -> None:
+    """Give up a lost range by name, so that reads pass over it; `status` names those there are.
+
+    Refused while a writer holds the shard. Without --execute it only says what would happen.
+
+    Example: shardlog accept-loss ./data orders --shard 0 --start 10 --end 20
+    """

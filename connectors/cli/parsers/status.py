@@ -1,0 +1,41 @@
+"""Arguments and options of `shardlog status`."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.parsing.options import AsJson, KafkaSettings, OneStream, Root
+from connectors.cli.parsing.work import done_in
+
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BOOTSTRAP",
+        help="Kafka brokers; with them, log ends and lag are shown.",
+    ),
+]
+BrokerWait = Annotated[
+    float, typer.Option(metavar="S", min=0.1, help="How long to wait for a broker, in seconds.")
+]
+
+
+@done_in("connectors.cli.commands.status")
+def status(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: OneStream = None,
+    as_json: AsJson = False,
+    bootstrap: Brokers = None,
+    kafka: KafkaSettings = None,
+    broker_wait: BrokerWait = 5.0,
+) -> None:
+    """Show how each shard stands; the exit code tells of what is lost or set aside.
+
+    `newest` is the age of the newest of the last thousand records; `first` and `last` are the times
+    of the rows that arrived first and last. `dead letters` wait in the store; others were
+    `forwarded` or `dropped`. An open transaction holds back what lies behind it. Columns that say
+    nothing of any shard are left out, but not of the JSON.
+
+    Example: shardlog status ./data telemetry --json
+    """

@@ -1,0 +1,225 @@
+"""Publishes the dead letters of open shards, and lets those go that Kafka has acknowledged.
+
+`forward` is one turn over one shard. It runs on a thread of its own, beside fetching and rounds:
+it touches the shard's stream, which any thread may, and a producer that is its own.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from connectors.dlq.origin import with_origin
+from connectors.dlq.record import decode_dead_letter, reason_word
+from connectors.kafka import Admin, Partition, Producer
+from connectors.settings.dead_letter_settings import DeadLetterSettings
+from storage_core import ClientFailedError, ShardlogError, Stream
+
+_BATCH_RECORDS: Final = 500
+_BATCH_BYTES: Final = 8 * 2**20
+_FLUSH_STEP_S: Final = 0.2
+# Longer than the Kafka client keeps a record before it calls it failed.
+_FLUSH_STEPS_MAX: Final = 600
+_PARTITIONS: Final = 1
+# A letter has its record's timestamp, by which a topic's retention would take an old one at once.
+_TOPIC: Final = {"retention.ms": "-1"}
+_BATCHES_MAX: Final = 100
+_BROKERS: Final = "bootstrap.servers"
+# What is too large the topic says, not the client; and it says so of a batch, so that a record
+# which is must stand in one by itself. 16 KiB is the batch of Kafka's own producer.
+_OWN_SETTINGS: Final = {"message.max.bytes": 1_000_000_000, "batch.size": 16_384}
+_NO_ANSWER: Final = "no answer in time"
+
+Letters = list[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What became of one shard's turn.
+
+    Attributes:
+        topic: Where they were sent.
+        cleared: How many were acknowledged, and let go.
+        left: How many were refused, and stay.
+        reason: Why, of the first of them.
+    """
+
+    topic: str
+    cleared: int = 0
+    left: int = 0
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class _Pass:
+    """How far a shard's letters were gone through, and the first that stayed on the way."""
+
+    stream: Stream
+    start: int = 0
+    first_left: int | None = None
+
+
+class Forwarder:
+    """Publishes dead letters. One thread at a time; `end` from any."""
+
+    def __init__(self, settings: DeadLetterSettings, kafka: dict[str, object]) -> None:
+        """Connect to nobody yet.
+
+        Args:
+            settings: Where to.
+            kafka: Settings of librdkafka, by its names, as the worker's consumer has them.
+        """
+        self._settings = settings
+        self._kafka = kafka
+        self._group = str(kafka.get("group.id", ""))
+        self._producer: Producer | None = None
+        self._known: set[str] = set()
+        self._passes: dict[Partition, _Pass] = {}
+        self._is_ending = False
+
+    def end(self) -> None:
+        """Have a turn under way end soon; what it has not cleared is forwarded again."""
+        self._is_ending = True
+
+    def keep(self, partitions: set[Partition]) -> None:
+        """Forget how far partitions came that are no longer ours."""
+        for gone in self._passes.keys() - partitions:
+            del self._passes[gone]
+
+    def forward(self, partition: Partition, stream: Stream, topic_id: str) -> Forwarded:
+        """Publish a shard's committed dead letters, a bounded number of them.
+
+        1. Read: the next letters below committed, from where the turn before ended.
+        2. Send: each as Kafka had it, with its origin in headers behind its own.
+        3. Wait: until each is acknowledged or refused, in bounded time.
+        4. Clear: take those that were acknowledged out of the store, durably.
+
+        A failure in 1 to 3 leaves the letters where they are. Between 3 and 4 they are in the topic
+        and in the store: they are sent again, and told apart by their origin. Where a whole batch
+        is refused the turn ends; the next one begins behind it, so that letters which the topic
+        will never take stand in the way of no others, and comes back to them at the end.
+
+        Raises:
+            ShardlogError: The shard, or Kafka, cannot be asked.
+        """
+        topic = self._settings.topic_for(partition.topic)
+        at = self._pass_of(partition, stream)
+        cleared = left = 0
+        reason: str | None = None
+        for _ in range(_BATCHES_MAX):
+            letters = next_letters(stream, partition.number, at.start)  # 1
+            if not letters:
+                at.start, at.first_left = _start_again(at)
+                break
+            refused = self._publish(topic, letters, topic_id)  # 2, 3
+            done = [address for address, _ in letters if address not in refused]
+            if done:
+                cleared += stream.clear_dead_letters(partition.number, done)  # 4
+            at.start = letters[-1][0] + 1
+            if refused:
+                left += len(refused)
+                reason = reason or next(iter(refused.values()))
+                at.first_left = min(refused) if at.first_left is None else at.first_left
+            if not done:
+                # The topic may have gone.
+                self._known.discard(topic)
+            if not done or self._is_ending:
+                break
+        return Forwarded(topic, cleared, left, reason)
+
+    def _pass_of(self, partition: Partition, stream: Stream) -> _Pass:
+        found = self._passes.get(partition)
+        if found is None or found.stream is not stream:
+            # Opened anew, it may have letters anywhere.
+            found = self._passes[partition] = _Pass(stream)
+        return found
+
+    def _publish(self, topic: str, letters: Letters, topic_id: str) -> dict[int, str]:
+        """Send letters and wait for the answers; return which were not acknowledged, and why.
+
+        Raises:
+            ShardlogError: Kafka cannot be asked.
+        """
+        producer = self._producer_for(topic)
+        open_ = {address: _NO_ANSWER for address, _ in letters}
+        try:
+            for address, raw in letters:
+                self._send(producer, topic, address, raw, topic_id, open_)
+            for _ in range(_FLUSH_STEPS_MAX):
+                if not producer.flush(_FLUSH_STEP_S) or self._is_ending:
+                    return dict(open_)
+        except ClientFailedError:
+            # The next turn takes another.
+            self._producer = None
+            raise
+        # What is on its way might be acknowledged once nobody waits for it.
+        self._producer = None
+        return dict(open_)
+
+    def _send(  # noqa: PLR0913 - what a letter is sent with
+        self,
+        producer: Producer,
+        topic: str,
+        address: int,
+        raw: bytes,
+        topic_id: str,
+        open_: dict[int, str],
+    ) -> None:
+        """Hand a letter over; once it is acknowledged it is open no more."""
+        try:
+            letter = decode_dead_letter(raw)
+        except ValueError:
+            open_[address] = "it was not written by a worker, and nobody knows its record"
+            return
+        headers = with_origin(letter, reason_word(raw), topic_id, self._group)
+        told = _answer_for(address, open_)
+        try:
+            producer.send(topic, letter.key, letter.value, letter.timestamp, headers, told=told)
+        except ClientFailedError:
+            raise
+        except ShardlogError as error:
+            open_[address] = str(error)
+
+    def _producer_for(self, topic: str) -> Producer:
+        if self._producer is None:
+            self._producer = Producer(str(self._kafka[_BROKERS]), {**_OWN_SETTINGS, **self._kafka})
+        if topic not in self._known:
+            admin = Admin(self._kafka)
+            if topic not in admin.partitions():
+                admin.create_topic(topic, _PARTITIONS, _TOPIC, replicas=None)
+            self._known.add(topic)
+        return self._producer
+
+
+def next_letters(stream: Stream, shard: int, start: int) -> Letters:
+    """Return committed dead letters from an address on: at least one if there is one, not many."""
+    return list(_until_full(islice(stream.dead_letters(shard, start), _BATCH_RECORDS)))
+
+
+def count_waiting(stream: Stream, shard: int) -> int:
+    """Return how many dead letters a shard keeps, without looking at them."""
+    return stream.stats(shard).dead_letters_waiting
+
+
+def _until_full(letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    size = 0
+    for address, raw in letters:
+        size += len(raw)
+        yield address, raw
+        if size >= _BATCH_BYTES:
+            return
+
+
+def _start_again(at: _Pass) -> tuple[int, None]:
+    """Return where the next turn begins: with the first that was refused, or at the end."""
+    return (at.start if at.first_left is None else at.first_left), None
+
+
+def _answer_for(address: int, open_: dict[int, str]) -> Callable[[str | None], Any]:
+    def told(failure: str | None) -> None:
+        if failure is None:
+            open_.pop(address, None)
+        else:
+            open_[address] = failure
+
+    return told

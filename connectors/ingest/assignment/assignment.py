@@ -1,0 +1,359 @@
+"""The partitions a worker holds: fetched into open shards, waiting for theirs, or set aside.
+
+Only this class moves a partition: it comes, it goes, its shard is closed and opened again, it goes
+back, it is set aside. Whatever moves one drops what was gathered of it and lets Kafka go on at its
+shard's own next offset, so that what is gathered never has a hole.
+
+A record may be on its way while its partition moves: inside the call that a rebalance
+interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: the records of
+the next fetch that brings any are left out, all of them, and fetched again.
+
+Belongs to the worker's thread, and to the time between rounds: the worker has waited for the
+round in flight before it calls anything here.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.quarantine import SetAside, is_of_topic
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC
+from connectors.ingest.assignment.shard_opening import ShardOpening
+from connectors.ingest.pending_batch import Gathering
+from connectors.kafka import Consumer, Fetched, Partition, Place
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    InvalidRequestError,
+    ShardLockedError,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+
+_RETRY_EVERY_S: Final = 0.25
+_REOPEN_AFTER_S: Final = 2.0
+_MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
+# What a disk that refused a write refuses next: one that failed may be read-only since.
+_OF_DISKS: Final = (*_MAY_PASS, InvalidRequestError)
+# Why a shard that was poisoned cannot be opened though its disk may be well again.
+_OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A partition that is ours but whose shard cannot be opened yet; what poisoned it, if so."""
+
+    until_s: float
+    next_try_s: float
+    poison: ShardPoisonedError | None = None
+
+
+class Holdings:
+    """What a worker holds, and where each partition goes on."""
+
+    def __init__(  # noqa: PLR0913 - what a partition's move concerns
+        self,
+        consumer: Consumer,
+        opening: ShardOpening,
+        gathered: Gathering,
+        aside: SetAside,
+        lock_wait_s: float,
+        clock: Clock,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        alive: Callable[[], None],
+    ) -> None:
+        """Hold nothing; a partition may wait for its shard for `lock_wait_s`.
+
+        Many shards take minutes to open: `alive` is called before each that opens or closes.
+        """
+        self._consumer = consumer
+        self._opening = opening
+        self._gathered = gathered
+        self._aside = aside
+        self._lock_wait_s = lock_wait_s
+        self._clock = clock
+        self._log = log
+        self._alive = alive
+        self._waiting: dict[Partition, _Waiting] = {}
+        self._touched: set[Partition] = set()
+        # Where each shard stood that was open here.
+        self._reached: dict[Partition, int] = {}
+        # The partitions whose shards are open.
+        self.feeds: dict[Partition, ShardFeed] = {}
+
+    @property
+    def are_any(self) -> bool:
+        """Whether any partition is held, whatever becomes of it."""
+        return bool(self.feeds or self._waiting or self._aside.partitions)
+
+    @property
+    def are_any_going_on(self) -> bool:
+        """Whether any partition is fetched, or soon may be."""
+        return bool(self.feeds or self._waiting)
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics of which partitions are held."""
+        return {at.topic for at in (*self.feeds, *self.unfetched)}
+
+    @property
+    def unfetched(self) -> dict[Partition, int | None]:
+        """Those held that are not fetched, and where their shards stand, if that is known."""
+        aside = (at for at in self._aside.partitions if at.number != WHOLE_TOPIC)
+        return {at: self._reached.get(at) for at in (*self._waiting, *aside)}
+
+    @property
+    def waiting_count(self) -> int:
+        """How many partitions wait for their shard."""
+        return len(self._waiting)
+
+    # --- coming and going ------------------------------------------------------------------
+
+    def take(self, partitions: Collection[Partition]) -> None:
+        """Take partitions; those whose shard is not free wait for it, unfetched.
+
+        Raises:
+            ShardlogError: A shard cannot be had, and that is to stop the worker.
+        """
+        self._touched.update(partitions)
+        starts: dict[Partition, Place] = {}
+        faults: dict[ShardlogError, list[Partition]] = {}
+        for partition, opened in self._opened(partitions):
+            starts[partition] = opened.place if isinstance(opened, ShardFeed) else Place(0)
+            if isinstance(opened, UnavailableError):
+                self._wait_for(partition, opened)
+            elif isinstance(opened, ShardlogError):
+                faults.setdefault(opened, []).append(partition)
+        for error, partitions_of_it in faults.items():
+            self._aside.add(partitions_of_it, error)
+        self._consumer.begin(starts)
+        unfetched = starts.keys() - self.feeds.keys()
+        if unfetched:
+            self._consumer.pause(unfetched)
+        for partition in sorted(starts.keys() & self.feeds.keys()):
+            self._owned(self.feeds[partition])
+
+    def close(self, partitions: Collection[Partition]) -> None:
+        """Close the shards of partitions that go; what was gathered of them is dropped."""
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+        self._touched.difference_update(partitions)
+        self._gathered.drop(partitions)
+        self._aside.forget(partitions)
+        self._close(partitions)
+        for partition in partitions:
+            self._reached.pop(partition, None)
+            self._log.info("let go", **_where(partition))
+
+    def close_all(self) -> None:
+        """Close every shard at the end, whatever it is doing."""
+        self._close(list(self.feeds))
+
+    def _open(self, partition: Partition) -> ShardFeed:
+        self._alive()
+        feed = self.feeds[partition] = self._opening.open(partition)
+        return feed
+
+    def _close(self, partitions: Iterable[Partition]) -> None:
+        """Close shards; what was appended to them is committed first.
+
+        Raises:
+            ShardlogError: The first failure; all are closed, or poisoned, all the same.
+        """
+        failures: list[ShardlogError] = []
+        for feed in filter(None, [self.feeds.pop(partition, None) for partition in partitions]):
+            self._alive()
+            self._reached[feed.partition] = feed.next
+            try:
+                feed.stream.close()
+            except ShardlogError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _opened(
+        self, partitions: Iterable[Partition]
+    ) -> Iterator[tuple[Partition, ShardFeed | ShardlogError]]:
+        """Open shards; what holds for all of a topic is asked once.
+
+        And once the broker is silent no more is tried: each question takes seconds.
+        """
+        silence: BrokerUnavailableError | None = None
+        of_topics: dict[str, ShardlogError] = {}
+        for partition in partitions:
+            opened: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
+            if opened is None:
+                try:
+                    opened = self._open(partition)
+                except BrokerUnavailableError as error:
+                    opened = silence = error
+                except ShardlogError as error:
+                    opened = error
+                    if is_of_topic(error):
+                        of_topics[partition.topic] = error
+            yield partition, opened
+
+    def _owned(self, feed: ShardFeed) -> None:
+        self._aside.healed(feed.partition)
+        self._log.info("owned", **_where(feed.partition), next=feed.next)
+
+    # --- waiting for a shard ---------------------------------------------------------------
+
+    def try_waiting(self, now_s: float) -> None:
+        """Open the shards of partitions that wait, once they are due, and of one set aside.
+
+        What has waited for its shard or the broker as long as it may is set aside.
+
+        Raises:
+            ShardlogError: A shard cannot be had, and that is to stop the worker.
+        """
+        due = self._aside.due(now_s)
+        if due is not None:
+            self._try_again(due)
+        for partition, waiting in list(self._waiting.items()):
+            if now_s < waiting.next_try_s:
+                continue
+            try:
+                feed = self._open(partition)
+            except ShardlogError as error:
+                if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
+                    is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
+                    is_of_disk &= not isinstance(error, _OTHERS_DOING)
+                    self.set_aside([partition], (is_of_disk and waiting.poison) or error)
+                    continue
+                waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
+                if isinstance(error, BrokerUnavailableError):
+                    # The next question would take as long; the others are due in the next call.
+                    return
+                continue
+            del self._waiting[partition]
+            self._go_on(feed)
+
+    def _go_on(self, feed: ShardFeed) -> None:
+        """Fetch a partition whose shard is open after all."""
+        self._consumer.seek(feed.partition, feed.place)
+        self._consumer.resume([feed.partition])
+        self._owned(feed)
+
+    def suspend(self, partition: Partition, error: ShardPoisonedError, reopens: int) -> None:
+        """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile.
+
+        Args:
+            partition: Whose shard it is.
+            error: What poisoned it.
+            reopens: How many times in a row it is now, this one included; the more, the later.
+        """
+        self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
+        self._stop_fetching([partition])
+        self._wait(partition, _REOPEN_AFTER_S * reopens, error)
+
+    def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
+        self._log.warning("waiting", **_where(partition), reason=str(reason))
+        self._wait(partition, _RETRY_EVERY_S)
+
+    def _wait(
+        self, partition: Partition, after_s: float, poison: ShardPoisonedError | None = None
+    ) -> None:
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._lock_wait_s
+        self._waiting[partition] = _Waiting(until_s, min(now_s + after_s, until_s), poison)
+
+    # --- faults of a partition's own -------------------------------------------------------
+
+    def set_aside(
+        self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
+    ) -> None:
+        """Let partitions that have a fault be, and go on with the others.
+
+        Args:
+            partitions: Those the fault concerns.
+            error: The fault.
+            is_for_good: Only another stream can mend it.
+
+        Raises:
+            ShardlogError: The fault, if it is to stop the worker.
+        """
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+        self._stop_fetching(partitions)
+        self._aside.add(partitions, error, is_for_good=is_for_good)
+
+    def _try_again(self, partition: Partition) -> None:
+        """Take a partition that is set aside, if its fault is over; else put it off."""
+        try:
+            feed = self._open(partition)
+        except BrokerUnavailableError:
+            self._aside.put_off(partition, self._clock.monotonic_s())
+        except ShardlogError as error:
+            concerned = self._aside.of_topic(partition.topic) if is_of_topic(error) else [partition]
+            self._aside.add(concerned, error)
+        else:
+            self._touched.add(partition)
+            self._go_on(feed)
+
+    def _stop_fetching(self, partitions: Collection[Partition]) -> None:
+        """Close shards of partitions that stay ours; what was gathered of them is dropped."""
+        self._gathered.drop(partitions)
+        self._consumer.pause(partitions)
+        for partition in partitions:
+            try:
+                self._close([partition])
+            except ShardlogError as error:
+                self._log.warning("closing", **_where(partition), reason=str(error))
+
+    # --- going back ------------------------------------------------------------------------
+
+    def go_back(self, partitions: Collection[Partition]) -> None:
+        """Fetch again from what is durable; what was gathered beyond it is dropped."""
+        self._touched.update(partitions)
+        self._rewind(partitions)
+
+    def retake(self, partition: Partition) -> bool | None:
+        """Judge anew where a partition goes on: overtaken, cut, or made again.
+
+        Returns:
+            Whether it goes on where it stood; None when its shard has to be waited for, or is
+            being reopened already.
+
+        Raises:
+            ShardlogError: It cannot go on; its shard is closed.
+        """
+        feed = self.feeds.get(partition)
+        if feed is None:
+            return None
+        before = feed.next
+        self._close([partition])
+        self._touched.add(partition)
+        try:
+            feed = self._open(partition)
+        except UnavailableError as error:
+            self._wait_for(partition, error)
+            self._consumer.pause([partition])
+            return None
+        self._rewind([partition])
+        return feed.next == before
+
+    def touched_of(self, fetched: Fetched) -> set[Partition]:
+        """Return the touched partitions that records belong to; they are to be left out."""
+        return self._touched & fetched.runs.keys()
+
+    def fetch_again(self, left_out: Collection[Partition]) -> None:
+        """Fetch touched partitions again whose records were left out; none is in hand any more.
+
+        Some may stem from before. And it is seeking, on a partition that is being fetched, that
+        makes Kafka compare the epoch of what is stored with its log; assigning does not.
+        """
+        self._touched.difference_update(left_out)
+        self._rewind(self.feeds.keys() & left_out)
+
+    def _rewind(self, partitions: Iterable[Partition]) -> None:
+        chosen = list(partitions)
+        self._gathered.drop(chosen)
+        for partition in chosen:
+            self._consumer.seek(partition, self.feeds[partition].place)
+
+
+def _where(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "shard": partition.number}

@@ -1,0 +1,223 @@
+"""Partitions a worker has set aside: why, and when each is tried again.
+
+A fault of one partition or topic is that one's alone. It is told once, noted under the root for
+other processes (set_aside_notes.py), tried again after 5 s and then twice as long each time, up
+to five minutes, and counts for the exit code for as long as it lasts. Foreign data is tried again
+only once its stream was moved away or made anew: a log that was cut looks whole as soon as it has
+grown past what is stored, and waiting would turn a fault that is seen into one that is not.
+
+What is set aside and what stops the worker, `on_fault` says by kind; the kinds are those of the
+errors. Belongs to the worker's thread.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
+from connectors.kafka import Partition
+from connectors.settings.options import FaultKind, FaultSettings
+from storage_core import (
+    Clock,
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    LostRangeError,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+
+TRY_AFTER_S: Final = 5.0
+TRY_AFTER_MAX_S: Final = 300.0
+_DOUBLINGS_MAX: Final = 16
+_NOTHING: Final = object()
+
+_KINDS: Final[tuple[tuple[type[ShardlogError], FaultKind], ...]] = (
+    (InvalidRequestError, "refused"),
+    (UnavailableError, "unavailable"),
+    (ForeignDataError, "foreign"),
+    (LostRangeError, "overtaken"),
+    (CorruptionError, "damage"),
+    (ShardPoisonedError, "write_failed"),
+)
+
+
+@dataclass(slots=True)
+class _Fault:
+    """Why a partition is set aside, when it is tried again, and the stream it lasts with."""
+
+    error: ShardlogError
+    since_ms: int
+    next_try_s: float
+    bound_to: object
+
+
+class SetAside:
+    """What is set aside, oldest first."""
+
+    def __init__(
+        self,
+        settings: FaultSettings,
+        notes: SetAsideNotes,
+        stream_of: Callable[[str], object],
+        clock: Clock,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Set nothing aside; `stream_of` gives a value that changes with a topic's stream."""
+        self._settings = settings
+        self._notes = notes
+        self._stream_of = stream_of
+        self._clock = clock
+        self._log = log
+        self._faults: dict[Partition, _Fault] = {}
+        self._failures: Counter[Partition] = Counter()
+
+    @property
+    def partitions(self) -> Collection[Partition]:
+        """What is set aside."""
+        return self._faults.keys()
+
+    @property
+    def kinds(self) -> dict[Partition, FaultKind]:
+        """What is set aside, with the kind of its fault."""
+        kinds = {at: kind_of(fault.error) for at, fault in self._faults.items()}
+        return {at: kind for at, kind in kinds.items() if kind is not None}
+
+    @property
+    def oldest(self) -> ShardlogError | None:
+        """The error of the fault that has lasted longest."""
+        return next((fault.error for fault in self._faults.values()), None)
+
+    def fault_of_all(self, topics: Collection[str]) -> ShardlogError | None:
+        """Return the oldest error where faults concern all there is: partitions, or these topics.
+
+        Before partitions are given out, what was refused as a whole topic says nothing of others.
+        """
+        refused = {at.topic for at in self._faults if at.number == WHOLE_TOPIC}
+        has_partitions = any(at.number != WHOLE_TOPIC for at in self._faults)
+        is_all = has_partitions or (bool(topics) and refused.issuperset(topics))
+        return self.oldest if is_all else None
+
+    def add(
+        self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
+    ) -> None:
+        """Set partitions aside that one error concerns, or put off what is set aside already.
+
+        Args:
+            partitions: Those it concerns.
+            error: The error.
+            is_for_good: Only a stream moved away or made anew mends it, as is so of foreign data.
+
+        Raises:
+            ShardlogError: The error itself, where the settings have its kind stop the worker, or
+                where it is of none.
+        """
+        kind = kind_of(error)
+        if kind is None or self._settings.stops(kind):
+            raise error
+        self._tell(partitions, error, kind)
+        for partition in partitions:
+            self._failures[partition] += 1
+            doublings = min(self._failures[partition] - 1, _DOUBLINGS_MAX)
+            after_s = min(TRY_AFTER_S * 2**doublings, TRY_AFTER_MAX_S)
+            next_try_s = self._clock.monotonic_s() + after_s
+            is_bound = is_for_good or isinstance(error, ForeignDataError)
+            bound_to = self._stream_of(partition.topic) if is_bound else _NOTHING
+            # It keeps its place among the others: the oldest one tells how the worker ends.
+            since_ms = self._since_ms(partition, error)
+            self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
+            # Each time: somebody may have taken the note for settled.
+            self._notes.write(SetAsideNote(*partition, since_ms, kind, str(error)))
+
+    def due(self, now_s: float) -> Partition | None:
+        """Return one that is to be tried again, None if there is none."""
+        for partition, fault in self._faults.items():
+            if now_s < fault.next_try_s or partition.number == WHOLE_TOPIC:
+                continue
+            is_bound = fault.bound_to is not _NOTHING
+            if is_bound and self._stream_of(partition.topic) == fault.bound_to:
+                fault.next_try_s = now_s + TRY_AFTER_S
+                continue
+            return partition
+        return None
+
+    def put_off(self, partition: Partition, now_s: float) -> None:
+        """Try one again later that could not be tried at all."""
+        self._faults[partition].next_try_s = now_s + TRY_AFTER_S
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        """Return the partitions of a topic that are set aside."""
+        return [at for at in self._faults if at.topic == topic and at.number != WHOLE_TOPIC]
+
+    def healed(self, partition: Partition) -> None:
+        """Take note that a partition's shard is open."""
+        for place in (partition, Partition(partition.topic, WHOLE_TOPIC)):
+            self._faults.pop(place, None)
+            self._notes.remove(place)
+
+    def moved(self, partitions: Iterable[Partition]) -> None:
+        """Take partitions that moved for healthy: their next fault is their first."""
+        if self._failures:
+            for partition in partitions:
+                self._failures.pop(partition, None)
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Leave partitions to others; what is noted of them stays until one opens their shards."""
+        for partition in partitions:
+            self._faults.pop(partition, None)
+            self._failures.pop(partition, None)
+
+    def keep_noted(self, partition: Partition) -> None:
+        """Leave the note on what is set aside again, where somebody has taken it for settled."""
+        fault = self._faults.get(partition)
+        kind = None if fault is None else kind_of(fault.error)
+        if fault is not None and kind is not None and not self._notes.has(partition):
+            self._notes.write(SetAsideNote(*partition, fault.since_ms, kind, str(fault.error)))
+
+    def leave_topics_but(self, consumes: Callable[[str], bool]) -> None:
+        """Take the notes on whole topics away that nobody here consumes any more.
+
+        No shard of such a topic may be there, whose opening would do it. Where another worker
+        consumes it, that one leaves the note again.
+        """
+        for note in self._notes.read():
+            if note.shard == WHOLE_TOPIC and not consumes(note.stream):
+                self._notes.remove(Partition(note.stream, note.shard))
+
+    def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
+        fault = self._faults.get(partition)
+        if fault is not None and type(fault.error) is type(error):
+            return fault.since_ms
+        return self._clock.now_ns() // 10**6
+
+    def _tell(
+        self, partitions: Collection[Partition], error: ShardlogError, kind: FaultKind
+    ) -> None:
+        """Log what is new."""
+        faulty = {partition for partition in partitions if partition in self._faults}
+        fresh = [partition for partition in partitions if partition not in faulty]
+        changed = [
+            partition
+            for partition in faulty
+            if type(self._faults[partition].error) is not type(error)
+        ]
+        reported = sorted([*fresh, *changed])
+        for topic in dict.fromkeys(partition.topic for partition in reported):
+            shards = [partition.number for partition in reported if partition.topic == topic]
+            where = {} if shards == [WHOLE_TOPIC] else {"shards": shards}
+            self._log.error("set aside", topic=topic, **where, kind=kind, reason=str(error))
+
+
+def is_of_topic(error: ShardlogError) -> bool:
+    """Tell whether a fault concerns all partitions of its topic alike."""
+    return error.stream is not None and error.shard is None and not error.retriable
+
+
+def kind_of(error: ShardlogError) -> FaultKind | None:
+    """Return which kind of fault of a partition an error is, None if it is the worker's own."""
+    for of_kind, kind in _KINDS:
+        if isinstance(error, of_kind):
+            return kind
+    return None

@@ -1,0 +1,251 @@
+"""How a partition's shard is opened, and where it goes on.
+
+Opening asks, in this order: is the topic the one its stream was made from; does the shard's data
+lie here; where does it go on; does Kafka still have what comes next. Nothing is made on disk
+before the first two are answered. Who holds what was opened, holdings.py says.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.start_offset import (
+    HomeMark,
+    check_group_offset,
+    check_watermarks,
+    overtaken,
+)
+from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
+from connectors.kafka import Consumer, Partition
+from connectors.settings.options import WorkerOptions
+from connectors.settings.stream_settings import idle_settings, rules_of
+from storage_core import (
+    InvalidRequestError,
+    ShardlogError,
+    Stream,
+    StreamDescription,
+    StreamOptions,
+    StreamOrigin,
+    describe_stream,
+    dropped_streams,
+    root_id,
+)
+
+
+class ShardOpening:
+    """Opens the shards of partitions. Belongs to the worker's thread, between rounds."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        consumer: Consumer,
+        identities: TopicIdentities,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        self._options = options
+        self._consumer = consumer
+        self._identities = identities
+        self._log = log
+        self._topics_told: set[str] = set()
+        # With start=latest, the topics it is said of; None for all.
+        self.first_topics: Collection[str] | None = None
+
+    def open(self, partition: Partition) -> ShardFeed:
+        """Open a partition's shard and find out where it goes on.
+
+        Raises:
+            UnavailableError: The shard is held by another process, or the broker is silent;
+                trying again may help.
+            ForeignDataError: The topic, or the data, is not ours.
+            LostRangeError: Retention has passed records that were not stored.
+        """
+        topic_id = self._identities.id_of(partition.topic)
+        born, origin = self._stream_of(partition, topic_id)
+        if partition.number not in born:
+            self._check_home(partition, None, 0)
+            starts = self._births(partition, is_new=not born)
+            Stream.add_shards(self._options.root, partition.topic, starts)
+        stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
+        try:
+            return self._feed(partition, stream, origin)
+        except BaseException:
+            with suppress(ShardlogError):
+                stream.close()
+            raise
+
+    def _stream_of(
+        self, partition: Partition, topic_id: str
+    ) -> tuple[Collection[int], StreamOrigin]:
+        """Return the shards of a topic's stream, and what it is a copy of.
+
+        It is made if it is not there and the data is ours.
+        """
+        topic = partition.topic
+        wanted = self._options.stream
+        try:
+            stream = describe_stream(self._options.root, topic)
+        except InvalidRequestError:
+            self._check_home(partition, None, 0)
+            origin = StreamOrigin(
+                "kafka",
+                topic,
+                topic_id,
+                wanted.origin_key_mode,
+                wanted.primary,
+                wanted.value_format,
+                wanted.secondary,
+            )
+            stream = self._made_stream(topic, origin)
+        found = stream.origin
+        if found is None:
+            message = "a stream of this name is there that was not made from a topic"
+            raise InvalidRequestError(message, stream=topic)
+        if found.topic_id != topic_id:
+            raise topic_recreated(topic, found.topic_id, topic_id)
+        if found.value_format == "avro" and not self._options.value_schemas.registry:
+            message = (
+                "its values are Avro with schemas, and no registry is named: set [schema.registry] "
+                'url = "http://..."'
+            )
+            raise InvalidRequestError(message, stream=topic)
+        self._tell_idle_settings(topic, stream.options, found)
+        return stream.shards, found
+
+    def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
+        root, made = self._options.root, self._options.stream.stream_options()
+        try:
+            Stream.create(root, topic, made, origin=origin).close()
+        except InvalidRequestError as refused:
+            try:
+                # Another worker may have made it at this moment.
+                return describe_stream(root, topic)
+            except InvalidRequestError:
+                raise refused from None
+        return describe_stream(root, topic)
+
+    def _tell_idle_settings(self, topic: str, options: StreamOptions, origin: StreamOrigin) -> None:
+        """Tell once of settings that do not count, since the stream was made with others."""
+        if topic in self._topics_told:
+            return
+        self._topics_told.add(topic)
+        for idle in idle_settings(self._options.stream, options, origin):
+            self._log.warning(
+                "setting does not count",
+                topic=topic,
+                setting=f"stream.{idle.name}",
+                wanted=idle.wanted,
+                in_force=idle.in_force,
+                advice=idle.advice,
+            )
+
+    def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
+        """Return where shards begin that are not there yet.
+
+        With the first shard of a stream all partitions there are begin where `start` says; one
+        that is added later begins at its first record, and so does a topic that appears later.
+        """
+        if not is_new:
+            return {partition.number: self._first(partition, *self._consumer.watermarks(partition))}
+        topic = partition.topic
+        if self._options.mode == "static":
+            numbers: Iterable[int] = self._options.partitions[topic]
+        else:
+            numbers = range(self._identities.partitions_of(topic))
+        return {number: self._birth(Partition(topic, number)) for number in numbers}
+
+    def _birth(self, partition: Partition) -> int:
+        low, end = self._consumer.watermarks(partition)
+        start_ms = self._options.start_ms()
+        if start_ms is not None:
+            offset = self._consumer.offset_at(partition, start_ms)
+            return end if offset is None else max(low, offset)
+        is_new = self.first_topics is not None and partition.topic not in self.first_topics
+        if self._options.start == "earliest" or is_new:
+            return self._first(partition, low, end)
+        return end
+
+    def _first(self, partition: Partition, low: int, end: int) -> int:
+        """Return the first offset that Kafka holds, and tell where that is not the very first."""
+        if low:
+            # Who just produced records that retention took at once would look for them in vain.
+            self._log.info(
+                "log begins later",
+                topic=partition.topic,
+                shard=partition.number,
+                offset=low,
+                end=end,
+                reason="Kafka's retention, or a deletion, took what was below"
+                + (", all there was" if low == end else ""),
+            )
+        return low
+
+    def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
+        number = partition.number
+        home = HomeMark(root_id(self._options.root), stream.lineage(number))
+        shard_next = stream.committed()[number]
+        self._check_home(partition, home, shard_next)
+        watermarks = self._consumer.watermarks(partition)
+        gap = check_watermarks(shard_next, watermarks, partition)
+        source = stream.source(number) or {}
+        if gap is not None:
+            if self._options.on_overtaken == "stop":
+                raise overtaken(gap, partition)
+            self._log.warning(
+                "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
+            )
+            stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
+            shard_next = gap[1]
+        epoch = source.get("epoch")
+        return ShardFeed(
+            partition,
+            stream,
+            origin.topic_id,
+            home,
+            shard_next,
+            epoch if isinstance(epoch, int) else None,
+            rules_of(self._options.stream, stream.options, origin),
+        )
+
+    def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:
+        """Refuse a partition whose data lies elsewhere."""
+        committed = self._consumer.group_places([partition]).get(partition)
+        if committed is None:
+            return
+        dropped: set[str] = set()
+        if committed.offset > shard_next:
+            for drop in dropped_streams(self._options.root, partition.topic):
+                dropped.update(drop.lineages)
+        adopt = self._options.adopt
+        verdict = check_group_offset(
+            partition, shard_next, committed, home, adopt=adopt, dropped=dropped
+        )
+        if verdict == "go on" and home is not None and committed.offset > shard_next:
+            # A copy has the ids of its root: which of the two it is cannot be known here.
+            self._log.warning(
+                "the group stands ahead of this shard",
+                topic=partition.topic,
+                shard=partition.number,
+                group_offset=committed.offset,
+                shard_next=shard_next,
+                reason="this root was restored, or is a copy of one that went on; what it lacks is "
+                "fetched again, and a second root needs a group.id of its own",
+            )
+        # Before the shard is there nothing can be said of where it will stand.
+        if verdict == "ignored" and home is not None:
+            self._log.warning(
+                "the group's offset was moved by others and is ignored",
+                topic=partition.topic,
+                shard=partition.number,
+                group_offset=committed.offset,
+                shard_next=shard_next,
+            )
+
+
+def stream_mark(root: Path, topic: str) -> object:
+    """Return what a topic's stream can be told from one made anew by, None if there is none."""
+    try:
+        return describe_stream(root, topic).incarnation
+    except ShardlogError:
+        return None

@@ -1,0 +1,121 @@
+"""Where a shard goes on reading its partition, and when it must not.
+
+Pure decisions over what the shard, the broker and the group say; shard_opening.py asks them.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from connectors.kafka import Place
+from storage_core import ForeignDataError, LostRangeError
+
+_MARK: Final = "shardlog"
+_PARTS: Final = 3
+
+Verdict = Literal["go on", "ignored"]
+
+
+@dataclass(frozen=True, slots=True)
+class HomeMark:
+    """What a worker leaves beside the group's offset: whose data stands behind it."""
+
+    root_id: str
+    lineage: str
+
+    def encode(self) -> str:
+        """Return it as the metadata of a committed offset."""
+        return f"{_MARK}:{self.root_id}:{self.lineage}"
+
+
+def decode_home_mark(metadata: str) -> HomeMark | None:
+    """Return the mark, None if somebody else wrote the metadata."""
+    # NOTE: confluent-kafka (2.16) sends a NUL behind what it is given, and takes it off again when
+    # it reads; what other clients give back has it.
+    parts = metadata.rstrip("\0").split(":")
+    if len(parts) != _PARTS or parts[0] != _MARK:
+        return None
+    return HomeMark(parts[1], parts[2])
+
+
+def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
+    place: tuple[str, int],
+    shard_next: int,
+    committed: Place,
+    home: HomeMark | None,
+    *,
+    adopt: bool,
+    dropped: Collection[str] = (),
+) -> Verdict:
+    """Judge a group offset that differs from the shard's own next offset.
+
+    Workers leave it at most there, and their mark beside it. Without a mark somebody else has
+    moved it, to either side.
+
+    Args:
+        place: Topic and partition.
+        shard_next: Where the shard stands.
+        committed: What the group has committed.
+        home: The shard's own mark; None when there is no shard yet.
+        adopt: Whether a copy of a root may go on.
+        dropped: Lineages of shards that were dropped from this root.
+
+    Returns:
+        `ignored` when somebody else moved the group's offset, else `go on`.
+
+    Raises:
+        ForeignDataError: The data behind the offset lies elsewhere.
+    """
+    mark, group_offset = decode_home_mark(committed.metadata), committed.offset
+    if mark is None and group_offset != shard_next:
+        return "ignored"
+    if mark is None or group_offset <= shard_next:
+        return "go on"
+    if mark.lineage in dropped:
+        return "go on"
+    topic, number = place
+    ahead = f"the group stands at {group_offset}, this shard at {shard_next}"
+    if home is None or mark.lineage != home.lineage:
+        message = (
+            f"{ahead}: its data lies in root {mark.root_id}; run the worker there, or use "
+            "another group.id for a second copy"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number)
+    if mark.root_id != home.root_id and not adopt:
+        message = (
+            f"{ahead}: this root is a copy of {mark.root_id}, which went on; set adopt=true to "
+            "go on here and fetch again what Kafka still holds"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number)
+    return "go on"
+
+
+def check_watermarks(
+    shard_next: int, watermarks: tuple[int, int], place: tuple[str, int]
+) -> tuple[int, int] | None:
+    """Return the offsets that retention took before they were stored, None if there are none.
+
+    Raises:
+        ForeignDataError: The partition ends below what is stored.
+    """
+    low, end = watermarks
+    topic, number = place
+    if end < shard_next:
+        message = (
+            f"the partition ends at {end}, below {shard_next} which is stored: its log was cut "
+            "(unclean election or a restored broker); records to come would differ from those "
+            "stored at the same offsets; drop the stream to take the topic anew, or use "
+            "another root"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number, start=end, end=shard_next)
+    return (shard_next, low) if low > shard_next else None
+
+
+def overtaken(gap: tuple[int, int], place: tuple[str, int]) -> LostRangeError:
+    """Return the error for records that Kafka's retention took before they were stored."""
+    topic, number = place
+    message = (
+        "Kafka's retention has passed these offsets before they were stored (they may have held "
+        "only control or compacted records); set on_overtaken=skip to record the gap and go on"
+    )
+    return LostRangeError(message, stream=topic, shard=number, start=gap[0], end=gap[1])

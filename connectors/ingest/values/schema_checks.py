@@ -1,0 +1,52 @@
+"""Whether the fields a worker is to take rows' primaries and ids from are in the topics' schemas.
+
+It is tried by `--check`, on the latest schema of each topic's subject, before a record is consumed.
+"""
+
+from collections.abc import Iterator
+
+from connectors.ingest.values.avro_values import complaint_about
+from connectors.ingest.values.schema_waits import SILENT_S_MIN
+from connectors.registry import RegistryClient, RegistrySettings, SchemaNotFoundError
+from connectors.settings.options import WorkerOptions
+from connectors.settings.stream_settings import MappingRules
+from storage_core import InvalidRequestError
+from storage_core.avro import AvroSchema
+
+
+def untried_topics(options: WorkerOptions) -> Iterator[str]:
+    """Try the schema of each topic that is named; yield what to say of those that have none yet.
+
+    Raises:
+        InvalidRequestError: A schema has not the fields, or none that can be mapped.
+        UnavailableError: The registry does not answer.
+    """
+    stream = options.stream
+    if stream.value_format == "raw":
+        return
+    settings = RegistrySettings.parse(options.value_schemas.registry)
+    client = RegistryClient(
+        settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN)
+    )
+    rules = MappingRules(
+        primary=stream.primary,
+        key_mode=stream.origin_key_mode,
+        null_key=stream.null_key,
+        payload_bytes_max=stream.payload_bytes_max,
+        value_format=stream.value_format,
+        secondary=stream.secondary,
+        unit=stream.stream_unit,
+    )
+    if options.topic_pattern is not None:
+        yield "topic_pattern names no subjects, so that the fields could not be tried on schemas"
+    for topic in sorted({*options.topics, *options.partitions}):
+        subject = f"{topic}-value"
+        try:
+            latest = client.latest(subject)
+        except SchemaNotFoundError as error:
+            yield f"{error.message}; the fields of topic {topic!r} could not be tried"
+            continue
+        complaint = complaint_about(AvroSchema.parse(latest.text, latest.references), rules)
+        if complaint is not None:
+            message = f"subject {subject!r}, version {latest.version}: {complaint}"
+            raise InvalidRequestError(message)

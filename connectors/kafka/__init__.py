@@ -1,0 +1,84 @@
+"""The one door to librdkafka: consumer, producer, administration, in shardlog's terms.
+
+Nothing else imports confluent_kafka. Every call is bounded in time. Names of librdkafka's
+settings are passed through as they are.
+
+    terms            partitions, places
+    settings         our defaults, what is fixed, which are one kind of client's own
+    translate        its exceptions and error events in our terms, by one table
+    consumer         a consumer whose owner says where each partition begins; one thread
+    producer         sends and counts; one thread
+    transaction      sends, and commits a group's offsets, as one; one thread
+    admin            topics, their ids, watermarks; any thread
+    fetched          what one call brought, in columns
+    native_library   the compiled library, or why it cannot be had
+    native_fetch     those columns, filled by it
+    python_fetch     the same without it, from messages, one pass a field
+    message_fields   how a message's fields are reached
+    reach            whether a broker answers; if none does, why
+"""
+
+from typing import TYPE_CHECKING
+
+from storage_core.platform.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from connectors.kafka.admin import Admin
+    from connectors.kafka.consumer import Consumer, check_settings
+    from connectors.kafka.fetched import Fetched, Stretches
+    from connectors.kafka.producer import Producer
+    from connectors.kafka.settings import (
+        BROKER_NAMES,
+        LOGGER_NAME,
+        FetchWay,
+        likely_setting,
+        line_without_secrets,
+        setting_called,
+        shown_consumer_settings,
+    )
+    from connectors.kafka.terms import Headers, Partition, Place
+    from connectors.kafka.transaction import TransactionalProducer
+    from connectors.kafka.translate import PartitionFault
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "admin": ("Admin",),
+            "consumer": ("Consumer", "check_settings"),
+            "fetched": ("Fetched", "Stretches"),
+            "producer": ("Producer",),
+            "settings": (
+                "BROKER_NAMES",
+                "LOGGER_NAME",
+                "FetchWay",
+                "likely_setting",
+                "line_without_secrets",
+                "setting_called",
+                "shown_consumer_settings",
+            ),
+            "terms": ("Headers", "Partition", "Place"),
+            "transaction": ("TransactionalProducer",),
+            "translate": ("PartitionFault",),
+        },
+    )
+
+__all__ = [
+    "BROKER_NAMES",
+    "LOGGER_NAME",
+    "Admin",
+    "Consumer",
+    "FetchWay",
+    "Fetched",
+    "Headers",
+    "Partition",
+    "PartitionFault",
+    "Place",
+    "Producer",
+    "Stretches",
+    "TransactionalProducer",
+    "check_settings",
+    "likely_setting",
+    "line_without_secrets",
+    "setting_called",
+    "shown_consumer_settings",
+]

@@ -1,0 +1,28 @@
+"""What the log takes from outside: time, its stores and its markers.
+
+Tests pass others: a clock turned by hand, a disk that fails at the N-th call.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_core.engine import marker, rocks
+from storage_core.engine.key_value import KeyValueStore, Recovery
+from storage_core.engine.marker import MarkerWriter
+from storage_core.platform.clock import Clock, SystemClock
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The outside of one stream.
+
+    `purpose` is told to those who find its shards locked. Without `has_index_worker` entries
+    of the index are written only when `Stream.index` is told to.
+    """
+
+    clock: Clock = SystemClock()
+    open_store: Callable[[Path, Recovery], KeyValueStore] = rocks.open_store
+    open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = marker.open_marker
+    purpose: str = ""
+    has_index_worker: bool = True

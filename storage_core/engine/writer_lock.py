@@ -1,0 +1,87 @@
+"""One writer a shard: a lock on the shard's directory itself, and who holds it.
+
+Two RocksDB writers would destroy each other's MANIFEST. `owner.json` tells who holds the lock;
+it is information only.
+
+IMPORTANT: it does not end with its object, as other locks do: what works on the store in the
+background may outlive a stream that was dropped unclosed.
+"""
+
+import json
+import os
+import socket
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final, Self
+
+from storage_core.errors import CorruptionError, ShardLockedError
+from storage_core.platform import forking
+from storage_core.platform.clock import Clock
+from storage_core.platform.locks import DirectoryLock
+
+OWNER_FILE: Final = "owner.json"
+
+
+class WriterLock(DirectoryLock):
+    """A held shard."""
+
+    @classmethod
+    def acquire(
+        cls, path: Path, clock: Clock, *, stream: str, shard: int, purpose: str = ""
+    ) -> Self:
+        """Lock a shard's directory at once or not at all; a purpose is told to others meanwhile.
+
+        Raises:
+            ShardLockedError: Another writer has it; the message says who.
+            CorruptionError: The directory is not there.
+            UnavailableError: It was replaced by another again and again.
+        """
+        try:
+            lock = cls.if_free(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            message = "the shard's directory is missing"
+            raise CorruptionError(message, stream=stream, shard=shard, path=path) from error
+        if lock is None:
+            message = f"another writer holds the shard: {describe_owner(path)}"
+            raise ShardLockedError(message, stream=stream, shard=shard)
+        try:
+            host, started_at_ms = socket.gethostname(), clock.now_ns() // 10**6
+            _held().add(lock)
+            owner = {"pid": os.getpid(), "host": host, "started_at_ms": started_at_ms}
+            if purpose:
+                owner["purpose"] = purpose
+            with suppress(OSError):
+                (path / OWNER_FILE).write_text(json.dumps(owner))
+        except BaseException:
+            # An interruption; nobody else would ever let go of it.
+            lock.release()
+            raise
+        return lock
+
+    def release(self) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
+        """Let go; a second call does nothing, nor does a fork's."""
+        if self._owner is not None:
+            # By the descriptor: a dropped stream's directory lies elsewhere meanwhile.
+            with suppress(OSError):
+                os.unlink(OWNER_FILE, dir_fd=self._owner.fileno())
+        super().release()
+        _held().discard(self)
+
+
+@cache
+def _held() -> set[WriterLock]:
+    """Return the locks of this process, which nobody else has to remember."""
+    held: set[WriterLock] = set()
+    forking.keep_for_ever(held)
+    return held
+
+
+def describe_owner(path: Path) -> str:
+    """Say who wrote `owner.json`, as far as it can be read."""
+    try:
+        owner = json.loads((path / OWNER_FILE).read_text())
+        purpose = f", for {owner['purpose']}" if "purpose" in owner else ""
+        return f"process {owner['pid']} on {owner['host']}{purpose}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "an unknown process (owner.json cannot be read)"

@@ -1,0 +1,44 @@
+"""How the catalogue of parts changes: entries with the sum that proves them whole."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from storage_core.engine.key_value import Batch
+from storage_core.format.part_entry import (
+    CATALOGUE_SUMS,
+    PartEntry,
+    encode_part,
+    entry_sum,
+    part_key,
+)
+from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, ShardState, encode_int
+
+
+def replace_parts(
+    batch: Batch, state: ShardState, gone: Sequence[PartEntry], made: Sequence[PartEntry]
+) -> ShardState:
+    """Write into a batch that some parts are there in the place of others.
+
+    Args:
+        batch: What is written.
+        state: Of the shard.
+        gone: Parts that have entries.
+        made: Parts that have none.
+
+    Returns:
+        The state that then holds.
+    """
+    total = state.catalogue
+    for part in gone:
+        key = part_key(part.first, part.number)
+        batch.delete(key)
+        total -= entry_sum(key, encode_part(part))
+    for part in made:
+        key, entry = part_key(part.first, part.number), encode_part(part)
+        batch.put(key, entry)
+        total += entry_sum(key, entry)
+    count = max([state.parts, *(part.number + 1 for part in made)])
+    batch.put(KEY_PARTS, encode_int(count))
+    total %= CATALOGUE_SUMS
+    batch.put(KEY_CATALOGUE, encode_int(total))
+    return replace(state, parts=count, catalogue=total)

@@ -1,0 +1,411 @@
+"""A shard followed from another process, beside its writer.
+
+It reads through a RocksDB secondary instance, whose directory is private and temporary. What
+a secondary may and may not be trusted with decides the order here:
+
+* the marker is read first, then the instance catches up twice: one catch-up can miss a WAL
+  that was flushed meanwhile, and leaves a hole without an error;
+* all iterators of a scan are opened together, with no catch-up between them;
+* where that left a hole nonetheless, as a log that was cut does, the end of the chain of zones is
+  proven before anything is asked (near_end.py);
+* the generation is compared before and after; a new one means a new writer, and the old
+  instance would go on showing what that one has dropped, so it is opened anew; so it is where
+  another marker was put in the place of the one read before;
+* zones form a chain and the tail names its end: a hole shows as a break, and leads to another
+  catch-up, then to a new instance, and only after a bounded time to an error, never to rows.
+
+Everything is clipped to the marker. Any thread may scan; one at a time refreshes.
+
+A shard of which nothing was ever committed is empty whatever its store looks like: the first
+writer may be about to make it, or may have died over it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.engine import rocks
+from storage_core.engine.key_value import EmptyStoreView, StoreView
+from storage_core.engine.marker import MARKER_FILE, MarkerReader
+from storage_core.engine.open_files import READER_FILES, open_files
+from storage_core.engine.private_directory import PrivateDirectory
+from storage_core.engine.rocks import RocksStore
+from storage_core.errors import (
+    ClosedError,
+    CorruptionError,
+    ForeignDataError,
+    LostRangeError,
+    UnavailableError,
+)
+from storage_core.format.block import BlockPlace
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.marker_slot import MarkerState
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
+from storage_core.platform.clock import Clock
+from storage_core.platform.durable_file import reading_errors
+from storage_core.platform.forking import Home
+from storage_core.read.answer import resumed, scan_view
+from storage_core.read.cold.parts import parts_in
+from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.follow.followed_heads import FollowedHeads
+from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
+from storage_core.read.follow.reader_rights import refuse_unwritable
+from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+
+_T = TypeVar("_T")
+_TRIES_MAX: Final = 40
+_TRIES_AT_ONCE: Final = 2
+_RETRY_PAUSE_S: Final = 0.05
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often looking failed since something was found, whether for a view or in one."""
+
+    failed: int = 0
+
+
+class ShardFollower:
+    """Answers reads of one shard that another process may be writing."""
+
+    def __init__(self, files: StreamFiles, shard: int, clock: Clock) -> None:
+        """Open the marker; the store follows when first needed."""
+        self._meta = files.meta
+        self._directory = files.shard_directory(shard)
+        self._blocks_for = blocks_of_parts(self._directory)
+        self._place = BlockPlace(files.settings.lineages[shard], shard)
+        self._born = files.born(shard)
+        self._clock = clock
+        self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
+        self._lock = threading.Lock()
+        self._store: RocksStore | None = None
+        self._private: PrivateDirectory | None = None
+        self._seen: MarkerState | None = None
+        self._caught_up: MarkerState | None = None
+        self._logs: dict[str, int] = {}
+        self._proven: int | None = None
+        self._tables = 0
+        self._tables_counted_ns = 0
+        self._marker_file = self._marker.file
+        self._heads = FollowedHeads()
+        self._is_closed = False
+        self._home = Home(files.meta.name, shard)
+
+    def committed(self) -> int:
+        """Return the exclusive end of what may be shown, by one look at the marker."""
+        return self._look().committed
+
+    def refresh(self) -> int:
+        """Follow the writer to about now and return committed."""
+        view = self._moment()
+        view.close()
+        return view.committed
+
+    def state(self) -> ShardFacts:
+        """Follow the writer to about now and return what it says of the shard.
+
+        It says so too where rows are gone that nobody knows as lost.
+        """
+        view = self._moment(proves_end=False)
+        view.close()
+        return ShardFacts.of(view.state, view.committed)
+
+    def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters of a range by address."""
+        view = self._moment()
+        with closing(view):
+            yield from view.committed_dead_letters(start, end)
+
+    def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
+        """Return the ranges whose blocks expired behind one that has not, after a generation."""
+        found = self.shown(lambda view: list(view.expired(start, end)))
+        return [(zone.first, zone.end) for zone in found if zone.gone_since > since]
+
+    def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, or those of an id, as they came."""
+        return self.shown(lambda view: tuple(schemas_in(view, registry_id)))
+
+    def parts(self) -> ShardParts:
+        """Return the parts of the shard, and up to where its rows are in them."""
+        return self.shown(parts_in)
+
+    def shown(self, look: Callable[[ShardView], _T]) -> _T:
+        """Return what a moment shows; one with a hole is replaced, and `look` begins anew."""
+        tries = _Tries()
+        while True:
+            view = self._moment(tries)
+            with closing(view):
+                try:
+                    return look(view)
+                except CorruptionError:
+                    tries.failed += 1
+                    if tries.failed >= _TRIES_MAX:
+                        raise
+
+    def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.
+
+        Raises:
+            LostRangeError: Acknowledged rows in the range are gone.
+            CorruptionError: The hole did not go away in bounded time.
+        """
+        tries = _Tries()
+        reached: int | None = None
+        while True:
+            view = self._moment(tries)
+            if request.end_address is None:
+                # A scan that starts over still shows one moment.
+                end = max(view.committed, request.start_address or 0)
+                request = replace(request, end_address=end)
+            try:
+                for batch, at in scan_view(view, request):
+                    yield batch
+                    reached, tries.failed = at, 0
+            except LostRangeError:
+                raise
+            except CorruptionError:
+                if reached is not None:
+                    rest = resumed(request, reached)
+                    if rest is None:
+                        return
+                    request, reached = rest, None
+                tries.failed += 1
+                if tries.failed >= _TRIES_MAX:
+                    raise
+            else:
+                return
+            finally:
+                view.close()
+
+    def close(self) -> None:
+        """Let go of everything; a second call lets go of what an interrupted one has left."""
+        self._home.refuse_elsewhere()
+        with self._lock:
+            self._is_closed = True
+            self._close_store()
+            self._marker.close()
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _look(self) -> MarkerState:
+        """Read the marker and hold it to what it said before."""
+        self._home.refuse_elsewhere()
+        if self._is_closed:
+            message = "the reader is closed"
+            raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
+        # IMPORTANT: in this order; another thread may see a newer state in between.
+        seen = self._seen
+        state = self._marker.read()
+        if state.lineage != self._place.lineage:
+            message = "the marker belongs to another lineage; the shard was made anew or replaced"
+            raise self._foreign(message)
+        if seen is not None and _went_back(seen, state):
+            raise self._set_back(state, seen.committed)
+        seen = self._seen
+        if seen is None or _age(state) > _age(seen):
+            self._seen = state
+        return state
+
+    def _set_back(self, state: MarkerState, committed: int) -> CorruptionError:
+        message = "the marker went back; the shard was replaced under this reader"
+        return CorruptionError(
+            message,
+            stream=self._meta.name,
+            shard=self._place.shard,
+            start=state.committed,
+            end=committed,
+            path=self._directory / MARKER_FILE,
+        )
+
+    def _foreign(self, message: str) -> ForeignDataError:
+        return ForeignDataError(
+            message, stream=self._meta.name, shard=self._place.shard, path=self._directory
+        )
+
+    def _moment(self, tries: _Tries | None = None, *, proves_end: bool = True) -> ShardView:
+        """Return a view that reaches the marker.
+
+        A look that was not good enough, now or at what was tried before, is followed by a
+        stronger one: another catch-up, another instance, and then time for the writer.
+        """
+        tries = tries or _Tries()
+        while tries.failed < _TRIES_MAX:
+            if tries.failed > _TRIES_AT_ONCE:
+                self._clock.sleep(_RETRY_PAUSE_S)
+            self._home.refuse_elsewhere()
+            with self._lock:
+                if tries.failed:
+                    self._caught_up = None
+                if tries.failed > 1:
+                    self._close_store()
+                self._require_files()
+                is_last = tries.failed == _TRIES_MAX - 1
+                found = self._try_view(is_last=is_last, proves_end=proves_end)
+            if found is not None:
+                return found
+            tries.failed += 1
+        marker = self._look()
+        message = (
+            "the store does not reach what the marker says is committed; "
+            "opening the shard for writing tells what is lost"
+        )
+        raise CorruptionError(
+            message,
+            stream=self._meta.name,
+            shard=self._place.shard,
+            start=0,
+            end=marker.committed,
+            path=self._directory / "db",
+        )
+
+    def _try_view(self, *, is_last: bool, proves_end: bool) -> ShardView | None:
+        """Return a view that reaches the marker, or None if this look was not good enough."""
+        try:
+            if self._store is None and not self._has_store():
+                marker = self._look()
+                if marker.committed == self._born:
+                    return self._nothing_yet(marker)
+            return self._look_through_store(proves_end=proves_end)
+        except (CorruptionError, UnavailableError):
+            seen = self._seen
+            if seen is not None and seen.committed == self._born:
+                self._close_store()
+                return self._nothing_yet(seen)
+            # A file that the writer cleared away meanwhile looks like damage for a moment.
+            if is_last:
+                raise
+            return None
+
+    def _has_store(self) -> bool:
+        with reading_errors(self._directory / "db", "looking for a store"):
+            return (self._directory / "db" / "CURRENT").exists()
+
+    def _nothing_yet(self, marker: MarkerState) -> ShardView:
+        unborn = ShardState.unborn(self._born)
+        return self._seen_as(unborn, marker.committed, None, EmptyStoreView())
+
+    def _look_through_store(self, *, proves_end: bool) -> ShardView | None:
+        # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
+        before = self._look()
+        is_same = self._caught_up is not None and self._caught_up.generation == before.generation
+        if not is_same or self._marker_file != self._marker.file:
+            self._close_store()
+        self._marker_file = self._marker.file
+        store = self._opened_store()
+        if self._caught_up is None or self._caught_up.sequence != before.sequence:
+            store.catch_up()
+            store.catch_up()
+        view = store.view()
+        is_good = False
+        try:
+            entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
+            state = decode_state(entries, self._place.shard, self._born)
+            self._refuse_foreign(state)
+            is_good = before.committed <= state.tail.next
+            after = self._look()
+            is_good = is_good and after.generation == before.generation
+            if is_good and after.committed < state.heads_through:
+                is_good = False
+                raise self._set_back(after, state.heads_through)
+        finally:
+            if not is_good:
+                view.close()
+        if not is_good:
+            return None
+        # Heads on disk are of no row above the marker: where they end, it has been since.
+        committed = max(before.committed, state.heads_through)
+        self._caught_up = before
+        found = self._seen_as(state, committed, store, view)
+        if proves_end:
+            self._prove_end(found)
+        return found
+
+    def _prove_end(self, view: ShardView) -> None:
+        if view.state.tail.blocks_end == self._proven:
+            return
+        log_bytes = 0
+        if self._proven is None:
+            log_bytes = bytes_in_logs(self._logs, log_sizes(self._directory / "db"))
+        try:
+            self._proven = prove_near_end(view, self._proven, log_bytes)
+        except BaseException:
+            view.close()
+            raise
+
+    def _refuse_foreign(self, state: ShardState) -> None:
+        if state.lineage is not None and state.lineage != self._place.lineage:
+            message = "the store belongs to another lineage"
+            raise self._foreign(message)
+
+    def _seen_as(
+        self, state: ShardState, committed: int, store: RocksStore | None, view: StoreView
+    ) -> ShardView:
+        heads_for = partial(self._heads.as_of, store, state.heads_through)
+        return ShardView(
+            self._place, self._meta, state, committed, view, self._blocks_for, heads_for
+        )
+
+    def _require_files(self) -> None:
+        """Refuse what this process may not open as many files for; a reader needs them all."""
+        try:
+            changed_ns = (self._directory / "db").stat().st_mtime_ns
+        except FileNotFoundError:
+            # Nothing was written yet; it is told elsewhere if something should be there.
+            return
+        if self._store is not None and changed_ns == self._tables_counted_ns:
+            return
+        tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+        require = partial(
+            open_files().require_for_reader, stream=self._meta.name, shard=self._place.shard
+        )
+        if self._store is None:
+            require(tables + READER_FILES, f"{tables} files to read")
+        elif (more := tables - self._tables) > 0:
+            require(more, f"{more} more files to read")
+        self._tables, self._tables_counted_ns = tables, changed_ns
+
+    def _opened_store(self) -> RocksStore:
+        if self._store is None:
+            refuse_unwritable(self._directory / "db")
+            self._private = PrivateDirectory(self._clock)
+            self._logs = log_sizes(self._directory / "db")
+            try:
+                self._store = rocks.open_secondary(self._directory / "db", self._private.path)
+            except BaseException:
+                self._close_store()
+                raise
+            self._caught_up = None
+        return self._store
+
+    def _close_store(self) -> None:
+        self._caught_up = None
+        self._proven = None
+        self._heads.forget()
+        if self._store is not None and self._is_closed:
+            # Until then scans keep the instance they began with; it goes with the last.
+            self._store.close()
+        self._store = None
+        if self._private is not None:
+            self._private.remove()
+        self._private = None
+
+
+def _age(state: MarkerState) -> tuple[int, int]:
+    """Return what rises with each writing of a marker."""
+    return (state.generation, state.sequence)
+
+
+def _went_back(seen: MarkerState, state: MarkerState) -> bool:
+    """Tell whether a marker says less than it did; a new generation may take rows back."""
+    is_same_writer = state.generation == seen.generation
+    return _age(state) < _age(seen) or (is_same_writer and state.committed < seen.committed)

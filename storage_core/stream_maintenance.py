@@ -1,0 +1,218 @@
+"""What looks after a stream beside appends: a writer expires, seals, mends, verifies, gives up."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.engine.environment import Environment
+from storage_core.errors import InvalidRequestError
+from storage_core.platform.loading import loading
+from storage_core.read.requests import integer, span_ms
+from storage_core.reads import StreamReads
+from storage_core.retention.exclusive import alone
+from storage_core.retention.expiry import expire_shard, terms_of
+from storage_core.retention.expiry_report import ExpiryReport
+from storage_core.tiering.compact_report import CompactReport, Rewritten
+from storage_core.tiering.maintain_report import MaintenanceReport
+from storage_core.tiering.part_builder import PartMaker
+from storage_core.tiering.retire import retire_parts
+from storage_core.tiering.seal_report import Sealed, SealReport, TrimReport
+from storage_core.verify.verify import Progress, VerifyReport, verify_shard
+from storage_core.write.shard import Shard
+
+
+class StreamUpkeep(StreamReads[Shard]):
+    """Upkeep of the open shards, one after the other; each call has a shard to itself."""
+
+    def __init__(
+        self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
+    ) -> None:
+        """Look after these shards."""
+        super().__init__(files, shards)
+        self._environment = environment
+
+    def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
+        """Let what the open shards keep beyond `retention` and caps go; durable on return.
+
+        Rows below `now` - retention are hidden at once. They go from the disk by whole windows
+        and blocks, at a cost that does not grow with the rows; appends and reads go on beside it.
+
+        Args:
+            now: The time to judge by, in the stream's unit; None for the clock's.
+            dry_run: Only tell what would go: `rows` from the disk, and `hidden` from all reads.
+
+        Raises:
+            UnavailableError: A shard was held by another call for too long; the others before
+                it, by number, are done.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> stream.alter(retention=timedelta(days=7))
+            >>> stream.expire(now=1_700_000_000_000, dry_run=True).hidden
+            0
+        """
+        shards = self._open_shards()
+        terms = terms_of(self._files, now, self._environment.clock)
+        done = {n: expire_shard(shard, terms, is_dry_run=dry_run) for n, shard in shards.items()}
+        for shard in shards.values() if not dry_run else ():
+            retire_parts(shard)
+        return ExpiryReport(done, is_dry_run=dry_run)
+
+    def seal(
+        self, rows_min: int = 1, progress: Sealed | None = None, *, mend: bool = False
+    ) -> SealReport:
+        """Make parts of what is committed in the open shards and not sealed yet; durable on return.
+
+        Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
+        `parts` tells where they lie. The log keeps the rows until `trim`. Appends and reads go on
+        beside it.
+
+        Args:
+            rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
+            progress: Called again and again with how many rows are done so far; of a step of a
+                million that is under way with about how many.
+            mend: First read all parts, and make those again whose files are damaged or gone.
+
+        Raises:
+            LostRangeError: A part is damaged, and the log has lost rows of it too.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was sealed before stays.
+
+        Example:
+            >>> stream.seal().rows
+            1
+        """
+        # Only who seals needs it, and it takes 100 ms.
+        with loading(self._files.meta.name):
+            from storage_core.tiering.rebuild import mend_parts  # noqa: PLC0415
+            from storage_core.tiering.seal import seal_all  # noqa: PLC0415
+
+        shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
+        mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
+        return SealReport(seal_all(shards.values(), least, progress), mended)
+
+    def compact(self, progress: Rewritten | None = None) -> CompactReport:
+        """Join small neighbouring parts of the open shards to larger ones; durable on return.
+
+        More than four of a level become one of the next, so that each row is written a few times
+        and there are few parts, however often rows were sealed. Appends and reads go on beside it.
+
+        Args:
+            progress: Called again and again with how many rows are done so far, each as often as
+                it is written.
+
+        Raises:
+            CorruptionError: A part is damaged; `seal` with `mend` makes it again.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was joined before stays so.
+
+        Example:
+            >>> stream.compact().rows
+            0
+        """
+        # Only who compacts needs it, and it takes 100 ms.
+        with loading(self._files.meta.name):
+            from storage_core.tiering.compact import compact_all  # noqa: PLC0415
+
+        return CompactReport(compact_all(self._open_shards().values(), progress))
+
+    def maintain(self, maker: PartMaker | None = None) -> MaintenanceReport:
+        """Do what is due in the open shards' parts, a bounded step in each; durable on return.
+
+        A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old;
+        small parts are joined; and blocks go that are sealed and older than `keep_hot`. Call it
+        again and again, from a thread of its own: appends, commits and reads go on beside it. Rest
+        where the report `is_idle`, as a worker does for ten seconds: a thread that asks without a
+        pause takes the interpreter from appends. A stream that is `never_cold` is left alone.
+
+        Args:
+            maker: A process that makes the files of parts and proves them before blocks go, so that
+                appends keep this one's time; None for doing so here.
+
+        Raises:
+            UnavailableError: The disk refuses, or a shard was held by another call for too long,
+                or the maker died; the shards before it are done.
+            CorruptionError: A part that was to be joined is damaged.
+
+        Example:
+            >>> stream.maintain().rows_sealed
+            0
+        """
+        # Only who maintains needs it, and it takes 100 ms.
+        with loading(self._files.meta.name):
+            from storage_core.tiering.maintain import maintain_shard  # noqa: PLC0415
+            from storage_core.tiering.making import made_here  # noqa: PLC0415
+
+        make = made_here if maker is None else maker.make
+        shards = self._open_shards().items()
+        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in shards})
+
+    def trim(
+        self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None
+    ) -> TrimReport:
+        """Let blocks go whose rows are in parts; durable on return.
+
+        Each block is first made again of its parts and compared. From then on parts alone have its
+        rows: every read shows them as before, slower where it asks for few, and a part that is
+        damaged is a loss.
+
+        Args:
+            keep_hot: Blocks that were committed less long ago stay, and all behind them.
+            progress: Called again and again with of how many rows the blocks were compared so far.
+
+        Raises:
+            CorruptionError: A block is damaged, or its parts are; it stays.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was trimmed before stays so.
+
+        Example:
+            >>> stream.seal().rows
+            1
+            >>> stream.trim().rows
+            1
+            >>> stream.read(7).num_rows
+            1
+        """
+        # Only who trims needs it, and it takes 100 ms.
+        with loading(self._files.meta.name):
+            from storage_core.tiering.trim import trim_all  # noqa: PLC0415
+
+        shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
+        return TrimReport(trim_all(shards.values(), keep_hot_ms, progress))
+
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
+        """Read all blocks of the open shards and compare what follows from them.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
+        """
+        report = VerifyReport()
+        for shard in self._open_shards().values():
+            check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
+            report = report.plus(alone(shard, check))
+        return report
+
+    def accept_loss(self, shard: int, start: int, end: int) -> None:
+        """Give up a lost range by name, so that reads pass over it.
+
+        Raises:
+            InvalidRequestError: The range is not lost.
+        """
+        self._refuse_if_closed()
+        self._shard(shard).accept_loss(start, end)
+
+
+def _fingerprint_of(text: str) -> bytes | None:
+    """Return what tells a schema's text from others, None where it is none."""
+    # Only who verifies needs it, and it takes 70 ms.
+    from storage_core.avro import AvroSchema  # noqa: PLC0415
+
+    try:
+        return AvroSchema.stored(text).identity
+    except InvalidRequestError:
+        return None

@@ -1,0 +1,130 @@
+"""What lets a block go: its parts' files are those that were published, and make it again.
+
+It needs a view of the shard, a writer's or any reader's, and changes nothing.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.format.block import Block
+from storage_core.format.joined_zone import groups, joined
+from storage_core.format.record import ENVELOPE, SCHEMA
+from storage_core.format.zone import Zone
+from storage_core.parts.rows_done import Handled, not_told
+from storage_core.platform.arrow import concat
+from storage_core.read.cold.blocks import ColdBlocks
+from storage_core.read.cold.parts import index_of, part_path
+from storage_core.read.columns import block_columns
+from storage_core.read.view import ShardView
+from storage_core.tiering.part_work import ProveWork
+from storage_core.verify.part_checks import difference
+
+_COMPARED: Final = (
+    *("secondary", "primary", "address", "version", "state", "payload", "committed_at_ms"),
+    *(*ENVELOPE, SCHEMA),
+)
+# So many rows of neighbours are proven at once.
+_ROWS_TOGETHER: Final = 4096
+_BYTES_TOGETHER: Final = 512 * 2**10
+Blocks = Sequence[tuple[Zone, Block]]
+
+
+def prove_blocks(
+    view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told
+) -> None:
+    """Compare the files of parts with their digests, and what they make with the blocks.
+
+    `handled` is called with how many rows were compared, some blocks at a time.
+
+    Raises:
+        CorruptionError: A block is damaged, or its parts are, or differ from it.
+    """
+    # IMPORTANT: another process asks only for what it saw; whoever sees less must not say yes.
+    # Of parts that were joined since it would prove files that are about to go.
+    is_seen = work.end <= view.state.sealed and view.state.catalogue == work.catalogue
+    zones = list(view.zones(work.begin, work.end)) if is_seen else []
+    if sum(zone.count for zone in zones) != work.rows:
+        message = "not all blocks that are to be trimmed are seen as sealed, in the same parts"
+        raise CorruptionError(
+            message, stream=view.stream, shard=view.shard, start=work.begin, end=work.end
+        )
+    _prove_files(view, work.begin, work.end, directory)
+    _prove(view, zones, ColdBlocks(view, directory), handled)
+
+
+def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
+    """Compare the files of parts that have rows of a range with what was published.
+
+    Raises:
+        CorruptionError: One is damaged or gone.
+    """
+    for part in index_of(view).overlapping(begin, end):
+        path = part_path(directory, part)
+        if what := difference(path, part):
+            message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"
+            raise CorruptionError(
+                message,
+                stream=view.stream,
+                shard=view.shard,
+                path=path,
+                start=part.first,
+                end=part.last + 1,
+            )
+
+
+def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handled) -> None:
+    """Compare blocks with what their parts make of them.
+
+    Raises:
+        CorruptionError: A block cannot be read, or is not what its parts make.
+    """
+    blocks = view.blocks(iter(zones))
+    for group in groups(zones, view.scheme, _ROWS_TOGETHER, _BYTES_TOGETHER):
+        some = list(islice(blocks, len(group)))
+        if len(some) == 1 or not _are_proven(view, some, parts):
+            _prove_each(view, some, parts)
+        for zone in group:
+            handled(zone.count)
+
+
+def _are_proven(view: ShardView, some: Blocks, parts: ColdBlocks) -> bool:
+    """Tell whether parts make of several blocks together what they are; each is proven else."""
+    rows = concat([_rows(view, block) for _, block in some])
+    try:
+        return _rows(view, parts.block(joined([zone for zone, _ in some]))).equals(rows)
+    except CorruptionError:
+        return False
+
+
+def _prove_each(view: ShardView, some: Blocks, parts: ColdBlocks) -> None:
+    for zone, block in some:
+        what = "the parts of a block do not have its rows; it is not trimmed"
+        try:
+            if _rows(view, parts.block(zone)).equals(_rows(view, block)):
+                continue
+        except CorruptionError as error:
+            what = f"a block's parts cannot stand for it, and it is not trimmed: {error.message}"
+            raise _of_zone(view, zone, what, error) from error
+        raise _of_zone(view, zone, what, None)
+
+
+def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
+    return block_columns(block, view.shard, _COMPARED, None)
+
+
+def _of_zone(
+    view: ShardView, zone: Zone, what: str, error: CorruptionError | None
+) -> CorruptionError:
+    return CorruptionError(
+        what,
+        stream=view.stream,
+        shard=view.shard,
+        path=None if error is None else error.path,
+        start=zone.first,
+        end=zone.end,
+    )

@@ -1,0 +1,110 @@
+"""What verify compares of a schema dictionary: rows with their entries, and all entries.
+
+Every number that a row has was given, and every number that was given has an entry that can be
+read, whose text has its fingerprint and whose identity leads back to it. There are no others.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from storage_core.errors import CorruptionError
+from storage_core.format.block import Block
+from storage_core.format.keys import PREFIX_SCHEMA, prefix_end
+from storage_core.format.schema_entry import (
+    SchemaEntry,
+    decode_schema,
+    decode_schema_key,
+    decode_schema_number,
+    schema_key,
+    schema_number_key,
+)
+from storage_core.format.shard_state import KEY_SCHEMAS
+from storage_core.platform.arrow import distinct
+from storage_core.read.columns import block_columns
+from storage_core.read.view import ShardView
+from storage_core.verify.findings import Findings
+
+# The fingerprint of a schema's text, longer than who keeps a short one has it; None where it is no
+# schema.
+FingerprintOf = Callable[[str], bytes | None]
+
+
+class SchemaCheck:
+    """Compares one shard's dictionary of schemas with its rows."""
+
+    def __init__(
+        self, view: ShardView, findings: Findings, fingerprint_of: FingerprintOf | None
+    ) -> None:
+        """Look at the entries of a view; without `fingerprint_of` not at what texts say."""
+        self._view = view
+        self._findings = findings
+        self._fingerprint_of = fingerprint_of
+
+    def compare(self, block: Block) -> None:
+        """Look at the numbers of a block's rows."""
+        column = block_columns(block, self._view.shard, ("schema",), None).column(0)
+        if column.null_count == len(column):
+            return
+        values, codes = distinct(column)
+        given = self._view.state.schemas
+        numbers: list[Any] = values.to_pylist()
+        for code, number in enumerate(numbers):
+            if not 0 <= number < given:
+                at = int(block.addresses[int((codes == code).argmax())])
+                what = f"a row has schema number {number}, and {given} were given"
+                self._findings.tell("schema", what, at, at + 1)
+
+    def finish(self) -> None:
+        """Look at all entries."""
+        given, found = self._view.state.schemas, 0
+        for key, value in self._view.meta_items(PREFIX_SCHEMA, prefix_end(PREFIX_SCHEMA)):
+            number = decode_schema_key(key)
+            if number is None:
+                self._compare_number(key, value)
+                continue
+            if number >= given:
+                what = f"schema number {number} has an entry, and {given} were given"
+                self._findings.tell("schema", what, key=key)
+                continue
+            found += 1
+            self._compare_entry(key, value, number)
+        if found != given:
+            what = f"{found} schemas have an entry, and {given} were given"
+            self._findings.tell("schema", what, key=KEY_SCHEMAS)
+
+    def _compare_entry(self, key: bytes, value: bytes, number: int) -> None:
+        try:
+            entry = decode_schema(value)
+        except CorruptionError as error:
+            self._findings.tell("schema", f"schema number {number}: {error.message}", key=key)
+            return
+        back = self._view.value_at(schema_number_key(*entry.identity))
+        if back is None or decode_schema_number(back) != number:
+            what = f"schema {entry.registry_id} does not lead to its number, {number}"
+            self._findings.tell("schema", what, key=schema_number_key(*entry.identity))
+        if self._fingerprint_of is not None:
+            self._compare_text(key, entry, self._fingerprint_of(entry.text))
+
+    def _compare_text(self, key: bytes, entry: SchemaEntry, fingerprint: bytes | None) -> None:
+        if fingerprint is None:
+            what = f"the text of schema {entry.registry_id} cannot be read as a schema"
+            self._findings.tell("schema", what, key=key)
+        elif not fingerprint.startswith(entry.fingerprint):
+            what = (
+                f"the text of schema {entry.registry_id} has fingerprint {fingerprint.hex()}, and "
+                f"{entry.fingerprint.hex()} is kept with it"
+            )
+            self._findings.tell("schema", what, key=key)
+
+    def _compare_number(self, key: bytes, value: bytes) -> None:
+        """Look at an identity's number: its entry has that identity."""
+        number = decode_schema_number(value)
+        entry = None if number is None or number < 0 else self._view.value_at(schema_key(number))
+        try:
+            known = None if entry is None else decode_schema(entry)
+        except CorruptionError:
+            # It is told where the entry is.
+            return
+        if known is None or schema_number_key(*known.identity) != key:
+            what = "a schema's identity leads to no entry of its own"
+            self._findings.tell("schema", what, key=key)

@@ -1,0 +1,354 @@
+"""Verify: read every block of a shard and compare all that follows from them.
+
+What is compared: blocks with their zones and each state with the heads before it; late and
+ahead rows with their ordered copies, content and all; windows, heads (on disk and as `latest`
+has them) and counters with what the blocks add up to; dead letters, source and tail with each
+other; the ids of transactions with their places; keys and schemas with their numbers; entries of
+the index with the rows that they name; and that no key is none of the log's. What is not looked
+at, or not exactly, is told in the report.
+
+All of it is of one moment, with the rows that are written and not committed. It goes on behind
+a block that cannot be read; behind a broken chain of zones it cannot. Memory is bounded: of
+ids, windows and problems it holds so many, and reads the blocks again for the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from storage_core.errors import CorruptionError
+from storage_core.format.block import Block
+from storage_core.format.counters import Counters
+from storage_core.format.keys import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    head_key,
+    window_key,
+)
+from storage_core.format.window import Window
+from storage_core.format.zone import Zone
+from storage_core.ids.heads.grouping import Int32s
+from storage_core.read.block_proof import disagreement
+from storage_core.read.view import ShardView
+from storage_core.verify.block_checks import CopyCheck
+from storage_core.verify.blocks_together import blocks_together
+from storage_core.verify.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.verify.index_checks import check_index
+from storage_core.verify.key_checks import DictionaryCheck
+from storage_core.verify.part_checks import check_parts
+from storage_core.verify.schema_checks import FingerprintOf, SchemaCheck
+from storage_core.verify.state_checks import (
+    DeadLetterCheck,
+    check_counters,
+    check_keys,
+    check_largest_of_heads,
+    check_places,
+    check_tail,
+)
+from storage_core.verify.tallies import (
+    HEADS_AT_ONCE,
+    WINDOWS_AT_ONCE,
+    HeadTally,
+    WindowTally,
+    counts_of,
+    differing,
+    parts_of,
+    stored_heads,
+)
+from storage_core.write.shard import Shard
+
+NEVER_CHECKED: Final = (
+    "counts of duplicates, and of expired rows that brought no address: nothing else tells them",
+    "what callers attached, the contents of dead letters, and of a source all but its `next`",
+    "staged rows: whoever finishes their transaction proves them",
+    "blocks that no zone names: no read finds them",
+)
+UNCHECKED_SUMS: Final = (
+    "counters, windows, heads and states only for what they must at least be: rows are gone"
+)
+UNCHECKED_COUNTS: Final = (
+    "counters and windows only for what they must at least be: rows of a transaction were given up"
+)
+UNCHECKED_CHAIN: Final = "all that follows from the blocks: the chain of zones is broken"
+_BLOCKS_PER_PROGRESS: Final = 64
+
+Progress = Callable[[int, int, int], None]
+_Shown = Callable[[Int32s], ShardView]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was read, and what is wrong with it.
+
+    Attributes:
+        blocks: Blocks of the log that were read.
+        rows: Rows in them, and in the blocks that were made again of parts, as they were trimmed.
+        late_rows: Ordered copies of late and ahead rows.
+        problems: What is wrong; the first thousand of each shard.
+        left_out: How many more problems there are.
+        unchecked: What was not looked at, or not exactly, each with its reason.
+        parts: Files of parts that were read.
+    """
+
+    blocks: int = 0
+    rows: int = 0
+    late_rows: int = 0
+    problems: tuple[Problem, ...] = ()
+    left_out: int = 0
+    unchecked: tuple[str, ...] = ()
+    parts: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return not self.problems
+
+    def plus(self, other: "VerifyReport") -> "VerifyReport":
+        """Return both reports as one."""
+        return VerifyReport(
+            self.blocks + other.blocks,
+            self.rows + other.rows,
+            self.late_rows + other.late_rows,
+            self.problems + other.problems,
+            self.left_out + other.left_out,
+            tuple(dict.fromkeys((*self.unchecked, *other.unchecked))),
+            self.parts + other.parts,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyLimits:
+    """How much verify holds in memory at once."""
+
+    heads: int = HEADS_AT_ONCE
+    windows: int = WINDOWS_AT_ONCE
+
+
+def verify_shard(
+    shard: Shard,
+    progress: Progress | None = None,
+    limits: VerifyLimits = VerifyLimits(),
+    fingerprint_of: FingerprintOf | None = None,
+) -> VerifyReport:
+    """Verify one shard that is open for writing; blocks that cannot be read become lost.
+
+    Args:
+        shard: The shard.
+        progress: Called every so many blocks with the shard, the address that was reached and
+            the exclusive end; once more for each further pass over the blocks.
+        limits: How much to hold in memory.
+        fingerprint_of: Says the fingerprint of a schema's text; without it texts are not compared.
+    """
+    committed = shard.committed()
+    view = shard.views.whole()
+    findings = Findings(shard.context.number, str(shard.context.directory / "db"))
+    try:
+        check = _ShardCheck(view, committed, findings, fingerprint_of)
+        check.run(progress, limits, shard.views.with_heads)
+        parts = check_parts(view, shard.context.directory, findings)
+    finally:
+        view.close()
+    shard.note_lost([found for found in view.unreadable if found.end <= committed])
+    return replace(check.report(), parts=parts)
+
+
+class _ShardCheck:
+    """All passes over one view."""
+
+    def __init__(
+        self,
+        view: ShardView,
+        committed: int,
+        findings: Findings,
+        fingerprint_of: FingerprintOf | None,
+    ) -> None:
+        self._view = view
+        self._state = state = view.state
+        self._committed = committed
+        self._findings = findings
+        self._copies = CopyCheck(view, findings)
+        self._dead = DeadLetterCheck(view, state, findings)
+        self._dictionary = DictionaryCheck(view, findings)
+        self._schemas = SchemaCheck(view, findings, fingerprint_of)
+        self._counts = Counters()
+        self._is_whole = state.start == state.born
+        self._is_broken = False
+        self._made_again = 0
+        self._heads_told: set[int] = set()
+        for lost in state.lost:
+            findings.tell("lost", "acknowledged addresses are gone", lost.start, lost.end)
+
+    def run(self, progress: Progress | None, limits: VerifyLimits, shown: _Shown) -> None:
+        """Read the blocks as often as it takes, and compare."""
+        state, view, findings = self._state, self._view, self._findings
+        marks = (state.heads_through, self._committed)
+        first_id, first_window, is_first = INT32_MIN, INT64_MIN, True
+        while is_first or first_id <= INT32_MAX or first_window < INT64_MAX:
+            heads = HeadTally(first_id, marks, view.jitter, limits.heads)
+            windows = WindowTally(first_window, view.scheme, limits.windows)
+            self._pass(heads, windows, progress, is_first=is_first)
+            if self._is_broken:
+                return
+            self._counts = self._counts.plus(Counters(jitter_absorbed=heads.absorbed))
+            self._compare_stored_heads(heads)
+            self._compare_shown_heads(heads, shown)
+            self._compare_windows(windows)
+            first_id, first_window, is_first = heads.limit, windows.limit, False
+        self._copies.finish(is_whole=self._is_whole)
+        end = self._dead.finish()
+        check_counters(state, self._counts, self._dead.count, findings, is_exact=self._is_exact)
+        check_tail(state, view.place.lineage, end, findings)
+        check_places(view, state, findings)
+        self._dictionary.finish()
+        self._schemas.finish()
+        check_index(view, state, findings)
+        check_keys(view, findings)
+
+    def report(self) -> VerifyReport:
+        """Return what was read and what is wrong."""
+        unchecked = list(NEVER_CHECKED)
+        if self._is_broken:
+            unchecked.append(UNCHECKED_CHAIN)
+        elif not self._is_whole:
+            unchecked.append(UNCHECKED_SUMS)
+        elif not self._is_exact:
+            unchecked.append(UNCHECKED_COUNTS)
+        return VerifyReport(
+            self._counts.blocks - self._made_again,
+            self._counts.records,
+            self._copies.copies,
+            self._findings.problems,
+            self._findings.left_out,
+            tuple(unchecked),
+        )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Tell whether what was counted when rows came is what the blocks still hold."""
+        return self._is_whole and not self._state.has_removed
+
+    def _pass(
+        self, heads: HeadTally, windows: WindowTally, progress: Progress | None, *, is_first: bool
+    ) -> None:
+        view, end = self._view, self._state.tail.next
+        reached = self._state.start
+        try:
+            for number, (zone, blocks, joined) in enumerate(
+                blocks_together(view, view.zones(reached, end), heads.marks)
+            ):
+                if progress is not None and (blocks > 1 or number % _BLOCKS_PER_PROGRESS == 0):
+                    progress(view.shard, zone.first, end)
+                # A zone that is given up is not shown; the next one names its end all the same.
+                self._is_whole &= zone.previous_end <= reached
+                reached = zone.end
+                block = self._read(zone, is_first=is_first) if joined is None else joined
+                if block is None:
+                    self._is_whole = False
+                    continue
+                strange = heads.add(block)
+                windows.add(block)
+                if is_first:
+                    self._made_again += zone.end <= self._state.trimmed
+                    self._compare_block(zone if joined is None else None, block, blocks)
+                if self._is_whole and strange:
+                    what = f"{len(strange)} rows are late, or not, against the heads before them"
+                    self._findings.tell("block", what, strange[0], strange[-1] + 1)
+        except CorruptionError as error:
+            self._is_broken = True
+            self._findings.tell("zone", error.message, error.start, error.end)
+        self._is_whole &= reached >= self._state.tail.blocks_end
+        heads.finish()
+
+    def _read(self, zone: Zone, *, is_first: bool) -> Block | None:
+        if any(lost.overlaps(zone.first, zone.end) for lost in self._state.lost):
+            return None
+        try:
+            return self._view.block(zone)
+        except CorruptionError as error:
+            if is_first:
+                self._findings.tell("block", error.message, zone.first, zone.end)
+            return None
+
+    def _compare_block(self, zone: Zone | None, block: Block, blocks: int) -> None:
+        """Compare a block with its zone, unless it was, and with what is kept beside it."""
+        view = self._view
+        if zone is not None and (what := disagreement(zone, block)) is not None:
+            self._findings.tell("zone", what, zone.first, zone.end)
+        self._copies.compare(block)
+        self._dead.compare(block)
+        self._dictionary.compare(block)
+        self._schemas.compare(block)
+        counts = counts_of(block, view.shard, view.route_mask)
+        self._counts = self._counts.plus(counts._replace(blocks=blocks))
+
+    def _compare_stored_heads(self, tally: HeadTally) -> None:
+        """Compare the heads on disk with those of the blocks below where they stand."""
+        expected = tally.noted[self._state.heads_through]
+        stored = stored_heads(self._view, tally.first, tally.limit)
+        for one, address, is_behind in differing(expected, stored, is_exact=self._is_whole):
+            if len(self._heads_told) < PROBLEMS_MAX:
+                self._heads_told.add(one)
+            self._tell_head(one, address, is_behind=is_behind)
+        if len(expected.ids):
+            largest = int(expected.primary.max())
+            check_largest_of_heads(self._view, largest, self._findings)
+
+    def _compare_shown_heads(self, tally: HeadTally, shown: _Shown) -> None:
+        """Compare the heads that answer `latest`; they may have moved on, and never go back."""
+        for expected in parts_of(tally.noted[self._committed]):
+            view = shown(expected.ids)
+            try:
+                heads, is_still = view.heads(expected.ids), view.committed == self._committed
+            finally:
+                view.close()
+            is_exact = is_still and self._is_whole
+            for one, address, is_behind in differing(expected, [heads], is_exact=is_exact):
+                if one not in self._heads_told:
+                    self._tell_head(one, address, is_behind=is_behind)
+
+    def _tell_head(self, one: int, address: int, *, is_behind: bool) -> None:
+        if address < 0:
+            self._findings.tell("head", f"id {one} has a head and no normal row", key=head_key(one))
+            return
+        what = f"the head of id {one} {'is behind' if is_behind else 'differs from its rows'}"
+        self._findings.tell("head", what, address, address + 1, head_key(one))
+
+    def _compare_windows(self, tally: WindowTally) -> None:
+        # Those before the floor's are there until expiry comes to them, or are not.
+        first = max(tally.first, self._view.scheme.of(self._state.floor))
+        expected = {number: one for number, one in tally.windows.items() if number >= first}
+        missing = set(expected)
+        if first >= tally.limit:
+            return
+        for number, stored in self._view.windows(first, tally.limit - 1):
+            missing.discard(number)
+            self._compare_window(number, expected.get(number), stored)
+        for number in sorted(missing):
+            self._compare_window(number, expected[number], Window())
+
+    def _compare_window(self, number: int, expected: Window | None, stored: Window) -> None:
+        key = window_key(number)
+        if expected is None:
+            if self._is_exact:
+                self._findings.tell("window", f"window {number} has no rows", key=key)
+            return
+        place = (min(expected.address_min, expected.address_last + 1), expected.address_last + 1)
+        if stored.widened(_bounds_of(expected)) != stored:
+            self._findings.tell("window", f"window {number} does not cover its rows", *place, key)
+        elif stored != expected and (self._is_exact or _counts_less(stored, expected)):
+            self._findings.tell("window", f"window {number} differs from its rows", *place, key)
+
+
+def _bounds_of(window: Window) -> Window:
+    """Return a window's bounds without its counts."""
+    return Window(window.address_min, window.address_last)
+
+
+def _counts_less(stored: Window, expected: Window) -> bool:
+    return (
+        stored.records < expected.records
+        or stored.late_records < expected.late_records
+        or stored.payload_bytes < expected.payload_bytes
+    )

@@ -1,0 +1,305 @@
+"""Options as Spark hands them over, texts under names in any case, read one by one.
+
+A name that is not known is an error before any value is read, so that a misspelt option is never
+ignored. What only Kafka's own source knows, `kafka.*` and a few more, may stay in a job that
+moved, and does nothing. A table of Spark's catalog is told apart by its options, since Spark keeps
+those from Python sources.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import unquote
+
+from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
+from storage_core.platform.likely_names import did_you_mean
+
+_T = TypeVar("_T", bound=str)
+_D = TypeVar("_D", list[Any], dict[str, Any])
+_LOG: Final = logging.getLogger("shardlog")
+_IDLE_SETS_MAX: Final = 64
+_FOREIGN: Final = "kafka."
+_FOREIGN_NAMES: Final = frozenset(
+    {
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "kafkaconsumer.polltimeoutms",
+    }
+)
+_FILE_HERE: Final = re.compile(r"file:(?://)?(?P<path>/(?!/).*)")
+# Spark adds it to the options of a table that is being made, and to no others.
+_OF_A_TABLE: Final = "provider"
+_NO_TABLES: Final = (
+    "Spark hands the options of a catalog's table to no Python source: make a view instead, CREATE "
+    "TEMPORARY VIEW … USING shardlog OPTIONS (path '…', stream '…'), or give them with each use, "
+    "SELECT * FROM … WITH (path = '…', stream = '…', columns = '…') with the table's columns in "
+    "its order, INSERT INTO … WITH (path = '…', stream = '…') VALUES …"
+)
+# The options of the source; the sink says of each that it is for reading.
+STARTING: Final = (
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)
+ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
+SOURCE_OPTIONS: Final = (
+    *("path", "stream", "subscribe", "subscribePattern", "assign"),
+    *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
+    *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
+    *("includeLate", "includeExpired", "failOnDataLoss"),
+    *("valueFormat", *FIELD_OPTIONS),
+)
+_SPANS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+
+
+class OptionValues:
+    """Options by name, each with the type it is asked for."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        known: Sequence[str],
+        instead: Mapping[str, str] | None = None,
+        there: str | None = None,
+    ) -> None:
+        """Take options whose names may be in any case.
+
+        Args:
+            options: As Spark has them.
+            known: Names of all options there are.
+            instead: What to use in place of options that there are elsewhere, in lower case.
+            there: The options to name to somebody who mistypes one; all unless it is given.
+
+        Raises:
+            InvalidRequestError: One is not known, or they are of a table, or there are none.
+        """
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._known = frozenset(known)
+        if _OF_A_TABLE in self._values or not self._values:
+            raise InvalidRequestError(_NO_TABLES)
+        unknown = (
+            set(self._values) - {name.lower() for name in known} - set(_foreign_names(options))
+        )
+        if unknown:
+            raise InvalidRequestError(
+                _unknown(sorted(unknown), instead or {}, known, there or listed(known))
+            )
+
+    def has(self, name: str) -> bool:
+        """Tell whether an option was given."""
+        return self.text(name) is not None
+
+    def text(self, name: str) -> str | None:
+        """Return a text, or None if it was not given."""
+        assert name in self._known, "all options are told to the constructor"
+        return self._values.get(name.lower())
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        """Return `true` or `false`."""
+        return self.choice(name, ("true", "false"), "true" if default else "false") == "true"
+
+    def whole(self, name: str, least: int = INT64_MIN, most: int = INT64_MAX) -> int | None:
+        """Return a whole number of a range, or None if it was not given."""
+        text = self.text(name)
+        if text is None:
+            return None
+        number = whole_number(text)
+        if number is None or not least <= number <= most:
+            refuse(name, text, _whole_wanted(number, least, most))
+        return number
+
+    def span(
+        self,
+        name: str,
+        like: str,
+        least: timedelta,
+        *,
+        bare: str = "",
+        is_endless: bool = False,
+    ) -> timedelta | None:
+        """Return a span of time, or None if it was not given.
+
+        Args:
+            name: The option.
+            like: Spans as an error shows them.
+            least: The shortest that may be.
+            bare: The unit of a number without one; none may be without if it is empty.
+            is_endless: Whether more than a clock can hold is the most that it can, as Kafka's
+                largest number of milliseconds is.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        digits = text.strip().rstrip(ascii_lowercase)
+        number, unit = whole_number(digits), _SPANS.get(text.strip()[len(digits) :] or bare)
+        if number is None or unit is None:
+            refuse(name, text, f"a span of time like {like}")
+        try:
+            span = number * unit
+        except OverflowError:
+            if not is_endless or number < 0:
+                refuse(name, text, "a span of time that a clock can hold")
+            span = timedelta.max
+        if span < least:
+            refuse(name, text, f"a span of time like {like}")
+        return span
+
+    def root(self) -> str:
+        """Return the root that has to be given."""
+        path = self.directory("path")
+        if not path:
+            message = 'option path is missing: the root directory, .option("path", …)'
+            raise InvalidRequestError(message)
+        return path
+
+    def place(self, also: str) -> tuple[str, str]:
+        """Return the root and the name of the stream, which may stand under another option too."""
+        path, named, other = self.root(), self.text("stream"), self.text(also)
+        if named and other and named != other:
+            message = f"options stream {named!r} and {also} {other!r} name different streams"
+            raise InvalidRequestError(message)
+        if not (named or other):
+            message = 'option stream is missing: the name of the stream, .option("stream", …)'
+            raise InvalidRequestError(message)
+        return path, named or other or ""
+
+    def directory(self, name: str) -> str | None:
+        """Return a directory of this machine, given as a path or a `file:` URI."""
+        text = self.text(name)
+        return text and str(path_here(name, text, "a directory"))
+
+    def choice(self, name: str, choices: Sequence[_T], default: _T) -> _T:
+        """Return one of several words."""
+        text = self.text(name)
+        if text is None:
+            return default
+        chosen = next((word for word in choices if word == text.strip().lower()), None)
+        if chosen is None:
+            refuse(name, text, " or ".join(choices))
+        return chosen
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """Return names that commas part, or None if the option was not given."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = tuple(part.strip() for part in text.split(","))
+        if not all(found) or len(set(found)) != len(found):
+            refuse(name, text, "different names parted by commas")
+        return found
+
+    def document(self, name: str, kind: type[_D], wanted: str) -> _D | None:
+        """Return the list or object that a JSON text holds, or None if it was not given."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, kind):
+            refuse(name, text, wanted)
+        return found
+
+
+def warn_of_idle_options(
+    options: Mapping[str, str], of_whom: str, idle: Iterable[str] = ()
+) -> None:
+    """Say which options are taken and do nothing: once a process, not with each batch."""
+    names = sorted({name.lower() for name in idle} & {name.lower() for name in options})
+    names = sorted({*_foreign_names(options), *names})
+    if names:
+        _warn_once(of_whom, ", ".join(names))
+
+
+@lru_cache(maxsize=_IDLE_SETS_MAX)
+def _warn_once(of_whom: str, names: str) -> None:
+    _LOG.warning("options for %s do nothing here: %s", of_whom, names)
+
+
+def _foreign_names(options: Mapping[str, str]) -> list[str]:
+    """Return names of options that are for Kafka's source and sink."""
+    names = sorted(name.lower() for name in options)
+    return [name for name in names if name.startswith(_FOREIGN) or name in _FOREIGN_NAMES]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as an error lists them."""
+    return ", ".join(sorted(names, key=str.lower))
+
+
+def whole_number(value: object) -> int | None:
+    """Return a number given as one or as a text, or None if it is none."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 30 else None  # noqa: PLR2004 - far above any number that fits
+
+
+def refuse(name: str, text: str, wanted: str) -> NoReturn:
+    """Raise over an option that has a bad value."""
+    message = f"option {name}: {shortened(text)!r} is not {wanted}"
+    raise InvalidRequestError(message)
+
+
+def shortened(text: str) -> str:
+    """Return a text that fits into a line of an error."""
+    return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
+
+
+def path_here(name: str, text: str, what: str) -> Path:
+    """Return the path that an option's text says, which may be a `file:` URI.
+
+    `~` in front is the home directory of whoever runs the driver.
+
+    Raises:
+        InvalidRequestError: It is of another machine, or of a home that there is not.
+    """
+    if "://" in text or text.startswith("file:"):
+        place = _FILE_HERE.fullmatch(text.strip())
+        if place is None:
+            refuse(name, text, f"{what} of this machine")
+        return Path(unquote(place["path"]))
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        refuse(name, text, f"{what}: there is no such home")
+
+
+def _unknown(
+    names: Sequence[str], instead: Mapping[str, str], known: Collection[str], there: str
+) -> str:
+    told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
+    if told:
+        return "; ".join(told)
+    options = "option" if len(names) == 1 else "options"
+    meant = did_you_mean(names, known)
+    return f"unknown {options} {', '.join(names)}{meant}; there are {there}"
+
+
+def _whole_wanted(number: int | None, least: int, most: int) -> str:
+    """Say which whole numbers are taken, without limits that nobody comes near."""
+    lower = f" from {least}" if least > INT64_MIN or (number or 0) < least else ""
+    upper = f" to {most}" if most < INT64_MAX or (number or 0) > most else ""
+    return f"a whole number{lower}{upper}"

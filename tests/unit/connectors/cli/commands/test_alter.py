@@ -1,0 +1,119 @@
+"""`shardlog alter`: what may change is changed and told, what may not is refused."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from connectors.cli.commands import alter
+from connectors.cli.input import stream_settings
+from connectors.settings.stream_settings import StreamSettings
+from storage_core import IndexOptions, Stream, StreamOptions, StreamReader
+
+NAME = "orders"
+
+
+@pytest.fixture
+def root(tmp_path):
+    Stream.create(tmp_path, NAME, StreamOptions(shards=1)).close()
+    return tmp_path
+
+
+def options(root):
+    with StreamReader.open(root, NAME) as reader:
+        return reader.options
+
+
+def test_settings_are_changed_and_both_values_told(shardlog, root):
+    ran = shardlog("alter", root, NAME, "retention_hours=48", "ahead_max_ms=5000")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines == ["retention_hours: none -> 48.0", "ahead_max_ms: none -> 5000"]
+    assert options(root).retention == timedelta(hours=48)
+    assert options(root).ahead_max == 5000
+
+
+def test_files_of_replaced_parts_need_not_stay(shardlog, root):
+    ran = shardlog("alter", root, NAME, "keep_replaced_minutes=0")
+    assert ran.lines == ["keep_replaced_minutes: 15.0 -> 0.0"]
+    assert options(root).keep_replaced == timedelta(0)
+
+
+def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
+    given = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
+    ran = shardlog("alter", root, NAME, *given)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines == [
+        "index.spacing_min: 16 -> 8",
+        "index.is_on: true -> false",
+        "index.tick_ms: 100 -> 250",
+    ]
+    changed = IndexOptions(is_on=False, spacing_min=8, tick=timedelta(milliseconds=250))
+    assert options(root).index == changed
+    shardlog("alter", root, NAME, "index.queue_max=64", "records_max=7")
+    assert options(root).index == dataclasses.replace(changed, queue_max=64)
+    assert options(root).records_max == 7
+
+
+def test_help_names_all_that_may_change(shardlog, root):
+    told = " ".join(shardlog("alter", "--help").out.split())
+    refused = shardlog("alter", root, NAME, "retention=4").err
+    assert refused.strip().partition("there are ")[2] in told
+
+
+def test_bound_is_taken_away_by_none(shardlog, root):
+    shardlog("alter", root, NAME, "records_max=10")
+    assert shardlog("alter", root, NAME, "records_max=none").lines == ["records_max: 10 -> none"]
+    assert options(root).records_max is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("jitter_ms=5", "fixed when a stream is made"),
+        ("retention_hours=-5", "retention_hours=-5: takes hours above 0"),
+        ("keep_replaced_minutes=-1", "is not a timedelta of 0 or more"),
+        ("payload_bytes_max=0", "payload_bytes_max=0: "),
+        ("ahead_max_ms=-1", "ahead_max_ms=-1: "),
+        ("codec=zip", "codec=zip: "),
+        ("key_mode=none", "shardlog drop"),
+        ("null_key=keep", "the worker's own setting"),
+        ("retentoin=5", "there are retention_hours"),
+        ("retention_hours", "NAME=VALUE"),
+        ("retention_hours=long", "no number"),
+        ("retention_hours=1e300", "no number"),
+        ("payload_bytes_max=none", "it needs a bound, write payload_bytes_max=1000"),
+        ("payload_bytes_max=0", "payload_bytes_max"),
+        ("sync=never", "sync"),
+        ("index.spacing_min=1", "index.spacing_min: "),
+        ("index.spacing_min=8192", "index.spacing_max: "),
+        ("index.is_on=no", "index.is_on=no: takes true or false"),
+        ("index.tick_ms=fast", "no number"),
+        ("index.spacing=4", "there are retention_hours"),
+    ],
+)
+def test_what_cannot_be_changed_so_is_refused_and_nothing_changes(
+    shardlog, root, setting, complaint
+):
+    before = options(root)
+    ran = shardlog("alter", root, NAME, "bytes_max=9", setting)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+    assert ran.err.count("\n") == 1
+    assert options(root) == before
+
+
+def test_milliseconds_are_refused_where_primaries_are_none(shardlog, tmp_path):
+    Stream.create(tmp_path, NAME, StreamOptions(shards=1, unit="sequence")).close()
+    assert shardlog("alter", tmp_path, NAME, "ahead_max_ms=5").code == 2
+
+
+def test_every_setting_is_an_option_of_a_stream():
+    names = {one.name for one in dataclasses.fields(StreamOptions)}
+    assert {setting.option for setting in stream_settings.SETTINGS.values()} <= names
+    of_index = {one.name for one in dataclasses.fields(IndexOptions)}
+    assert {setting.option for setting in stream_settings.INDEX.values()} == of_index
+
+
+def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
+    told = {*stream_settings.SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
+    assert set(StreamSettings.model_fields) <= told

@@ -1,0 +1,187 @@
+"""What a worker holds: partitions come, wait, go back and go; no broker answers here."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.assignment.assignment import Holdings
+from connectors.ingest.assignment.quarantine import SetAside
+from connectors.ingest.assignment.quarantine_notes import SetAsideNotes
+from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.kafka import Consumer, Partition
+from connectors.settings.options import FaultSettings
+from storage_core import (
+    BrokerUnavailableError,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import NOWHERE, TOPIC, ScriptedOpening, make_stream
+from tests.unit.connectors.records import fetched_of, record
+
+A, B, C = (Partition(TOPIC, number) for number in range(3))
+
+
+class Bench:
+    """Holdings with all that they concern."""
+
+    def __init__(self, root, on_fault="set-aside"):
+        make_stream(root, 3)
+        settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
+        self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
+        self.opening = ScriptedOpening(root)
+        self.gathered = Gathering(WorkerCounts(), 100, 2**20)
+        opening: Any = self.opening
+        self.notes = SetAsideNotes(root)
+        settings_of_faults = FaultSettings.model_validate(on_fault)
+        self.aside = SetAside(settings_of_faults, self.notes, lambda _: 1, self.clock, self.log)
+        self.holdings = Holdings(
+            self.consumer,
+            opening,
+            self.gathered,
+            self.aside,
+            10.0,
+            self.clock,
+            self.log,
+            lambda: None,
+        )
+
+    def close(self):
+        self.holdings.close_all()
+        self.consumer.close()
+
+    def said(self, event):
+        found = [call.kwargs for call in self.log.calls if call.args == (event,)]
+        return [told.get("shard", told.get("shards")) for told in found]
+
+    def try_waiting(self, after_s):
+        self.opening.asked.clear()
+        self.clock.elapsed_s += after_s
+        self.holdings.try_waiting(self.clock.elapsed_s)
+        return self.opening.asked
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def strict(tmp_path):
+    """A bench on which every fault stops the worker."""
+    made = Bench(tmp_path, "stop")
+    yield made
+    made.close()
+
+
+def silent():
+    return BrokerUnavailableError("no answer")
+
+
+def test_silent_broker_is_asked_once_and_the_rest_wait(bench):
+    bench.opening.refusals = {B: silent(), C: silent()}
+    bench.holdings.take([A, B, C])
+    assert bench.opening.asked == [A, B]
+    assert (bench.said("owned"), bench.said("waiting")) == ([0], [1, 2])
+
+
+def test_shard_that_another_holds_keeps_no_neighbour_waiting(bench):
+    bench.opening.refusals = {A: ShardLockedError("held")}
+    bench.holdings.take([A, B])
+    assert (bench.said("owned"), bench.said("waiting")) == ([1], [0])
+
+
+def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
+    bench.opening.refusals = dict.fromkeys((A, B), silent())
+    bench.holdings.take([A, B])
+    assert bench.try_waiting(1) == [A]
+    assert bench.try_waiting(0) == [B]
+    assert bench.try_waiting(0) == []
+
+
+def test_partitions_that_waited_for_the_broker_are_opened_when_it_answers(bench):
+    bench.opening.refusals = dict.fromkeys((A, B), silent())
+    bench.holdings.take([A, B])
+    bench.opening.refusals = {}
+    assert bench.try_waiting(1) == [A, B]
+    assert bench.said("owned") == [0, 1]
+
+
+@pytest.mark.parametrize("error", [silent(), ShardLockedError("held"), UnavailableError("full")])
+def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
+    bench.opening.refusals = {A: error}
+    bench.holdings.take([A, B])
+    bench.try_waiting(9.9)
+    assert bench.said("set aside") == []
+    bench.try_waiting(0.5)
+    assert bench.aside.oldest is error
+    assert list(bench.holdings.feeds) == [B]
+
+
+def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(strict):
+    strict.opening.refusals = {A: ShardLockedError("held")}
+    strict.holdings.take([A])
+    with pytest.raises(ShardLockedError):
+        strict.try_waiting(10.1)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UnavailableError("full"), ShardPoisonedError),
+        (ShardPoisonedError("full"), ShardPoisonedError),
+        (InvalidRequestError("read-only"), ShardPoisonedError),
+        (ShardLockedError("held"), ShardLockedError),
+        (silent(), BrokerUnavailableError),
+    ],
+)
+def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, error, told):
+    bench.holdings.take([A])
+    bench.opening.refusals = {A: error}
+    bench.holdings.suspend(A, ShardPoisonedError("full"), 1)
+    bench.try_waiting(9.9)
+    bench.try_waiting(0.5)
+    assert type(bench.aside.oldest) is told
+
+
+def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
+    bench.holdings.take([A])
+    bench.holdings.suspend(A, ShardPoisonedError("full"), 100)
+    assert bench.try_waiting(9.9) == []
+    assert bench.try_waiting(0.1) == [A]
+
+
+def test_first_records_after_going_back_are_fetched_again(bench):
+    bench.holdings.take([A, B])
+    bench.holdings.fetch_again([A, B])
+    bench.holdings.go_back([A])
+    fetched = fetched_of([record(5), record(9, partition=1)])
+    assert bench.holdings.touched_of(fetched) == {A}
+    bench.holdings.fetch_again([A])
+    assert bench.holdings.touched_of(fetched) == set()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda holdings: holdings.close([A]),
+        lambda holdings: holdings.go_back([A]),
+        lambda holdings: holdings.retake(A),
+        lambda holdings: holdings.suspend(A, ShardPoisonedError("full"), 1),
+        lambda holdings: holdings.set_aside([A], ForeignDataError("made anew")),
+    ],
+    ids=["close", "go back", "retake", "suspend", "set aside"],
+)
+def test_whatever_moves_a_partition_drops_what_was_gathered_of_it(bench, leave):
+    bench.holdings.take([A, B])
+    both = fetched_of([record(5), record(9, partition=1)])
+    bench.gathered.add(both, bench.holdings.feeds, 0)
+    leave(bench.holdings)
+    assert list(bench.gathered.take()) == [B]

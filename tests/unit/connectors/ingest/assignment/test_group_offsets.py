@@ -1,0 +1,94 @@
+"""What the group is told: each partition once it is owned, and whenever it has moved."""
+
+import pytest
+
+from connectors.ingest.assignment.group_offsets import GroupOffsets
+from connectors.kafka import Partition
+from tests.unit.connectors.feeds import TOPIC, open_feeds
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+
+
+class ScriptedConsumer:
+    """Takes what it is told, unless it is deaf; notes every telling."""
+
+    def __init__(self):
+        self.told, self.answer, self.is_deaf, self.is_silent = [], None, False, False
+
+    def commit_group(self, places, *, is_last=False):  # noqa: ARG002 - as a consumer's
+        self.told.append({at: place.offset for at, place in places.items()})
+        if not self.is_silent:
+            self.answer = {} if self.is_deaf else self.told[-1]
+
+    def take_group_answer(self):
+        answer, self.answer = self.answer, None
+        return answer
+
+
+@pytest.fixture
+def consumer():
+    return ScriptedConsumer()
+
+
+@pytest.fixture
+def group(consumer):
+    return GroupOffsets(consumer)
+
+
+@pytest.fixture
+def feeds(tmp_path):
+    with open_feeds(tmp_path, 2) as opened:
+        yield opened
+
+
+def test_partition_is_told_though_nothing_comes(group, consumer, feeds):
+    for now_s in range(5):
+        group.tell_if_due(feeds, now_s)
+    assert consumer.told == [{A: 0, B: 0}]
+
+
+def test_partition_that_moved_is_told_alone(group, consumer, feeds):
+    group.tell_if_due(feeds, 0)
+    feeds[B].next = 7
+    group.tell_if_due(feeds, 1)
+    assert consumer.told[1:] == [{B: 7}]
+
+
+def test_it_is_told_at_most_once_a_second(group, consumer, feeds):
+    for tenth in range(25):
+        feeds[A].next = tenth
+        group.tell_if_due(feeds, tenth / 10)
+    assert [told[A] for told in consumer.told] == [0, 10, 20]
+
+
+def test_what_was_not_taken_is_told_again(group, consumer, feeds):
+    consumer.is_deaf = True
+    for now_s in range(3):
+        group.tell_if_due(feeds, now_s)
+    consumer.is_deaf = False
+    for now_s in range(3, 9):
+        group.tell_if_due(feeds, now_s)
+    assert consumer.told == [{A: 0, B: 0}] * 4
+
+
+def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, feeds):
+    consumer.is_silent = True
+    for now_s in range(12):
+        feeds[A].next = now_s
+        group.tell_if_due(feeds, now_s)
+    assert [told[A] for told in consumer.told] == [0, 10]
+
+
+def test_partition_that_returns_is_told_anew(group, consumer, feeds):
+    group.tell_if_due(feeds, 0)
+    group.tell_if_due({A: feeds[A]}, 1)
+    group.tell_if_due(feeds, 2)
+    assert consumer.told == [{A: 0, B: 0}, {B: 0}]
+
+
+def test_last_word_says_what_is_not_known_yet(group, consumer, feeds):
+    group.tell_if_due(feeds, 0)
+    feeds[A].next = 5
+    group.tell_last(feeds)
+    group.tell_last(feeds)
+    assert consumer.told[1:] == [{A: 5}]

@@ -1,0 +1,194 @@
+"""Why no broker answers: real listeners that are none, or speak otherwise; no broker runs here."""
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from connectors.kafka.admin import Admin
+from connectors.kafka.reach import await_broker
+from storage_core import (
+    BrokerUnavailableError,
+    InvalidRequestError,
+    ShardlogError,
+    SystemClock,
+)
+from storage_core.testing import ManualClock
+from tests.waiting import WAIT_MAX_S
+
+
+@contextlib.contextmanager
+def listening(answer):
+    """Listen on a port of this machine and answer each caller; yield host:port."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                caller, _ = server.accept()
+                threading.Thread(target=hung_up, args=(answer, caller), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        # Closing alone does not wake who waits for a caller.
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join()
+
+
+def hung_up(answer, caller):
+    with caller, contextlib.suppress(OSError):
+        answer(caller)
+
+
+def stay_silent(caller):
+    while caller.recv(1024):
+        pass
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """What answers callers in TLS, with a certificate that nobody knows."""
+    place = tmp_path_factory.mktemp("certificate")
+    request = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2"
+    command = [*request.split(), "-subj", "/CN=nobody"]
+    subprocess.run(command, cwd=place, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(place / "cert.pem", place / "key.pem")
+
+    def answer(caller):
+        with context.wrap_socket(caller, server_side=True) as wrapped:
+            wrapped.recv(4)
+
+    return answer
+
+
+SYSTEM = SystemClock()
+USER = {"sasl_mechanism": "PLAIN", "sasl_username": "jo", "sasl_password": "x"}
+
+
+class Callers(ManualClock):
+    """A listener that hangs up; by its clock the time is over with the fourth caller."""
+
+    def hang_up(self, caller):
+        caller.recv(4)
+        self.advance(5.0)
+
+
+def refusal(kind, servers, wait_s=20.0, sure_after_s=0.0, clock=SYSTEM, **settings):
+    """Return what is said of brokers that do not answer."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    settings = {"bootstrap.servers": servers, **named}
+    with pytest.raises(kind) as told:
+        await_broker(settings, wait_s, sure_after_s=sure_after_s, clock=clock)
+    return str(told.value)
+
+
+def expect(said, *words):
+    for word in words:
+        assert word in said
+
+
+def expect_unavailable(servers, *words):
+    """Expect brokers that may come yet; what is wrong is waited for longer on a slow machine."""
+    wait_s, told, missing = 0.5, None, [*words]
+    while missing:
+        assert wait_s < WAIT_MAX_S, told
+        with pytest.raises(ShardlogError) as raised:
+            await_broker({"bootstrap.servers": servers}, wait_s, sure_after_s=wait_s)
+        told = raised.value
+        missing = [word for word in words if word not in str(told)]
+        wait_s *= 2
+    assert isinstance(told, BrokerUnavailableError)
+
+
+def test_closed_port_may_open_later():
+    remedy = "start the broker, or mend host and port"
+    expect_unavailable("127.0.0.1:1", "127.0.0.1:1", "Connection refused", remedy)
+
+
+def test_host_that_has_no_address_will_have_none_later():
+    said = refusal(InvalidRequestError, "no-such-host.invalid:9092")
+    expect(said, "no-such-host.invalid:9092", "resolve", "mend kafka.bootstrap.servers")
+
+
+def test_listener_that_wants_tls_is_told_from_one_that_hangs_up(tls):
+    with listening(tls) as address:
+        said = refusal(InvalidRequestError, address)
+        expect(said, address, "this listener takes TLS", "kafka.security.protocol")
+
+
+def test_certificate_that_nobody_knows_is_told_with_what_to_set(tls):
+    with listening(tls) as address:
+        said = refusal(InvalidRequestError, address, security_protocol="ssl")
+        expect(said, address, "certificate", "kafka.ssl.ca.location")
+
+
+def test_listener_that_hangs_up_may_be_a_broker_that_starts():
+    callers = Callers()
+    with listening(callers.hang_up) as address:
+        said = refusal(BrokerUnavailableError, address, sure_after_s=20.0, clock=callers)
+        expect(said, address, "hangs up")
+
+
+def test_listener_that_hangs_up_on_tls_takes_none():
+    with listening(Callers().hang_up) as address:
+        said = refusal(InvalidRequestError, address, security_protocol="ssl")
+        expect(said, address, "takes no TLS")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"security_protocol": "ssl"},
+        {"security_protocol": "sasl_plaintext", **USER},
+        {"security_protocol": "sasl_ssl", **USER},
+    ],
+)
+def test_silence_is_told_as_silence_whatever_the_protocol(settings):
+    with listening(stay_silent) as address:
+        said = refusal(BrokerUnavailableError, address, wait_s=0.5, **settings)
+        expect(said, address, "no broker answers", "firewalls")
+
+
+def test_one_that_may_answer_later_is_waited_for_though_another_never_will():
+    servers = "127.0.0.1:1,no-such-host.invalid:1"
+    expect_unavailable(servers, "no-such-host.invalid:1", "1 more")
+
+
+def test_waiting_ends_when_it_is_no_longer_wanted():
+    asked = []
+
+    def is_wanted():
+        asked.append(True)
+        return len(asked) < 3
+
+    await_broker({"bootstrap.servers": "127.0.0.1:1"}, 60.0, is_wanted)
+    assert len(asked) == 3
+
+
+def test_broker_serves_once_it_names_itself_and_a_controller():
+    # librdkafka brings a cluster of its own for tests.
+    cluster = {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": "1"}
+    assert Admin(cluster).is_serving()
+    assert not Admin({"bootstrap.servers": "127.0.0.1:1"}).is_serving(0.1)
+    with listening(stay_silent) as address:
+        assert not Admin({"bootstrap.servers": address}).is_serving(0.1)
+
+
+def test_endpoint_that_gives_no_token_is_named():
+    with listening(stay_silent) as address:
+        oidc = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_method": "oidc"}
+        oidc |= {"security_protocol": "sasl_plaintext", "sasl_oauthbearer_client_id": "jo"}
+        oidc |= {"sasl_oauthbearer_client_secret": "canary"}
+        oidc |= {"sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/tokens"}
+        said = refusal(BrokerUnavailableError, address, wait_s=1.0, **oidc)
+    expect(said, "127.0.0.1:1", "token")
+    assert "canary" not in said

@@ -1,0 +1,315 @@
+"""What is answered: metrics that Prometheus parses, and health that follows the loop."""
+
+import json
+import threading
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.dlq.record import (
+    REASON_WORDS,
+    DeadLetter,
+    encode_dead_letter,
+    reason_word,
+)
+from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.ingest.status.histograms import Histogram
+from connectors.ingest.status.worker_state import ShardStanding, Standings, WorkerStanding
+from connectors.kafka import Partition
+from connectors.monitoring import answers
+from connectors.monitoring.answers import Answers, Told
+from connectors.monitoring.lag_seconds import LagSeconds
+from storage_core import ShardLockedError, StreamStats
+from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import TOPIC
+from tests.unit.connectors.workers import open_worker
+from tests.waiting import WAIT_MAX_S
+
+AT = Partition('a "quoted\\ topic', 3)
+SHARDS = (ShardStanding(AT, 7, 10, StreamStats()),)
+TOLD = Told(
+    version="1.2",
+    fetches_by="native",
+    group="g",
+    cluster="c",
+    stalled_after_s=60.0,
+    settings={"linger_ms": 20},
+)
+
+
+def standing(now_s=0.0, **more):
+    counts = WorkerCounts()
+    counts.commit_s.note(0.003)
+    given = {
+        "taken_s": now_s,
+        "shards": (ShardStanding(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
+        "waiting": 0,
+        "set_aside": 0,
+        "has_joined": True,
+        "is_broker_away": False,
+        "totals": {**counts.totals, "dropped_rounds": 1},
+        "dead_letters": {("t", "key"): 5},
+        "commit_s": counts.commit_s,
+        "lateness_s": counts.lateness_s,
+    }
+    return WorkerStanding(**{**given, **more})
+
+
+class Bench:
+    """Answers about a worker whose thread is looked at by hand."""
+
+    def __init__(self, **more):
+        self.clock = ManualClock()
+        self.standings = Standings(lambda now_s: standing(now_s, **more), self.clock)
+        self.answers = Answers(TOLD, self.standings)
+
+    def ask(self, path):
+        """Ask, while the worker's thread goes on."""
+        is_over = threading.Event()
+
+        def go_on():
+            while not is_over.wait(0.001):
+                self.standings.look(self.clock.monotonic_s())
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(answers, "_ANSWER_WITHIN_S", WAIT_MAX_S)
+                return self.answers.of(path)
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def samples(answer):
+    families = text_string_to_metric_families(answer.body.decode())
+    return [sample for family in families for sample in family.samples]
+
+
+def test_every_counter_of_a_shard_is_a_metric():
+    found = {each.name: each for each in samples(Bench().ask("/metrics"))}
+    for field in fields(StreamStats):
+        name = f"shardlog_shard_{field.name}"
+        each = found.get(name) or found[f"{name}_total"]
+        assert each.labels == {"stream": AT.topic, "shard": "3"}
+    assert found["kafka_consumergroup_group_lag"].value == 3
+
+
+def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
+    stats = StreamStats()
+    shards = (
+        ShardStanding(AT, 7, 10, stats, unsealed=5),
+        ShardStanding(Partition(AT.topic, 4), 7, 10, stats, unsealed=None),
+    )
+    found = samples(Bench(shards=shards).ask("/metrics"))
+    told = [one for one in found if one.name == "shardlog_shard_unsealed"]
+    assert [(one.labels["shard"], one.value) for one in told] == [("3", 5)]
+
+
+def test_numbers_keep_all_their_digits():
+    assert str(2**53 + 1).encode() in Bench().ask("/metrics").body
+
+
+def test_worker_that_was_never_heard_of_still_has_metrics():
+    bench = Bench()
+    bench.clock.advance(5)
+    found = {each.name: each.value for each in samples(bench.answers.of("/metrics"))}
+    assert found["shardlog_loop_silent_seconds"] == 5
+    assert "shardlog_commit_seconds_count" not in found
+
+
+def test_silent_loop_is_not_alive():
+    bench = Bench()
+    bench.clock.advance(60)
+    assert bench.answers.of("/health/live").status == 200
+    bench.clock.advance(1)
+    assert bench.answers.of("/health/live").status == 503
+    bench.standings.alive()
+    assert bench.answers.of("/health/live").status == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [({}, 200), ({"waiting": 1}, 503), ({"set_aside": 1}, 503), ({"has_joined": False}, 503)],
+)
+def test_ready_is_who_has_all_shards_open(more, status):
+    assert Bench(**more).ask("/health/ready").status == status
+
+
+def test_worker_that_stops_is_not_ready_but_alive():
+    bench = Bench()
+    bench.standings.is_over = True
+    assert bench.answers.of("/health/ready").status == 503
+    assert bench.answers.of("/health/live").status == 200
+
+
+def test_worker_that_opens_shards_is_not_ready_whatever_was_known_before():
+    bench = Bench()
+    assert bench.ask("/health/ready").status == 200
+    with bench.standings.taking():
+        answer = bench.answers.of("/health/ready")
+    assert (answer.status, json.loads(answer.body)["reason"]) == (503, "shards are being opened")
+    assert bench.ask("/health/ready").status == 200
+
+
+class SlowOpening:
+    """Takes 50 s for a shard, then does not have it; remembers how silent the worker was."""
+
+    def __init__(self, worker):
+        self.worker, self.silent_s = worker, []
+
+    def open(self, partition):
+        self.worker._clock.advance(50)
+        self.silent_s.append(self.worker.standings.silent_s)
+        assert self.worker.standings.is_taking
+        raise ShardLockedError(partition.topic)
+
+
+def test_worker_that_opens_many_shards_is_alive_meanwhile(tmp_path, monkeypatch):
+    with open_worker(tmp_path) as worker:
+        opening = SlowOpening(worker)
+        monkeypatch.setattr(worker._holdings, "_opening", opening)
+        worker._assigned([Partition(TOPIC, number) for number in range(2, 12)])
+        assert not worker.standings.is_taking
+    assert opening.silent_s == [50.0] * 10
+
+
+def test_settings_and_version_are_told():
+    assert json.loads(Bench().answers.of("/config").body) == {"linger_ms": 20}
+    assert json.loads(Bench().answers.of("/version").body)["version"] == "1.2"
+    assert Bench().answers.of("/").status == 404
+
+
+def test_picture_is_of_the_worker_as_it_stands(tmp_path):
+    with open_worker(tmp_path) as worker:
+        taken = worker._standing(3.0)
+    assert [each.partition.number for each in taken.shards] == [0, 1]
+    assert (taken.taken_s, taken.has_joined, taken.shards[0].end) == (3.0, False, None)
+
+
+def test_histogram_counts_many_as_it_counts_each():
+    chance = np.random.default_rng(5)
+    one_by_one, at_once = (Histogram((-1.0, 0.0, 0.5, 2.0)) for _ in range(2))
+    for size in [0, 1, 3, 50] * 50:
+        values = chance.choice([-2.0, -1.0, 0.0, 0.25, 0.5, 3.0], size) * float(
+            chance.integers(0, 2)
+        )
+        at_once.note_many(values)
+        for value in values.tolist():
+            one_by_one.note(value)
+    assert one_by_one.counts == at_once.counts
+    assert one_by_one.sum == at_once.sum
+
+
+def test_sum_of_lateness_never_falls():
+    counts = WorkerCounts()
+    counts.note_lateness([pa.array([1000, 4000, 2**63 - 1, -1])], 3000)
+    assert counts.lateness_s.sum == 2.0
+    assert (sum(counts.lateness_s.counts), counts.lateness_s.counts[0]) == (3, 2)
+
+
+def test_lag_in_seconds_is_the_age_of_the_end():
+    look = partial(LagSeconds().look, AT)
+    assert look(50, 100, 10.0) is None
+    # The end moves by 10 a second: at 50 it stood five seconds before it was first seen.
+    assert look(50, 200, 20.0) == 15.0
+    assert look(150, 200, 30.0) == 15.0
+    assert look(200, 200, 40.0) == 0.0
+
+
+def test_lag_of_a_topic_that_stands_still_grows():
+    look = partial(LagSeconds().look, AT)
+    look(100, 100, 0.0)
+    ages = [look(100, 101, float(now_s)) for now_s in range(10, 400, 10)]
+    assert ages[0] == 10.0
+    assert ages[-1] == 390.0
+
+
+def test_log_that_was_cut_is_looked_at_anew():
+    look = partial(LagSeconds().look, AT)
+    look(100, 100, 0.0)
+    assert look(5, 10, 10.0) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("value of 9 bytes; payload_bytes_max is 4", "size"),
+        ("a header's name is not UTF-8", "headers"),
+        ("no timestamp, and the primary comes from it", "mapping"),
+        ("no key, and null_key is dead-letter", "key"),
+        ("key of 6 bytes; an integer key has 4", "key"),
+        ("something else", "other"),
+    ],
+)
+def test_reason_of_a_dead_letter_has_a_word(reason, word):
+    letter = DeadLetter(reason, "t", 0, 1, 2, 0, b"key of ", b"x" * 100_000, None)
+    assert reason_word(encode_dead_letter(letter)) == word
+
+
+def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
+    other, whole = Partition(AT.topic, 4), Partition("gone", -1)
+    more = {
+        "unfetched": (Unfetched(other, 500, 2000), Unfetched(Partition("x", 0), 1, None)),
+        "faults": {other: "damage", whole: "foreign"},
+        "set_aside": 2,
+    }
+    found = samples(Bench(**more).ask("/metrics"))
+    faults = [one.labels for one in found if one.name == "shardlog_set_aside"]
+    assert faults == [
+        {"stream": AT.topic, "shard": "4", "kind": "damage"},
+        {"stream": "gone", "shard": "all", "kind": "foreign"},
+    ]
+    lags = {
+        (one.labels["topic"], one.labels["partition"]): one.value
+        for one in found
+        if one.name == "kafka_consumergroup_group_lag"
+    }
+    assert lags == {(AT.topic, "3"): 3, (AT.topic, "4"): 1500}
+
+
+def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures():
+    stats = StreamStats(dead_letters=10, dead_letters_cleared=7, dead_letters_dropped=2)
+    found = samples(Bench(shards=(ShardStanding(AT, 7, 10, stats),)).ask("/metrics"))
+    told = {one.name.removeprefix("shardlog_shard_dead_letters_"): one.value for one in found}
+    assert (told["waiting"], told["forwarded_total"], told["dropped_total"]) == (3, 5, 2)
+
+
+@pytest.mark.parametrize(("shards", "status"), [((), 503), (SHARDS, 200)])
+def test_worker_of_topics_that_are_gone_is_not_ready_once_it_holds_nothing(shards, status):
+    bench = Bench(shards=shards, has_no_topic=True)
+    assert bench.ask("/health/ready").status == status
+
+
+def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tmp_path):
+    with open_worker(tmp_path) as worker:
+        worker._has_joined = True
+        worker._lost(list(worker._holdings.feeds))
+        assert not worker._standing(0.0).has_joined
+        worker._assigned([])
+        assert worker._standing(0.0).has_joined
+
+
+def test_worker_that_lost_the_partitions_of_topics_that_are_gone_says_what_is_wrong():
+    lost = {"shards": (), "has_joined": False, "set_aside": 1, "has_no_topic": True}
+    answer = Bench(**lost).ask("/health/ready")
+    told = json.loads(answer.body)
+    assert answer.status == 503
+    assert (told["reason"], told["set_aside"]) == ("none of its topics is there", 1)
+
+
+def test_dead_letters_of_a_stream_are_counted_from_0_on_for_every_reason():
+    found = samples(Bench().ask("/metrics"))
+    counts = {
+        (one.labels["stream"], one.labels["reason"]): one.value
+        for one in found
+        if one.name == "shardlog_dead_letters_by_reason_total"
+    }
+    assert counts.pop(("t", "key")) == 5
+    assert counts == {(AT.topic, word): 0 for word in REASON_WORDS}

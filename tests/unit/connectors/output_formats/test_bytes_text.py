@@ -1,0 +1,57 @@
+"""Bytes as text: the columns say what a decoder of Python says of each value."""
+
+import base64
+import re
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.output_formats.bytes_text import told_bytes
+
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+values = st.lists(
+    st.none() | st.binary() | st.text().map(lambda one: one.encode("utf-8", "replace"))
+)
+
+
+def one_by_one(value):
+    if value is None:
+        return None, None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if CONTROL.search(text):
+        return base64.b64encode(value).decode(), "base64"
+    return text, "utf-8"
+
+
+def told(column, **options):
+    text, encoding = told_bytes(column, **options)
+    text.validate(full=True)
+    return list(zip(text.to_pylist(), encoding.to_pylist(), strict=True))
+
+
+@given(values, st.integers(0, 3))
+def test_each_value_is_told_as_alone_also_in_a_slice(drawn, begin):
+    column = pa.array(drawn, pa.binary()).slice(begin)
+    assert told(column) == [one_by_one(value) for value in drawn[begin:]]
+
+
+@given(values)
+def test_a_column_of_numbers_is_base64_throughout(drawn):
+    expected = [None if one is None else base64.b64encode(one).decode() for one in drawn]
+    found = told(pa.array(drawn, pa.binary()), is_base64=True)
+    assert [text for text, _ in found] == expected
+    assert {encoding for _, encoding in found} <= {"base64", None}
+
+
+def test_every_code_point_is_text_but_controls():
+    points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+    column = pa.array([chr(point).encode() for point in points])
+    _, encoding = told_bytes(column)
+    others = {
+        point for point, one in zip(points, encoding.to_pylist(), strict=True) if one == "base64"
+    }
+    assert others == {point for point in points if CONTROL.match(chr(point))}

@@ -1,0 +1,310 @@
+"""Bodies become columns: every type, what is passed over, what is corrupt or claims too much."""
+
+import json
+import struct
+import time
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
+from decimal import Decimal
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from storage_core import InvalidRequestError
+from storage_core.avro import AvroSchema, Fault, Limits, decode_batch
+from tests.unit.storage_core.avro.differences import check_against_plain_python
+from tests.unit.storage_core.avro.plain_avro import written
+
+SECONDS_FOR_A_BOMB = 5.0
+
+
+def schema_of(*fields):
+    """Return a schema of some fields, each (name, type)."""
+    record = {
+        "type": "record",
+        "name": "Root",
+        "fields": [{"name": name, "type": of} for name, of in fields],
+    }
+    return AvroSchema.parse(json.dumps(record))
+
+
+def bodies_of(of, *values):
+    """Return bodies of a type."""
+    return pa.array([written(of, value, Random(0)) for value in values], pa.binary())
+
+
+def decoded(of, *values):
+    """Return what is shown of values in a record's one field."""
+    found = decode_batch(bodies_of(of, *values), schema_of(("c", of)))
+    assert found.faults == ()
+    return found.table.column("c")
+
+
+def long(number):
+    return written("long", number, Random(0))
+
+
+def test_random_schemas_give_what_plain_python_reads():
+    assert sum(check_against_plain_python(seed) for seed in range(60))
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical", "number", "shown"),
+    [
+        ("int", "date", -1, date(1969, 12, 31)),
+        ("int", "time-millis", 86_399_999, time_of_day(23, 59, 59, 999_000)),
+        ("long", "time-micros", 1, time_of_day(0, 0, 0, 1)),
+        ("long", "timestamp-millis", -1, datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)),
+        ("long", "timestamp-micros", 5, datetime(1970, 1, 1, 0, 0, 0, 5, UTC)),
+        ("long", "local-timestamp-millis", 1000, datetime(1970, 1, 1, 0, 0, 1)),  # noqa: DTZ001
+        ("long", "local-timestamp-micros", 7, datetime(1970, 1, 1, 0, 0, 0, 7)),  # noqa: DTZ001
+    ],
+)
+def test_times_are_arrows_times(kind, logical, number, shown):
+    schema = schema_of(("c", {"type": kind, "logicalType": logical}))
+    table = decode_batch(bodies_of(kind, number), schema).table
+    assert table.column("c").to_pylist() == [shown]
+
+
+@pytest.mark.parametrize("logical", ["timestamp-nanos", "local-timestamp-nanos"])
+def test_nanoseconds_keep_every_bit(logical):
+    schema = schema_of(("c", {"type": "long", "logicalType": logical}))
+    table = decode_batch(bodies_of("long", 2**62 + 1, -(2**63)), schema).table
+    assert table.column("c").cast(pa.int64()).to_pylist() == [2**62 + 1, -(2**63)]
+
+
+def test_time_that_is_none_of_a_day_is_a_fault():
+    schema = schema_of(("c", {"type": "int", "logicalType": "time-millis"}))
+    found = decode_batch(bodies_of("int", 0, 86_400_000, -1), schema)
+    assert [fault.row for fault in found.faults] == [1, 2]
+    assert found.table.column("c").null_count == 2
+
+
+@pytest.mark.parametrize("digits", [4, 38, 39, 76])
+def test_decimals_of_any_number_of_bytes_are_decimals(digits):
+    numbers = [0, 1, -1, 127, 128, -128, -129, 9999, -9999, 10**digits - 1, 1 - 10**digits]
+    numbers = [each for each in numbers if abs(each) < 10**digits]
+    # Ten bytes more than are needed say the same.
+    raw = [
+        each.to_bytes(size, "big", signed=True)
+        for each in numbers
+        for size in (each.bit_length() // 8 + 1, each.bit_length() // 8 + 11)
+    ]
+    of = {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": 0}
+    found = decode_batch(bodies_of("bytes", *raw), schema_of(("c", of)))
+    assert found.faults == ()
+    expected = [int.from_bytes(each, "big", signed=True) for each in raw]
+    assert found.table.column("c").to_pylist() == [Decimal(each) for each in expected]
+
+
+def test_decimal_of_too_many_digits_or_of_no_byte_is_a_fault():
+    of = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 0}
+    raw = [b"\x27\x0f", b"\x27\x10", b"", b"\x80" + bytes(40), b"\xd8\xf1"]
+    found = decode_batch(bodies_of("bytes", *raw), schema_of(("c", of)))
+    assert [fault.row for fault in found.faults] == [1, 2, 3]
+    shown = [Decimal(9999), None, None, None, Decimal(-9999)]
+    assert found.table.column("c").to_pylist() == shown
+
+
+def test_fixed_decimal_is_a_decimal_and_one_of_too_many_digits_is_bytes():
+    fits = {"type": "fixed", "name": "A", "size": 4, "logicalType": "decimal", "precision": 9}
+    wide = {"type": "fixed", "name": "B", "size": 4, "logicalType": "decimal", "precision": 10}
+    schema = schema_of(("a", fits), ("b", wide))
+    table = decode_batch(pa.array([b"\xff\xff\xff\xfe" * 2], pa.binary()), schema).table
+    assert table.to_pylist() == [{"a": Decimal(-2), "b": b"\xff\xff\xff\xfe"}]
+
+
+def test_unknown_logical_types_are_none():
+    schema = schema_of(("c", {"type": "long", "logicalType": "fortnight"}))
+    assert decode_batch(bodies_of("long", 3), schema).table.schema.field("c").type == pa.int64()
+
+
+def test_union_of_several_types_is_a_struct_of_members():
+    column = decoded(["null", "string", "long"], (0, None), (1, "a"), (2, 7))
+    assert column.to_pylist() == [
+        None,
+        {"member0": "a", "member1": None},
+        {"member0": None, "member1": 7},
+    ]
+
+
+def test_union_of_int_and_long_is_a_long():
+    assert decoded(["int", "long", "null"], (0, 1), (1, 2**40), (2, None)).to_pylist() == [
+        1,
+        2**40,
+        None,
+    ]
+
+
+def test_null_bodies_are_rows_of_nulls_and_no_faults():
+    bodies = pa.array([long(1), None, long(2)], pa.binary())
+    found = decode_batch(bodies, schema_of(("c", "long")))
+    assert found.faults == ()
+    assert found.table.column("c").to_pylist() == [1, None, 2]
+
+
+def test_columns_come_in_the_order_asked_for_and_others_are_passed_over():
+    schema = schema_of(("a", "string"), ("b", {"type": "array", "items": "string"}), ("c", "int"))
+    body = b"\x02x" + b"\x04\x02y\x02z\x00" + b"\x08"
+    table = decode_batch(pa.array([body], pa.binary()), schema, columns=["c", "a"]).table
+    assert table.to_pydict() == {"c": [4], "a": ["x"]}
+    assert table.column_names == ["c", "a"]
+
+
+def test_text_that_is_passed_over_is_not_proven_to_be_one():
+    writer = schema_of(("text", "string"), ("n", "int"))
+    bodies = pa.array([b"\x02\xff\x02", b"\x04\xff\x02"], pa.binary())
+    found = decode_batch(bodies, writer, columns=["n"])
+    assert found.table.to_pylist() == [{"n": 1}, {"n": None}]
+    assert [fault.row for fault in found.faults] == [1]
+    assert [fault.row for fault in decode_batch(bodies, writer).faults] == [0, 1]
+
+
+def test_what_lies_behind_the_last_column_is_looked_at_only_where_a_body_must_be_whole():
+    of = schema_of(("a", "long"), ("b", "string"), ("c", "long"))
+    torn = pa.array([long(5) + long(1) + b"x" + b"\x80", long(6)])
+    found = decode_batch(torn, of, columns=["a"], is_whole=False)
+    assert (found.table.to_pylist(), found.faults) == ([{"a": 5}, {"a": 6}], ())
+    assert [fault.row for fault in decode_batch(torn, of, columns=["a"]).faults] == [0, 1]
+    found = decode_batch(torn, of, columns=["b", "a"], is_whole=False)
+    assert found.table.to_pylist() == [{"b": "x", "a": 5}, {"b": None, "a": None}]
+    assert [fault.row for fault in found.faults] == [1]
+
+
+def test_no_columns_leave_the_rows():
+    found = decode_batch(bodies_of("long", 1, 2), schema_of(("c", "long")), columns=[])
+    assert (found.table.num_rows, found.table.num_columns) == (2, 0)
+
+
+def test_unknown_column_is_refused_with_those_that_are_there():
+    with pytest.raises(InvalidRequestError, match="Root has no field d; it has c"):
+        decode_batch(bodies_of("long", 1), schema_of(("c", "long")), columns=["d"])
+
+
+def test_schema_that_is_no_record_has_the_column_value():
+    table = decode_batch(bodies_of("string", "a", "b"), AvroSchema.parse('"string"')).table
+    assert table.to_pydict() == {"value": ["a", "b"]}
+
+
+@pytest.mark.parametrize("starts", [5, "each"])
+def test_bodies_begin_behind_their_frame(starts):
+    bodies = pa.array([b"\0\0\0\0\1" + long(7), b"\0\0\0\0\1" + long(8), b"\0\0"], pa.binary())
+    places = np.array([5, 5, 5]) if starts == "each" else starts
+    found = decode_batch(bodies, schema_of(("c", "long")), starts=places)
+    assert found.table.column("c").to_pylist() == [7, 8, None]
+    assert found.faults == (Fault(2, "the body ends too early"),)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_chunks_and_slices_are_decoded_as_what_they_show(kind):
+    whole = pa.array([long(number) for number in range(100)], kind)
+    chunked = pa.chunked_array([whole.slice(3, 0), whole.slice(10, 5), whole.slice(50, 2)])
+    found = decode_batch(chunked, schema_of(("c", "long")))
+    assert found.table.column("c").to_pylist() == [10, 11, 12, 13, 14, 50, 51]
+
+
+def test_rows_of_faults_count_over_all_that_was_given():
+    count = 20_000
+    bodies = [long(number) for number in range(count)]
+    bodies[9_000] = b"\x80"
+    bodies[19_999] += b"\0"
+    found = decode_batch(pa.array(bodies, pa.binary()), schema_of(("c", "long")))
+    assert found.faults == (
+        Fault(9_000, "the body ends too early"),
+        Fault(19_999, "bytes behind the body"),
+    )
+    expected = [number if number not in (9_000, 19_999) else None for number in range(count)]
+    assert found.table.column("c").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "body", "reason"),
+    [
+        ("long", b"\xff" * 10, "a number of more than 64 bits"),
+        ("int", long(2**31), "an int of more than 32 bits"),
+        ("boolean", b"\x02", "a boolean that is neither 0 nor 1"),
+        ("string", b"\x02\xff", "a string that is no UTF-8"),
+        ("bytes", long(2**40), "bytes beyond the body's end"),
+        ("bytes", long(-1), "bytes beyond the body's end"),
+        ("double", bytes(7), "the body ends too early"),
+        (["null", "int"], b"\x04", "a union's branch that is not there"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "an enum's symbol that is not"),
+    ],
+)
+def test_corrupt_body_is_named_with_its_reason_and_costs_no_neighbour(of, body, reason):
+    sound = {"string": b"\x02a", "bytes": b"\x02a", "double": bytes(8)}
+    neighbour = sound.get(of, b"\0") if isinstance(of, str) else b"\0"
+    bodies = pa.array([neighbour, body, neighbour], pa.binary())
+    found = decode_batch(bodies, schema_of(("c", of)))
+    assert [fault.row for fault in found.faults] == [1]
+    assert reason in found.faults[0].reason
+    alone = decode_batch(pa.array([neighbour], pa.binary()), schema_of(("c", of)))
+    assert found.table.slice(0, 1).equals(alone.table)
+    assert found.table.slice(2, 1).equals(alone.table)
+
+
+@pytest.mark.parametrize(
+    ("of", "body"),
+    [
+        ({"type": "array", "items": "null"}, long(2**33) + b"\0"),
+        ({"type": "array", "items": "long"}, long(2**62)),
+        ({"type": "array", "items": "int"}, long(-(2**63)) + b"\0"),
+        ({"type": "map", "values": "null"}, long(2**33) + b"\0"),
+        ({"type": "array", "items": {"type": "array", "items": "null"}}, long(2) + long(2**33)),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 5_000])
+def test_claims_of_countless_items_are_refused_at_once(of, body, count):
+    bodies = pa.array([body] * count, pa.binary())
+    # Of this process: others may have the processor meanwhile.
+    begin = time.process_time()
+    found = decode_batch(bodies, schema_of(("c", of)))
+    assert time.process_time() - begin < SECONDS_FOR_A_BOMB
+    assert len(found.faults) == count
+
+
+def test_items_of_all_arrays_of_a_body_are_bounded_together():
+    of = {"type": "array", "items": {"type": "array", "items": "int"}}
+    sound, greedy = [[1, 2, 3]] * 3, [[1, 2, 3]] * 4
+    found = decode_batch(
+        bodies_of(of, sound, greedy), schema_of(("c", of)), limits=Limits(items=12)
+    )
+    assert found.faults == (Fault(1, "more than 12 items, or than its bytes can be"),)
+    assert found.table.column("c").to_pylist() == [sound, None]
+
+
+def test_few_bodies_with_many_items_are_read_as_many_with_few():
+    of = {"type": "array", "items": ["null", "string"]}
+    values = [[(1, str(number)) for number in range(size)] for size in (3_000, 2, 0, 500)]
+    expected = [[text for _, text in one] for one in values]
+    assert decoded(of, *values).to_pylist() == expected
+    assert decoded(of, *values * 30).to_pylist() == expected * 30
+
+
+def test_record_that_holds_itself_can_be_passed_over_but_not_shown():
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "next", "type": ["null", "Node"]}],
+    }
+    schema = schema_of(("a", "int"), ("tree", node), ("b", "int"))
+    bodies = pa.array([b"\x02" + b"\x02" * depth + b"\0\x04" for depth in (0, 3, 5_000)])
+    found = decode_batch(bodies, schema, columns=["a", "b"])
+    assert found.table.to_pydict() == {"a": [1, 1, None], "b": [2, 2, None]}
+    assert found.faults == (Fault(2, "more than 64 types in each other"),)
+    with pytest.raises(InvalidRequestError, match="Node holds itself"):
+        decode_batch(bodies, schema)
+
+
+def test_bodies_that_are_no_bytes_are_refused():
+    with pytest.raises(InvalidRequestError, match="bodies are binary, and not string"):
+        decode_batch(pa.array(["a"]), schema_of(("c", "long")))
+
+
+def test_floats_keep_their_bits():
+    bits = [0x7FC00001, 0xFF800000, 0x80000000]
+    bodies = pa.array([struct.pack("<I", each) for each in bits], pa.binary())
+    table = decode_batch(bodies, schema_of(("c", "float"))).table
+    assert table.column("c").to_numpy().view(np.uint32).tolist() == bits

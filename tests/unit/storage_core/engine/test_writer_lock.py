@@ -1,0 +1,120 @@
+"""A shard has one writer, whatever is deleted inside its directory, and it says who."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from storage_core import CorruptionError, ShardLockedError
+from storage_core.engine.writer_lock import OWNER_FILE, WriterLock, describe_owner
+from storage_core.testing import ManualClock
+
+
+def acquire(path) -> WriterLock:
+    return WriterLock.acquire(path, ManualClock(), stream="clicks", shard=3)
+
+
+def test_directory_that_is_moved_away_before_the_lock_is_missing(root, monkeypatch):
+    (root / "shard").mkdir()
+    flock = fcntl.flock
+
+    def move_and_lock(descriptor: int, operation: int) -> None:
+        (root / "shard").rename(root / "moved")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", move_and_lock)
+    with pytest.raises(CorruptionError, match="missing"):
+        acquire(root / "shard")
+
+
+def test_second_holder_is_refused_and_told_who_holds_it(root):
+    lock = acquire(root)
+    with pytest.raises(ShardLockedError, match=rf"process {os.getpid()} on .*'clicks', shard 3"):
+        acquire(root)
+    lock.release()
+
+
+def test_lock_holds_though_everything_inside_is_deleted(root):
+    lock = acquire(root)
+    for path in root.iterdir():
+        path.unlink()
+    with pytest.raises(ShardLockedError, match="an unknown process"):
+        acquire(root)
+    lock.release()
+
+
+def test_lock_that_nobody_remembers_is_held(root):
+    acquire(root)
+    with pytest.raises(ShardLockedError, match="another writer"):
+        acquire(root)
+
+
+def test_released_lock_can_be_had(root):
+    for _ in range(3):
+        lock = acquire(root)
+        lock.release()
+        lock.release()
+
+
+LOCKED_BY_THE_PARENT = """
+import os, sys
+from pathlib import Path
+from storage_core import ShardLockedError
+from storage_core.engine.writer_lock import WriterLock
+from storage_core.testing import ManualClock
+
+how = {"clock": ManualClock(), "stream": "clicks", "shard": 3}
+lock = WriterLock.acquire(Path(sys.argv[1]), **how)
+child = os.fork()
+if not child:
+    lock.release()
+    os._exit(0)
+os.waitpid(child, 0)
+try:
+    WriterLock.acquire(Path(sys.argv[1]), **how)
+except ShardLockedError as error:
+    print(f"process {os.getpid()} " in str(error))
+"""
+
+
+def test_forked_child_that_releases_leaves_the_lock_and_its_owner(root):
+    command = [sys.executable, "-c", LOCKED_BY_THE_PARENT, os.fspath(root)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "True"
+
+
+def test_failed_attempt_leaves_the_owner_in_place(root):
+    lock = acquire(root)
+    with pytest.raises(ShardLockedError):
+        acquire(root)
+    assert str(os.getpid()) in describe_owner(root)
+    lock.release()
+    assert not (root / OWNER_FILE).exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"pid": 1}'])
+def test_unreadable_owner_is_no_obstacle(root, text):
+    (root / OWNER_FILE).write_text(text)
+    assert "unknown process" in describe_owner(root)
+    acquire(root).release()
+
+
+def test_missing_directory_is_damage(root):
+    with pytest.raises(CorruptionError, match=r"missing.*shard 3.*gone"):
+        acquire(root / "gone")
+
+
+def test_file_in_place_of_the_directory_is_damage(root):
+    (root / "file").touch()
+    with pytest.raises(CorruptionError, match="missing"):
+        acquire(root / "file")
+
+
+def test_release_of_a_directory_that_is_gone_is_quiet(root):
+    (root / "shard").mkdir()
+    lock = acquire(root / "shard")
+    shutil.rmtree(root / "shard")
+    lock.release()

@@ -1,0 +1,127 @@
+"""Heads: what a plain loop over normal rows would remember of each id."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core.format.keys import INT64_MIN
+from storage_core.ids.heads.grouping import group
+from storage_core.ids.heads.table import Heads, HeadTable, heads_after
+from storage_core.write.states import StateRules, judge
+from tests.unit.storage_core.strategies import addresses_one, few, int32_array, int64_array, int64s
+
+Head = tuple[int, int, int]
+
+near_rows = st.lists(st.tuples(st.integers(-6, 6), st.integers(-2, 2)), min_size=1, max_size=20)
+near_rules = st.builds(
+    StateRules, st.sampled_from([INT64_MIN, -3]), st.sampled_from([4, 9]), st.integers(0, 3)
+)
+head_dicts = st.dictionaries(
+    st.integers(-9, 9), st.tuples(int64s, addresses_one, addresses_one), max_size=8
+)
+
+
+def heads_of(known: dict[int, Head]) -> Heads:
+    """Return a dictionary as columns."""
+    ids = sorted(known)
+    values = int64_array([known[secondary] for secondary in ids]).reshape(-1, 3)
+    return Heads(int32_array(ids), values)
+
+
+def dict_of(heads: Heads) -> dict[int, Head]:
+    """Return columns as a dictionary, absent heads left out."""
+    columns = (heads.ids, heads.primary, heads.address, heads.last)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {row[0]: row[1:] for row in rows if row[2] >= 0}
+
+
+@few
+@given(st.lists(st.tuples(near_rows, near_rules), min_size=1, max_size=3))
+def test_heads_are_what_a_plain_loop_remembers(parts):
+    table, plain, address = HeadTable(), dict[int, Head](), 100
+    for rows, in_force in parts:
+        primaries = int64_array([primary for primary, _ in rows])
+        groups = group(int32_array([secondary for _, secondary in rows]))
+        before, _ = table.find(groups.ids)
+        judged = judge(primaries, groups, before.primary, in_force)
+        addresses = np.arange(address, address + len(rows))
+        table.put(heads_after(before, groups, judged, primaries, addresses))
+        remember_plainly(plain, rows, judged.states, address)
+        address += len(rows)
+    assert dict_of(table.heads) == plain
+
+
+def remember_plainly(
+    plain: dict[int, Head],
+    rows: list[tuple[int, int]],
+    states: "np.ndarray | None",
+    address: int,
+) -> None:
+    """Let each normal row move its id's head."""
+    for at, (primary, secondary) in enumerate(rows):
+        if states is None or states[at] == 0:
+            largest, where, _ = plain.get(secondary, (INT64_MIN, -1, -1))
+            place = (primary, address + at) if primary >= largest else (largest, where)
+            plain[secondary] = (*place, address + at)
+
+
+@few
+@given(st.lists(head_dicts, max_size=5), st.lists(st.integers(-12, 12), min_size=1, unique=True))
+def test_table_is_a_dictionary(puts, asked):
+    table, plain = HeadTable(), dict[int, Head]()
+    for known in puts:
+        table.put(heads_of(known))
+        plain |= known
+    assert dict_of(table.heads) == plain
+    found, present = table.find(int32_array(sorted(asked)))
+    assert present.tolist() == [secondary in plain for secondary in sorted(asked)]
+    assert dict_of(found) == {key: plain[key] for key in asked if key in plain}
+    assert len(table) == len(plain)
+
+
+@few
+@given(head_dicts, st.integers(0, 5))
+def test_what_the_table_gave_out_does_not_change_with_it(known, delta):
+    table = HeadTable()
+    table.put(heads_of(known))
+    given_out = [table.heads, table.find(heads_of(known).ids)[0]]
+    table.put(heads_of(dict.fromkeys(known, (delta, delta, delta))))
+    assert [dict_of(heads) for heads in given_out] == [known, known]
+
+
+def test_what_was_put_does_not_change_the_table_afterwards():
+    table, heads = HeadTable(), heads_of({1: (5, 6, 7)})
+    for _ in range(2):
+        table.put(heads)
+    heads.primary[:] = 99
+    assert dict_of(table.heads) == {1: (5, 6, 7)}
+
+
+def test_fresh_heads_are_those_at_or_above_what_was_written():
+    table = HeadTable()
+    table.put(heads_of({1: (0, 0, 9), 2: (0, 0, 10), 3: (0, 0, 11)}))
+    assert sorted(dict_of(table.fresh(10))) == [2, 3]
+
+
+@few
+@given(st.dictionaries(st.integers(0, 50), st.integers(0, 40), min_size=1), st.integers(0, 40))
+def test_eviction_never_forgets_a_fresh_head(lasts, written_through):
+    table = HeadTable(capacity=8)
+    table.put(heads_of({key: (0, 0, last) for key, last in lasts.items()}))
+    table.evict(written_through)
+    fresh = {key for key, last in lasts.items() if last >= written_through}
+    assert fresh <= set(dict_of(table.heads))
+
+
+def test_eviction_goes_down_to_half_and_takes_the_oldest():
+    table = HeadTable(capacity=8)
+    table.put(heads_of({key: (0, 0, key) for key in range(10)}))
+    table.evict(written_through=100)
+    assert sorted(dict_of(table.heads)) == [6, 7, 8, 9]
+
+
+def test_table_within_its_capacity_keeps_everything():
+    table = HeadTable(capacity=8)
+    table.put(heads_of({key: (0, 0, key) for key in range(8)}))
+    table.evict(written_through=100)
+    assert len(table) == 8

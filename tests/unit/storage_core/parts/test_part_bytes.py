@@ -1,0 +1,56 @@
+"""What it means that the bytes of a part could not be read."""
+
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
+from storage_core.parts.part_bytes import unread
+
+PATH = Path("part-0000000000.parquet")
+
+
+def refused(number):
+    return unread(PATH, OSError(number, os.strerror(number)))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+def test_right_that_lacks_says_nothing_of_the_file(number):
+    found = refused(number)
+    assert isinstance(found, InvalidRequestError)
+    assert "give this process the right to read here" in str(found)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_the_system_refuses_says_nothing_of_the_file(number):
+    found = refused(number)
+    assert isinstance(found, UnavailableError)
+    assert os.strerror(number) in str(found)
+    assert found.path == PATH
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed")])
+def test_memory_that_lacks_says_nothing_of_the_file(error):
+    found = unread(PATH, error)
+    assert isinstance(found, UnavailableError)
+    assert found.path == PATH
+
+
+@pytest.mark.parametrize("number", [errno.EISDIR, errno.ENOTDIR, errno.ELOOP])
+def test_what_is_no_file_is_damage(number):
+    assert isinstance(refused(number), CorruptionError)
+
+
+@pytest.mark.parametrize("error", [OSError("no Parquet"), pa.ArrowInvalid("no\nParquet")])
+def test_bytes_that_are_no_part_are_damage(error):
+    found = unread(PATH, error)
+    assert isinstance(found, CorruptionError)
+    assert str(found).count("\n") == 0
+    assert str(PATH) in str(found)
+
+
+def test_file_that_is_gone_is_looked_for_anew():
+    assert isinstance(refused(errno.ENOENT), FileNotFoundError)

@@ -1,0 +1,64 @@
+"""What DuckDB says of a query that it cannot answer, in a line that helps."""
+
+import pytest
+
+from storage_core.sql.engine import duckdb_here
+from storage_core.sql.sql_errors import one_line
+
+HINT = "decode()"
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb_here().connect() as connection:
+        connection.execute("CREATE TABLE orders (payload BLOB, temperature DOUBLE, secondary INT)")
+        yield connection
+
+
+def said(connection, query):
+    with pytest.raises(duckdb_here().Error) as raised:
+        connection.sql(query).fetchall()
+    line = one_line(str(raised.value))
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "payload LIKE 'a%'",
+        "length(payload)",
+        "lower(payload)",
+        "payload SIMILAR TO 'a'",
+        "regexp_matches(payload, 'a')",
+        "contains(payload, 'a')",
+        "split(payload, ',')",
+    ],
+)
+def test_function_of_texts_over_bytes_is_told_with_what_makes_them_a_text(connection, asked):
+    assert HINT in said(connection, f"SELECT {asked} FROM orders")
+
+
+def test_function_of_other_types_says_nothing_of_bytes(connection):
+    assert HINT not in said(connection, "SELECT length(temperature) FROM orders")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT temperatures FROM orders", '; did you mean "temperature"'),
+        ("SELECT o.temperatures FROM orders AS o", '; did you mean "temperature"'),
+        ("SELECT lengths('a')", '; did you mean "length"?'),
+    ],
+)
+def test_typo_is_told_with_what_it_may_have_been(connection, query, words):
+    assert words in said(connection, query)
+
+
+def test_line_of_a_long_query_is_told(connection):
+    query = "SELECT temperature,\n  secondary,,\nFROM orders"
+    assert "in line 2" in said(connection, query)
+
+
+def test_keyword_that_is_a_column_is_told_with_its_quotes(connection):
+    assert said(connection, "SELECT primary FROM orders").endswith("SQL has that word itself")

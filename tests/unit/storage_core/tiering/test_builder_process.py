@@ -1,0 +1,53 @@
+"""Goal: the process that makes parts gives way to its owner all along, and most where it decodes.
+
+Method: that process itself, which tells where it would have looked whether its owner waits.
+"""
+
+import os
+
+import pytest
+
+from storage_core import PartMaker
+from storage_core.tiering import part_builder as part_maker
+from tests.log.cold.cold_lab import ColdLab, schema_of
+
+PIECE_ROWS = 100
+ROWS = 2000
+TELLING = f"""
+import os, sys
+from pathlib import Path
+from storage_core.platform.giving_way import GivingWay
+from storage_core.parts import making_process, typed_rows
+
+def told(way):
+    is_decoding = sys._getframe(2).f_code is typed_rows.with_fields.__code__
+    with Path(os.environ["TOLD"]).open("a") as file:
+        print(way._process, is_decoding, file=file)
+
+GivingWay.step = told
+typed_rows._PIECE_ROWS = {PIECE_ROWS}
+making_process.main()
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """The file in which it tells of whom, and whether between pieces that it decodes."""
+    (tmp_path / "telling.py").write_text(TELLING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setattr(part_maker, "_MODULE", "telling")
+    return tmp_path / "told"
+
+
+def test_it_looks_again_and_again_whether_its_owner_waits(root, told):
+    lab = ColdLab(root, seal_rows=1)
+    levels = [{"level": at} for at in range(ROWS)]
+    lab.append_values(schema_of([{"name": "level", "type": "int"}]), levels, 40)
+    with PartMaker() as maker:
+        assert lab.stream.maintain(maker).rows_sealed == ROWS
+    lab.stream.close()
+    looks = [line.split() for line in told.read_text().splitlines()]
+    assert {int(process) for process, _ in looks} == {os.getpid()}
+    assert sum(is_decoding == "True" for _, is_decoding in looks) == ROWS // PIECE_ROWS
+    assert any(is_decoding == "False" for _, is_decoding in looks)
