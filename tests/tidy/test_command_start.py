@@ -88,8 +88,8 @@ def loaded(tmp_path_factory) -> dict[str, list[str]]:
 def test_list_of_verbs_loads_no_verb_and_few_modules(loaded) -> None:
     names = loaded["--help"]
     ours = [name for name in names if name.split(".")[0] in OURS]
-    verbs = {name for name in ours if name.startswith("connectors.cli.parsers.")}
-    assert verbs == {f"connectors.cli.parsers.{name}" for name in ("group", "table", "work")}
+    assert "connectors.cli.parsing.table" in ours
+    assert [name for name in ours if name.startswith("connectors.cli.parsers.")] == []
     assert len(ours) <= OURS_MAX
     assert len(names) <= MODULES_MAX
 

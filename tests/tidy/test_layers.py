@@ -206,8 +206,8 @@ def test_every_rank_names_rooms_that_are_there() -> None:
 
 
 def unnamed(text: str, paths: Iterable[str]) -> list[str]:
-    """Return the rooms that a text does not name."""
-    rooms = {path.rpartition("/")[0] for path in paths if path.count("/") > 1}
+    """Return the rooms, folders of a package, that a text does not name."""
+    rooms = {"/".join(path.split("/")[:2]) for path in paths if path.count("/") > 1}
     return sorted(room for room in rooms if f"`{room}/`" not in text)
 
 

@@ -32,7 +32,8 @@ SOURCES = {
     "storage_core/reader.py": "from storage_core import block",
     "storage_core/alone.py": "",
     "connectors/cli/__init__.py": "",
-    "connectors/cli/main.py": 'def load(verb): return import_module(f"connectors.cli.{verb}")',
+    "connectors/cli/commands/__init__.py": "",
+    "connectors/cli/main.py": 'def load(name): import_module(f"connectors.cli.commands.{name}")',
     "connectors/cli/commands/status.py": "from storage_core import Reader",
     "tests/lab.py": "from storage_core import Stream",
     "tests/unit/conftest.py": "from storage_core.alone import nothing",
@@ -94,7 +95,6 @@ def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> N
     assert modules_of("connectors/cli/native/fetch.c", sources) == [
         "connectors/cli/__init__.py",
         "connectors/cli/main.py",
-        "connectors/cli/commands/status.py",
     ]
     assert modules_of("README.md", sources) == []
     assert modules_of("examples/read.py", sources) == ["tests/example_programs.py"]

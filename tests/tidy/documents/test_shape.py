@@ -14,6 +14,8 @@ CELL_CHARACTERS_MAX = 200
 # What it is for is one page, as is what is promised; how a record travels is read at one sitting.
 LINES_MAX = {"README.md": 150, "docs/ARCHITECTURE.md": 250, "docs/GUARANTEES.md": 120}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# A reader who knows Kafka, RocksDB, Parquet and Spark needs no more words than these.
+WORDS_MAX = 60
 BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
 
@@ -37,6 +39,13 @@ def test_no_cell_of_a_table_is_too_long() -> None:
 def test_page_stays_within_its_lines(document: str) -> None:
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= LINES_MAX[document]
+
+
+def test_glossary_is_short_and_has_the_field_s_word_for_each() -> None:
+    lines = (ROOT / "docs/GLOSSARY.md").read_text(encoding="utf-8").splitlines()
+    words = [line for line in lines if line.startswith("| ") and not line.startswith("| word")]
+    assert 0 < len(words) <= WORDS_MAX
+    assert [line for line in words if line.count(" | ") != 2] == []
 
 
 def test_long_cell_is_found() -> None:
