@@ -17,19 +17,17 @@ class MaintenanceState:
     Attributes:
         log_sizes: Records and bytes of its committed blocks, where it has limits.
         compacted_parts: The part list in which there was nothing left to compact.
-        decoded_bytes: What the rows of parts take in memory, by part number.
-        retired_at: Generation, window of the floor and number of parts when expired parts were
+        expiry_checked: Generation, window of the floor and number of parts when expired parts were
             last looked for.
-        is_swept: Whether superseded files were looked for since the opening.
-        superseded_since_ns: Since when the oldest superseded file waits for its deletion; None
-            if none does.
-        has_stale_names: Whether the system refused to change a visible name of a part.
+        is_swept: Whether obsolete files were looked for since the opening.
+        obsolete_since_ns: Since when the oldest obsolete file waits for its deletion; None if none
+            does.
+        has_wrong_names: Whether the system refused to change a visible name of a part.
     """
 
     log_sizes: LogSizes = field(default_factory=LogSizes)
     compacted_parts: PartIndex | None = None
-    decoded_bytes: dict[int, int] = field(default_factory=dict)
-    retired_at: tuple[int, int, int] | None = None
+    expiry_checked: tuple[int, int, int] | None = None
     is_swept: bool = False
-    superseded_since_ns: int | None = None
-    has_stale_names: bool = False
+    obsolete_since_ns: int | None = None
+    has_wrong_names: bool = False
