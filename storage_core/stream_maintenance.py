@@ -1,16 +1,14 @@
-"""Maintenance of a stream by its writer: expire, seal, compact, trim, verify, accept loss."""
+"""Maintenance of a stream beside appends: expire, seal, compact, trim, verify, accept a loss."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 
-from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.errors import InvalidRequestError
+from storage_core.open_shards import OpenShards
 from storage_core.parts.progress import OnRows
 from storage_core.platform.loading import loading
 from storage_core.read.requests import integer, span_ms
-from storage_core.reads import StreamReads
 from storage_core.retention.expiry import expire_shard, terms_of
 from storage_core.retention.expiry_report import ExpiryReport
 from storage_core.tiering.expired_parts import remove_expired_parts
@@ -20,14 +18,12 @@ from storage_core.verify.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
 
-class StreamUpkeep(StreamReads[Shard]):
-    """Upkeep of the open shards, one after the other; each call has a shard to itself."""
+class StreamMaintenance:
+    """Maintenance of the open shards, one after the other; each call has a shard to itself."""
 
-    def __init__(
-        self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
-    ) -> None:
+    def __init__(self, shards: OpenShards[Shard], environment: Environment) -> None:
         """Look after these shards."""
-        super().__init__(files, shards)
+        self._shards = shards
         self._environment = environment
 
     def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
@@ -50,8 +46,8 @@ class StreamUpkeep(StreamReads[Shard]):
             >>> stream.expire(now=1_700_000_000_000, dry_run=True).hidden
             0
         """
-        shards = self._open_shards()
-        terms = terms_of(self._files, now, self._environment.clock)
+        shards = self._shards.opened()
+        terms = terms_of(self._shards.files, now, self._environment.clock)
         done = {n: expire_shard(shard, terms, is_dry_run=dry_run) for n, shard in shards.items()}
         for shard in shards.values() if not dry_run else ():
             remove_expired_parts(shard)
@@ -82,12 +78,12 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who seals needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.rebuild import rebuild_parts  # noqa: PLC0415
             from storage_core.tiering.seal import seal_shard  # noqa: PLC0415
             from storage_core.tiering.step import run_all  # noqa: PLC0415
 
-        shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
+        shards, least = self._shards.opened(), max(1, integer("rows_min", rows_min))
         rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
         report = run_all(shards.values(), partial(seal_shard, rows_min=least), progress)
         return report.after(rebuilt) if rebuilt else report
@@ -112,11 +108,11 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who compacts needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.compact import compact_shard  # noqa: PLC0415
             from storage_core.tiering.step import run_all  # noqa: PLC0415
 
-        return run_all(self._open_shards().values(), compact_shard, progress)
+        return run_all(self._shards.opened().values(), compact_shard, progress)
 
     def maintain(self, builder: PartBuilder | None = None) -> TieringReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
@@ -142,13 +138,13 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who maintains needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.build import build_here  # noqa: PLC0415
             from storage_core.tiering.maintain import maintain_shard  # noqa: PLC0415
 
         build = build_here if builder is None else builder.build
-        shards = self._open_shards().items()
-        return TieringReport({n: maintain_shard(one, self.options, build) for n, one in shards})
+        shards, options = self._shards.opened().items(), self._shards.options
+        return TieringReport({n: maintain_shard(shard, options, build) for n, shard in shards})
 
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: OnRows | None = None
@@ -177,12 +173,12 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who trims needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.step import PROOF_PASSES, run_all  # noqa: PLC0415
             from storage_core.tiering.trim import trim_shard  # noqa: PLC0415
 
         step = partial(trim_shard, keep_hot_ms=span_ms("keep_hot", keep_hot))
-        return run_all(self._open_shards().values(), step, progress, PROOF_PASSES)
+        return run_all(self._shards.opened().values(), step, progress, PROOF_PASSES)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.
@@ -195,7 +191,7 @@ class StreamUpkeep(StreamReads[Shard]):
             UnavailableError: The disk does not read a file now; what was found before is not told.
         """
         report = VerifyReport()
-        for shard in self._open_shards().values():
+        for shard in self._shards.opened().values():
             check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
             report = report.plus(shard.guard.maintain(check))
         return report
@@ -206,8 +202,7 @@ class StreamUpkeep(StreamReads[Shard]):
         Raises:
             InvalidRequestError: The range is not lost.
         """
-        self._refuse_if_closed()
-        self._shard(shard).accept_loss(start, end)
+        self._shards.shard(shard).accept_loss(start, end)
 
 
 def _fingerprint_of(text: str) -> bytes | None:
