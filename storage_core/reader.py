@@ -12,16 +12,17 @@ from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.errors import InvalidRequestError
+from storage_core.facade import StreamFacade
+from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
 from storage_core.read.follow.follower import ShardFollower
-from storage_core.reads import StreamReads
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01
 
 
-class StreamReader(StreamReads[ShardFollower]):
+class StreamReader(StreamFacade[ShardFollower]):
     """Reads all shards of a stream. Every read shows what is committed when it begins.
 
     Any thread may call it. A context manager.
@@ -32,14 +33,11 @@ class StreamReader(StreamReads[ShardFollower]):
         1
     """
 
-    _IS_CLOSED = "the reader is closed"
-    _HAS_NO_SHARD = "there is no shard {}; there are {}"
-
     def __init__(
         self, files: StreamFiles, followers: Mapping[int, ShardFollower], clock: Clock
     ) -> None:
         """Take over followers; use `open`."""
-        super().__init__(files, followers)
+        super().__init__(OpenShards(files, followers, "reader"))
         self._clock = clock
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
@@ -81,23 +79,23 @@ class StreamReader(StreamReads[ShardFollower]):
             >>> stream.commit() == reader.refresh()
             True
         """
-        self._open_shards()
-        with reading_errors(self._files.directory, "refreshing"):
+        self._open.refuse_if_closed()
+        with reading_errors(self._open.files.directory, "refreshing"):
             self._grow()
-        return {n: follower.refresh() for n, follower in self._open_shards().items()}
+        return {n: follower.refresh() for n, follower in self._open.opened().items()}
 
     def shard(self, shard: int) -> ShardFollower:
         """Return what answers for one shard, as long as the reader is open."""
-        return self._shard(shard)
+        return self._open.shard(shard)
 
     def born(self, shard: int) -> int:
         """Return the first address that a shard can ever have had."""
-        self._shard(shard)
-        return self._files.born(shard)
+        self._open.shard(shard)
+        return self._open.files.born(shard)
 
     def start(self, shard: int) -> int:
         """Return the first address that a shard still has or will have, by one look at it."""
-        return max(self._shard(shard).state().start, self.born(shard))
+        return max(self._open.shard(shard).state().start, self.born(shard))
 
     def horizon(self, shard: int) -> tuple[int, int]:
         """Return where a shard starts, and its generation, by one look.
@@ -105,7 +103,7 @@ class StreamReader(StreamReads[ShardFollower]):
         What has expired by then lies below that start, or is gone since that generation or an
         earlier one.
         """
-        state = self._shard(shard).state()
+        state = self._open.shard(shard).state()
         return max(state.start, self.born(shard)), state.generation
 
     def missing(
@@ -126,7 +124,7 @@ class StreamReader(StreamReads[ShardFollower]):
         Returns:
             Parts of the range as (start, end), in order.
         """
-        follower, born = self._shard(shard), self.born(shard)
+        follower, born = self._open.shard(shard), self.born(shard)
         state = follower.state()
         gone = [(born, state.start), *state.lost]
         if start < state.expired_end:
@@ -153,7 +151,7 @@ class StreamReader(StreamReads[ShardFollower]):
             ...     [batch.column("payload").to_pylist() for batch in reader.tail(3, seen, end)]
             [[b'end']]
         """
-        follower = self._shard(shard)
+        follower = self._open.shard(shard)
         if type(address) is not int or not isinstance(timeout, int | float):
             message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
             raise InvalidRequestError(message)
@@ -172,34 +170,35 @@ class StreamReader(StreamReads[ShardFollower]):
         # Shards may be added meanwhile; those that have an end here are listed by then.
         ends = self.committed()
         return Position(
-            self._files.meta.incarnation,
+            self._open.meta.incarnation,
             {n: ShardPosition(self.lineage(n), end) for n, end in ends.items()},
         )
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
-        self._home.refuse_elsewhere()
+        self._open.home.refuse_elsewhere()
         with self._growing:
-            self._is_closed = True
-        for follower in self._shards.values():
+            self._open.is_closed = True
+        for follower in self._open.by_number.values():
             follower.close()
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         """Close; a fork that ends by an exception leaves the reader to its parent."""
-        if error is None or not self._home.is_elsewhere:
+        if error is None or not self._open.home.is_elsewhere:
             self.close()
 
     def _grow(self) -> None:
         """Take in what options.json says, if it was replaced since the last look."""
-        stamp = self._files.settings_stamp()
+        stamp = self._open.files.settings_stamp()
         if stamp is not None and stamp == self._stamp:
             return
         with self._growing:
-            if self._is_closed:
+            if self._open.is_closed:
                 return
-            files = self._files = self._files.reread()
-            for number in sorted(set(files.settings.lineages) - set(self._shards)):
+            files = self._open.files = self._open.files.reread()
+            for number in sorted(set(files.settings.lineages) - set(self._open.by_number)):
                 follower = ShardFollower(files, number, self._clock)
                 # Another dictionary: reads under way go on over the one they hold.
-                self._shards = dict(sorted({**self._shards, number: follower}.items()))
+                shards = {**self._open.by_number, number: follower}
+                self._open.by_number = dict(sorted(shards.items()))
             self._stamp = stamp

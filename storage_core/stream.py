@@ -17,14 +17,17 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocks import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
+from storage_core.facade import StreamFacade
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import refuse_strange_keys, rows_by_shard
 from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.ids.index.worker import IndexWorker
+from storage_core.open_shards import OpenShards
+from storage_core.platform.delegation import delegate
 from storage_core.platform.durable_file import file_errors
-from storage_core.stream_maintenance import StreamUpkeep
+from storage_core.stream_maintenance import StreamMaintenance
 from storage_core.tiering.visible_files import settled
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.manifest import Staging
@@ -45,7 +48,7 @@ from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.shard import Shard
 
 
-class Stream(StreamUpkeep):
+class Stream(StreamFacade[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
     A context manager: leaving commits; an exception discards what was not sealed.
@@ -58,14 +61,14 @@ class Stream(StreamUpkeep):
         {0: 0, 1: 0, 2: 0, 3: 1}
     """
 
-    _IS_CLOSED = "the stream is closed"
-    _HAS_NO_SHARD = "shard {} is not open here; open are {}"
-
     def __init__(
         self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
     ) -> None:
         """Take over opened shards; use `create` or `open`."""
-        super().__init__(files, shards, environment)
+        super().__init__(OpenShards(files, shards, "stream"))
+        self.maintenance = StreamMaintenance(self._open, environment)
+        self._shards = shards
+        self._has_keys = files.meta.has_keys
         self._staging = Staging(files.staging_directory, environment.clock)
         self.index = IndexWorker([shard.index for shard in shards.values()], environment)
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
@@ -189,7 +192,7 @@ class Stream(StreamUpkeep):
         if shard is None:
             self._refuse_unkeyed()
             self._refuse_unrouted()
-            shard = self._shard(secondary & self._mask)
+            shard = self._open.shard(secondary & self._mask)
         shard.add(primary, secondary, payload, version)
 
     def append_batch(  # noqa: PLR0913 - what a batch may bring
@@ -241,8 +244,8 @@ class Stream(StreamUpkeep):
             >>> report.appended, report.late
             (2, 1)
         """
-        self._refuse_if_closed()
-        largest = self._files.settings.options.payload_bytes_max
+        self._open.refuse_if_closed()
+        largest = self.options.payload_bytes_max
         checked = checked_schemas(schemas)
         is_placed = shard is not None and addresses is not None
         batch, states = without_states(batch, is_placed=is_placed)
@@ -256,17 +259,17 @@ class Stream(StreamUpkeep):
             placed = None if addresses is None else checked_addresses(addresses, len(rows))
             if placed is None and len(rows) and self.origin is not None:
                 message = "the rows come from an origin: give the addresses they have there"
-                raise InvalidRequestError(message, stream=self._files.meta.name)
+                raise InvalidRequestError(message, stream=self._open.meta.name)
             if self._has_keys:
                 refuse_strange_keys(rows, self._mask, shard)
             dead = checked_dead_letters(dead_letters, rows, placed)
             entry = Entry(rows, placed, checked_source(source), extra, dead, states=states)
-            return self._shard(shard).append(entry)
+            return self._open.shard(shard).append(entry)
         if addresses is not None or source is not None or extra or dead_letters:
             message = "addresses, source, attachments and dead letters belong to one shard: name it"
             raise InvalidRequestError(message)
         routed = rows_by_shard(rows, self._mask, has_keys=self._has_keys)
-        parts = [(self._shard(number), some) for number, some in routed]
+        parts = [(self._open.shard(number), some) for number, some in routed]
         if len(parts) == 1:
             return parts[0][0].append(Entry(parts[0][1]))
         return append_over_shards(parts)
@@ -285,7 +288,7 @@ class Stream(StreamUpkeep):
             >>> stream.read(ids=7).num_rows
             2
         """
-        self._refuse_if_closed()
+        self._open.refuse_if_closed()
         self._refuse_unrouted()
         return Transaction(self._staging, txn_id, rows_total, self._shards)
 
@@ -296,7 +299,7 @@ class Stream(StreamUpkeep):
             CorruptionError: A staged file is missing or damaged.
         """
         with file_errors(self._staging.directory, "finishing transactions"):
-            finish_all(self._staging, self._open_shards())
+            finish_all(self._staging, self._open.opened())
 
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed.
@@ -306,8 +309,8 @@ class Stream(StreamUpkeep):
             >>> stream.commit()
             {0: 0, 1: 0, 2: 0, 3: 2}
         """
-        shards = self._open_shards()
-        self._threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
+        shards = self._open.opened()
+        self._open.threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
     def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
@@ -324,11 +327,11 @@ class Stream(StreamUpkeep):
         Raises:
             InvalidRequestError: The tail lies above `end`.
         """
-        self._refuse_if_closed()
+        self._open.refuse_if_closed()
         if type(end) is not int or not 0 <= end <= ADDRESS_MAX:
             message = f"end {end!r} is not an address from 0 to {ADDRESS_MAX}"
             raise InvalidRequestError(message)
-        self._shard(shard).pass_over(end, checked_source(source))
+        self._open.shard(shard).pass_over(end, checked_source(source))
 
     def clear_dead_letters(
         self, shard: int, addresses: Iterable[int], *, dropped: bool = False
@@ -346,17 +349,26 @@ class Stream(StreamUpkeep):
         Raises:
             InvalidRequestError: One lies at or above committed, or is no address.
         """
-        self._refuse_if_closed()
-        opened = self._shard(shard)
+        opened = self._open.shard(shard)
         checked = checked_letter_addresses(addresses, opened.committed())
         return opened.clear_dead_letters(checked, are_dropped=dropped)
 
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
-        self._refuse_if_closed()
-        self._files = altered(self._files, options)
+        self._open.refuse_if_closed()
+        self._open.files = altered(self._open.files, options)
         for shard in self._shards.values():
-            shard.alter(self._files.settings.options)
+            shard.alter(self.options)
+
+    # --- maintenance -----------------------------------------------------------------------
+
+    expire = delegate("maintenance", StreamMaintenance.expire)
+    seal = delegate("maintenance", StreamMaintenance.seal)
+    compact = delegate("maintenance", StreamMaintenance.compact)
+    maintain = delegate("maintenance", StreamMaintenance.maintain)
+    trim = delegate("maintenance", StreamMaintenance.trim)
+    verify = delegate("maintenance", StreamMaintenance.verify)
+    accept_loss = delegate("maintenance", StreamMaintenance.accept_loss)
 
     # --- the rest --------------------------------------------------------------------------
 
@@ -367,19 +379,19 @@ class Stream(StreamUpkeep):
             UnavailableError: Another call holds a shard; that shard is still open, close again.
             ShardPoisonedError: The last commit failed; the shards are closed all the same.
         """
-        self._home.refuse_elsewhere()
+        self._open.home.refuse_elsewhere()
         with ExitStack() as stack:
             stack.callback(self.index.stop)
             for shard in self._shards.values():
                 stack.callback(shard.close)
-        self._is_closed = True
+        self._open.is_closed = True
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         """Close; after an exception what was not sealed is discarded."""
-        if error is None or self._is_closed:
+        if error is None or self._open.is_closed:
             self.close()
             return
-        if self._home.is_elsewhere:
+        if self._open.home.is_elsewhere:
             # A fork that ends by an exception leaves the stream to its parent.
             return
         try:
@@ -394,13 +406,13 @@ class Stream(StreamUpkeep):
     def _refuse_unkeyed(self) -> None:
         """Refuse single records where rows belong to keys."""
         if self._has_keys:
-            self._refuse_if_closed()
+            self._open.refuse_if_closed()
             message = "this stream has a key dictionary: append batches with a column of keys"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
+            raise InvalidRequestError(message, stream=self._open.meta.name)
 
     def _refuse_unrouted(self) -> None:
         """Refuse rows without a shard where secondaries do not name one."""
         if self.origin is not None:
-            self._refuse_if_closed()
+            self._open.refuse_if_closed()
             message = "the shards are partitions of an origin: append batches that name theirs"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
+            raise InvalidRequestError(message, stream=self._open.meta.name)

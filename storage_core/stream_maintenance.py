@@ -1,15 +1,13 @@
-"""What looks after a stream beside appends: a writer expires, seals, mends, verifies, gives up."""
+"""Maintenance of a stream beside appends: expire, seal, compact, trim, verify, accept a loss."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 
-from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.errors import InvalidRequestError
+from storage_core.open_shards import OpenShards
 from storage_core.platform.loading import loading
 from storage_core.read.requests import integer, span_ms
-from storage_core.reads import StreamReads
 from storage_core.retention.exclusive import alone
 from storage_core.retention.expiry import expire_shard, terms_of
 from storage_core.retention.expiry_report import ExpiryReport
@@ -22,14 +20,12 @@ from storage_core.verify.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
 
-class StreamUpkeep(StreamReads[Shard]):
-    """Upkeep of the open shards, one after the other; each call has a shard to itself."""
+class StreamMaintenance:
+    """Maintenance of the open shards, one after the other; each call has a shard to itself."""
 
-    def __init__(
-        self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
-    ) -> None:
+    def __init__(self, shards: OpenShards[Shard], environment: Environment) -> None:
         """Look after these shards."""
-        super().__init__(files, shards)
+        self._shards = shards
         self._environment = environment
 
     def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
@@ -52,8 +48,8 @@ class StreamUpkeep(StreamReads[Shard]):
             >>> stream.expire(now=1_700_000_000_000, dry_run=True).hidden
             0
         """
-        shards = self._open_shards()
-        terms = terms_of(self._files, now, self._environment.clock)
+        shards = self._shards.opened()
+        terms = terms_of(self._shards.files, now, self._environment.clock)
         done = {n: expire_shard(shard, terms, is_dry_run=dry_run) for n, shard in shards.items()}
         for shard in shards.values() if not dry_run else ():
             retire_parts(shard)
@@ -84,12 +80,12 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who seals needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.rebuild import mend_parts  # noqa: PLC0415
             from storage_core.tiering.seal import seal_all  # noqa: PLC0415
 
-        shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
-        mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
+        shards, least = self._shards.opened(), max(1, integer("rows_min", rows_min))
+        mended = {number: mend_parts(shard) for number, shard in shards.items()} if mend else {}
         return SealReport(seal_all(shards.values(), least, progress), mended)
 
     def compact(self, progress: Rewritten | None = None) -> CompactReport:
@@ -112,10 +108,10 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who compacts needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.compact import compact_all  # noqa: PLC0415
 
-        return CompactReport(compact_all(self._open_shards().values(), progress))
+        return CompactReport(compact_all(self._shards.opened().values(), progress))
 
     def maintain(self, maker: PartMaker | None = None) -> MaintenanceReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
@@ -140,13 +136,13 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who maintains needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.maintain import maintain_shard  # noqa: PLC0415
             from storage_core.tiering.making import made_here  # noqa: PLC0415
 
         make = made_here if maker is None else maker.make
-        shards = self._open_shards().items()
-        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in shards})
+        shards, options = self._shards.opened().items(), self._shards.options
+        return MaintenanceReport({n: maintain_shard(shard, options, make) for n, shard in shards})
 
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None
@@ -175,10 +171,10 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who trims needs it, and it takes 100 ms.
-        with loading(self._files.meta.name):
+        with loading(self._shards.files.meta.name):
             from storage_core.tiering.trim import trim_all  # noqa: PLC0415
 
-        shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
+        shards, keep_hot_ms = self._shards.opened(), span_ms("keep_hot", keep_hot)
         return TrimReport(trim_all(shards.values(), keep_hot_ms, progress))
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
@@ -192,7 +188,7 @@ class StreamUpkeep(StreamReads[Shard]):
             UnavailableError: The disk does not read a file now; what was found before is not told.
         """
         report = VerifyReport()
-        for shard in self._open_shards().values():
+        for shard in self._shards.opened().values():
             check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
             report = report.plus(alone(shard, check))
         return report
@@ -203,8 +199,7 @@ class StreamUpkeep(StreamReads[Shard]):
         Raises:
             InvalidRequestError: The range is not lost.
         """
-        self._refuse_if_closed()
-        self._shard(shard).accept_loss(start, end)
+        self._shards.shard(shard).accept_loss(start, end)
 
 
 def _fingerprint_of(text: str) -> bytes | None:

@@ -27,7 +27,7 @@ OPEN_MAX: Final = 1000
 _Tokens = SimpleQueue[None]
 
 
-class ReadGate:
+class ReadSlots:
     """Lets so many threads read at once. Any thread may call it."""
 
     def __init__(self, stream: str, options: StreamOptions) -> None:
@@ -39,11 +39,11 @@ class ReadGate:
             self._free.put(None)
         self._own = _OfThread()
 
-    def under(self, options: StreamOptions) -> "ReadGate":
+    def under(self, options: StreamOptions) -> "ReadSlots":
         """Return the gate under other options: this one, or one for the reads that come now."""
         if options is not self.options:
             if options.reads_max != self.options.reads_max:
-                return ReadGate(self._stream, options)
+                return ReadSlots(self._stream, options)
             self.options = options
         return self
 

@@ -20,37 +20,37 @@ from tests.log.hooked_disk import HookedDisk
 
 def store_behind(reader: StreamReader) -> object:
     """Return the store through which a reader sees shard 0."""
-    return reader._shards[0]._store
+    return reader._open.by_number[0]._store
 
 
 def look_through(reader: StreamReader, disk: HookedDisk) -> None:
     """Let a hooked disk stand before the store through which a reader sees shard 0."""
-    reader._shards[0]._store = disk.before(store_behind(reader))
+    reader._open.by_number[0]._store = disk.before(store_behind(reader))
 
 
 def private_folder(reader: StreamReader) -> Path:
     """Return the folder that a reader has for itself, for shard 0."""
-    private = reader._shards[0]._private
+    private = reader._open.by_number[0]._private
     assert private is not None
     return private.path
 
 
 def known_files(reader: StreamReader) -> object:
     """Return what a reader knows of its stream's files: the same until it reads them again."""
-    return reader._files
+    return reader._open.files
 
 
 def close_during_next_read(reader: StreamReader) -> None:
     """Let the reader be closed by another at the moment when a read has its shards in hand."""
 
     def overtaken() -> Mapping[int, ShardFollower]:
-        followers = dict(reader._shards)
+        followers = dict(reader._open.by_number)
         reader.close()
         return followers
 
-    reader._open_shards = overtaken  # type: ignore[method-assign]
+    reader._open.opened = overtaken  # type: ignore[method-assign]
 
 
 def scan_one(reads: Stream | StreamReader, request: ReadRequest) -> Iterator[pa.RecordBatch]:
     """Yield what one shard answers to a request."""
-    return reads._open_shards()[request.shard].scan(request)
+    return reads._open.opened()[request.shard].scan(request)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from storage_core import InvalidRequestError, LostRangeError
+from storage_core.facade import StreamFacade
 from storage_core.format.record import Record
-from storage_core.reads import StreamReads
 from tests.lab import replayed, rows_of
 from tests.model.plain_shard import GoneError, PlainRow, RefusedError
 from tests.model.plain_stream import PlainStream, question_about
@@ -19,7 +19,7 @@ _OF_SCHEMAS = ("shard", "address", "schema_id", "schema_fingerprint")
 _RECORD_FIELDS = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 
-def check_rows(reads: StreamReads, plain: PlainStream) -> None:
+def check_rows(reads: StreamFacade[Any], plain: PlainStream) -> None:
     """Compare all rows in the order of `read`, and each shard's in order of arrival."""
     expected = plain.read(question_about())
     assert rows_of(reads.read(columns=COLUMNS)) == expected
@@ -29,19 +29,19 @@ def check_rows(reads: StreamReads, plain: PlainStream) -> None:
         assert rows == shard.replayed()
 
 
-def check_everything(reads: StreamReads, plain: PlainStream, question: Question) -> None:
+def check_everything(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
     """Compare all rows, and put a question in every way there is."""
     check_rows(reads, plain)
     check_question(reads, plain, question)
 
 
-def check_question(reads: StreamReads, plain: PlainStream, question: Question) -> None:
+def check_question(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
     """Put a question in every way there is."""
     for check in (_read, _scan, _for_each, _latest, _earliest, _available, _tail):
         check(reads, plain, question)
 
 
-def _read(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _read(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     columns = READ_COLUMNS if asked.columns is None else asked.columns
     _alike(
         lambda: rows_of(
@@ -60,7 +60,7 @@ def _read(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
     )
 
 
-def _scan(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _scan(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     columns = READ_COLUMNS if asked.columns is None else asked.columns
     _alike(
         lambda: rows_of(
@@ -72,7 +72,7 @@ def _scan(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
     )
 
 
-def _for_each(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _for_each(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     most = asked.limit + 1
 
     def real() -> list[tuple[object, ...]]:
@@ -89,7 +89,7 @@ def _for_each(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
     _alike(real, lambda: columns_of(plain.read(about), _RECORD_FIELDS)[:most])
 
 
-def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _latest(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     for ids in (None, asked.ids):
         found = reads.latest(ids)
         expected = plain.latest(ids)
@@ -98,18 +98,18 @@ def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
             assert [_fields_of(found[secondary])] == columns_of([row], _RECORD_FIELDS)
 
 
-def _earliest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _earliest(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     assert reads.earliest(asked.ids, asked.from_) == plain.earliest(asked.ids, asked.from_)
 
 
-def _available(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _available(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     last, rows = reads.available(asked.ids, asked.from_, asked.width, asked.limit)
     expected_last, expected = plain.available(asked)
     assert last == expected_last
     assert rows_of(rows) == columns_of(expected, READ_COLUMNS)
 
 
-def _tail(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+def _tail(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
     """Ask for addresses, the question's numbers taken as such where they may be."""
     beyond = max(shard.next for shard in plain.shards) + 5
     start = None if asked.start is None else asked.start % beyond
@@ -183,7 +183,7 @@ class Begun:
             assert found == expected or (left is not None and found == now)
 
 
-def check_schemas(reads: StreamReads, plain: PlainStream) -> None:
+def check_schemas(reads: StreamFacade[Any], plain: PlainStream) -> None:
     """Compare what rows show of their schemas, in order of arrival and by id."""
     rows = [row for shard in plain.shards for row in shard.shown()]
     schemas = {shard.number: shard.schemas for shard in plain.shards}

@@ -12,8 +12,8 @@ import pyarrow as pa
 import xxhash
 
 from storage_core import StreamOptions
+from storage_core.facade import StreamFacade
 from storage_core.format.record import Record
-from storage_core.reads import StreamReads
 from tests.strategies import COLUMNS
 
 READ_COLUMNS = tuple(name for name in COLUMNS if name != "state")
@@ -56,7 +56,7 @@ def in_ids(reads: Any, options: StreamOptions) -> Any:
 class KeyedReads:
     """Every read, by ids."""
 
-    def __init__(self, reads: StreamReads) -> None:
+    def __init__(self, reads: StreamFacade[Any]) -> None:
         self._reads = reads
 
     def read(  # noqa: PLR0913 - as it is

@@ -112,7 +112,7 @@ def test_what_reaches_inside_is_called_like_a_module_of_its_room(modules: set[st
     [
         ("from storage_core.write.shard import Shard", ["storage_core.write.shard"]),
         ("import storage_core.engine.rocks", ["storage_core.engine.rocks"]),
-        ("from storage_core import reads", ["storage_core.reads"]),
+        ("from storage_core import rows", ["storage_core.rows"]),
         ("from storage_core import Stream\nfrom storage_core.testing import FaultyDisk", []),
     ],
 )

@@ -65,7 +65,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_shard_that_is_not_there_is_refused(bench, call):
     reader = bench.read_beside()
-    with pytest.raises(InvalidRequestError, match="there is no shard 7; there are"):
+    with pytest.raises(InvalidRequestError, match="shard 7 is not open here; open are"):
         CALLS[call](reader, 7)
     reader.close()
     with pytest.raises(ClosedError, match="the reader is closed"):

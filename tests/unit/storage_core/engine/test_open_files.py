@@ -248,8 +248,8 @@ def test_reader_asks_anew_when_its_store_has_more_files(make_bench):
     bench.reopen()
     with bench.read_beside() as reader:
         reader.refresh()
-        before = reader._shards[0]._tables
+        before = reader._open.by_number[0]._tables
         bench.append([2])
         bench.reopen()
         reader.refresh()
-        assert reader._shards[0]._tables > before
+        assert reader._open.by_number[0]._tables > before

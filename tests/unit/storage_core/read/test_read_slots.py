@@ -6,14 +6,14 @@ from collections.abc import Generator
 from datetime import timedelta
 
 from storage_core import StreamOptions
-from storage_core.read.read_slots import ReadGate
+from storage_core.read.read_slots import ReadSlots
 from tests.log.writing.interruptions import interrupted_everywhere
 
 THREADS, PLACES, READS = 8, 3, 1500
 
 
 def test_places_are_never_too_many_and_none_is_lost():
-    gate = ReadGate("s", StreamOptions(reads_max=PLACES, wait_max=timedelta(minutes=5)))
+    gate = ReadSlots("s", StreamOptions(reads_max=PLACES, wait_max=timedelta(minutes=5)))
     inside: set[int] = set()
     most = []
 
@@ -47,7 +47,7 @@ def test_places_are_never_too_many_and_none_is_lost():
 
 
 def test_interruption_costs_no_place_once_its_thread_has_read_again():
-    gate = ReadGate("s", StreamOptions(reads_max=1))
+    gate = ReadSlots("s", StreamOptions(reads_max=1))
 
     def read_within_a_read(_: int) -> None:
         with gate.enter(), gate.enter():

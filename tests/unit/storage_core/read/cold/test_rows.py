@@ -115,7 +115,7 @@ def table_of(batches):
 def append_more(lab, rng, count):
     """Append rows with versions and headers, and some that are ahead of the clock."""
     times = FIRST_MS + rng.integers(0, 2_000_000, count)
-    times[rng.random(count) < 0.1] = lab.stream._environment.clock.now_ns() // 10**6 + 9 * DAY_MS
+    times[rng.random(count) < 0.1] = lab.stream.maintenance._environment.clock.now_ns() // 10**6 + 9 * DAY_MS
     headers = [[{"key": "h", "value": b"%d" % at}] if at % 3 else None for at in range(count)]
     ids = rng.integers(0, IDS, count).astype(np.int32)
     keys = [None if one == 0 else b"device-%d" % one for one in ids]

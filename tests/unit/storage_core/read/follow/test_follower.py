@@ -22,7 +22,7 @@ def test_look_that_another_threads_look_overtakes_finds_nothing_wrong(bench, hoo
     bench.append([1])
     bench.close()
     with bench.read_beside() as reader:
-        follower = reader._shards[0]
+        follower = reader._open.by_number[0]
 
         def next_writer_is_seen() -> None:
             bench.open()
@@ -40,7 +40,7 @@ def test_reader_whose_writer_was_replaced_while_it_looked_looks_again(bench, hoo
     bench.keep([2])
     with bench.read_beside() as reader:
         assert column_of(reader.scan(), "primary") == [1, 2]
-        follower = reader._shards[0]
+        follower = reader._open.by_number[0]
 
         def writer_is_replaced() -> None:
             bench.crash()
@@ -69,7 +69,7 @@ def test_looks_that_fail_in_two_ways_are_bounded_together(bench, hooked):
     clock = ManualClock()
     environment = Environment(clock=clock)
     with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
-        follower = reader._shards[0]
+        follower = reader._open.by_number[0]
         follower._marker = hooked.before(follower._marker)
         with pytest.raises((CorruptionError, UnavailableError)):
             list(reader.scan())

@@ -104,9 +104,9 @@ def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at])
     with bench.read_beside() as reader:
-        older = reader._shards[0]._moment()
+        older = reader._open.by_number[0]._moment()
         bench.keep([1000])
-        newer = reader._shards[0]._moment()
+        newer = reader._open.by_number[0]._moment()
         assert newest(newer) == {1: 1000}
         store = counted(older)
         assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
@@ -120,7 +120,7 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
 
     fill(1)
     with bench.read_beside() as reader:
-        follower = reader._shards[0]
+        follower = reader._open.by_number[0]
         before = follower._moment()
         newest(before)
         fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
@@ -142,7 +142,7 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
             bench.keep([at])
 
     with bench.read_beside() as reader:
-        follower = reader._shards[0]
+        follower = reader._open.by_number[0]
         follower._marker = hooked.before(follower._marker)
         hooked.on("after read", write_heads)
         view = follower._moment()

@@ -1,7 +1,6 @@
-"""What a stream answers, the same on a writer and on a reader in another process.
+"""The rows of a stream, the same to a writer and to a reader in another process.
 
-It says each fact of the stream's files and shards, and reads rows in every way. Each way to read
-builds one `ReadRequest` a shard and passes it to that shard's `ShardReader`;
+Each way to read builds one `ReadRequest` a shard and passes it to that shard's `ShardReader`;
 nothing here knows how a shard answers.
 """
 
@@ -10,22 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from heapq import merge
 from itertools import repeat
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin
-from storage_core.catalog.stream_file import StreamFiles
-from storage_core.errors import ClosedError, InvalidRequestError
-from storage_core.format.counters import IndexCounts, StreamStats, stats_of
+from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
-from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.schema_order import in_order_of_all
-from storage_core.platform.forking import Home
-from storage_core.platform.parallel import Threads
-from storage_core.read.cold.parts import Part, part_path, parts_directory
+from storage_core.open_shards import OpenShards
 from storage_core.read.columns import READ_COLUMNS, read_schema
 from storage_core.read.distinct import distinct_in_order
 from storage_core.read.keyed import (
@@ -37,8 +28,8 @@ from storage_core.read.keyed import (
     unnumbered,
 )
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
-from storage_core.read.read_slots import Read, ReadGate
-from storage_core.read.request import LatestBy, ReadRequest, ShardFacts, ShardReader
+from storage_core.read.read_slots import Read, ReadSlots
+from storage_core.read.request import LatestBy, ReadRequest, ShardReader
 from storage_core.read.requests import Ids, integer, request_of
 from storage_core.read.rows import Gathered, in_order, joined
 
@@ -46,124 +37,20 @@ from storage_core.read.rows import Gathered, in_order, joined
 Id = int | bytes | None
 S = TypeVar("S", bound=ShardReader)
 
-_THREADS_MAX: Final = 8
 _IDS_IN_TURN_MAX: Final = 16
-_RECORD_FIELDS: Final = tuple(one.name for one in fields(Record))
+_RECORD_FIELDS: Final = tuple(field.name for field in fields(Record))
 # So many are made at once: whoever stops at the first waits for no more.
 _RECORDS_AT_ONCE: Final = 1024
 _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 
 
-class StreamReads(Generic[S]):
-    """What a stream answers, to its writer and to any reader. Any thread may call it."""
+class StreamRows(Generic[S]):
+    """The rows of a stream, to its writer and to any reader. Any thread may call it."""
 
-    _IS_CLOSED: ClassVar[str]
-    _HAS_NO_SHARD: ClassVar[str]
-
-    def __init__(self, files: StreamFiles, shards: Mapping[int, S]) -> None:
-        """Answer through these shards."""
-        self._files = files
+    def __init__(self, shards: OpenShards[S]) -> None:
+        """Read these shards."""
         self._shards = shards
-        self._is_closed = False
-        self._home = Home(files.meta.name)
-        self._threads = Threads(_THREADS_MAX)
-        self._gate = ReadGate(files.meta.name, files.settings.options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    @property
-    def origin(self) -> StreamOrigin | None:
-        """What the stream is a copy of; None if its rows come from callers."""
-        return self._files.meta.origin
-
-    @property
-    def options(self) -> StreamOptions:
-        """The options in force; a reader's as they were at its last `refresh`."""
-        return self._files.settings.options
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
-        if self.options.key_mode == "dictionary":
-            return False
-        return self.origin is None or self.origin.has_ids
-
-    def lineage(self, shard: int) -> str:
-        """Return the random id of a shard's log, in hex; the shard need not be open here."""
-        return self._files.lineage(shard).hex()
-
-    def committed(self) -> dict[int, int]:
-        """Return each open shard's committed; a reader takes one look at each marker."""
-        return {number: shard.committed() for number, shard in self._open_shards().items()}
-
-    def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's lost ranges as (start, end)."""
-        return {number: list(facts.lost) for number, facts in self._facts().items()}
-
-    def gaps(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
-        return {number: list(facts.passed) for number, facts in self._facts().items()}
-
-    def source(self, shard: int) -> Mapping[str, object] | None:
-        """Return where the source of a shard's rows stands, as `append_batch` was told.
-
-        It is that of the last batch written, which may not be committed yet.
-        """
-        return self._shard(shard).state().source
-
-    def dead_letters(
-        self, shard: int, start: int = 0, end: int | None = None
-    ) -> Iterator[tuple[int, bytes]]:
-        """Return a shard's committed dead letters by address, as `append_batch` was given them.
-
-        Args:
-            shard: The shard's number.
-            start: The least address.
-            end: Their exclusive end; None for all that is committed.
-        """
-        return self._shard(shard).dead_letters(start, end)
-
-    def schemas(self, registry_id: int | None = None) -> list[SchemaEntry]:
-        """Return the schemas of which the open shards have, or had, rows; each once.
-
-        They are there without the registry; a schema of a batch that is not committed yet may be
-        among them. What came later to a shard stands behind what came to it before.
-
-        Args:
-            registry_id: Only those of this id; the others are not read.
-        """
-        shards = self._open_shards().values()
-        return in_order_of_all(one.schemas(registry_id) for one in shards)
-
-    def parts(self) -> list[Part]:
-        """Return the parts of the open shards: the files of Parquet that have their sealed rows."""
-        found = []
-        for number, shard in self._open_shards().items():
-            directory = parts_directory(self._files.shard_directory(number))
-            entries = shard.parts().entries
-            found += [Part(number, part_path(directory, one), one) for one in entries]
-        return found
-
-    def unsealed(self) -> dict[int, int]:
-        """Return how many committed addresses of each open shard are in no part yet."""
-        return {number: facts.unsealed for number, facts in self._facts().items()}
-
-    def untrimmed(self) -> dict[int, int]:
-        """Return how many addresses of each open shard are in parts and in blocks too."""
-        return {number: facts.untrimmed for number, facts in self._facts().items()}
-
-    def stats(self, shard: int | None = None) -> StreamStats:
-        """Return what one open shard has counted, or all of them.
-
-        They count what is written, so batches that are not committed yet may be among it.
-        """
-        asked = self._open_shards().values() if shard is None else [self._shard(shard)]
-        facts = [one.state() for one in asked]
-        least = IndexCounts(spacing=self.options.index.spacing_min)
-        return stats_of(
-            (one.counters, one.index.plus(least), one.dead_letters_dropped) for one in facts
-        )
+        self._slots = ReadSlots(shards.files.meta.name, shards.options)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -222,7 +109,7 @@ class StreamReads(Generic[S]):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
         request = self._of(keys, request_of("arrival", ids, start, end, 0, versions, columns))
-        return self._while_reading(self._scan_each(self._open_shards(), request))
+        return self._while_reading(self._scan_each(self._shards.opened(), request))
 
     def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
@@ -241,7 +128,7 @@ class StreamReads(Generic[S]):
         Raises:
             LostRangeError: Addresses below the log's start, or lost.
         """
-        reader = self._shard(integer("shard", shard))
+        reader = self._shards.shard(integer("shard", shard))
         request = replace(
             self._of(keys, request_of("replay", ids, None, None, 0, None, columns)),
             shard=shard,
@@ -269,10 +156,10 @@ class StreamReads(Generic[S]):
             raise InvalidRequestError(message)
         request = self._of(keys, request_of("time", ids, start, end, 0, None, None))
         with self._reading():
-            readers = self._open_shards()
-            for asked in self._one_by_one(replace(request, columns=self._record_columns)):
-                each = (_records(self._scan_each({n: r}, asked)) for n, r in readers.items())
-                for record in merge(*each, key=lambda one: (one.primary, one.shard, one.address)):
+            readers = self._shards.opened()
+            for of_id in self._one_by_one(replace(request, columns=self._record_columns)):
+                records = (_records(self._scan_each({n: r}, of_id)) for n, r in readers.items())
+                for record in merge(*records, key=_by_time):
                     if fn(record) is True:
                         return
 
@@ -296,14 +183,14 @@ class StreamReads(Generic[S]):
             batches = self._gather(request)
         for batch in batches:
             times = batch.column("committed_at_ms").to_numpy().tolist()
-            for record, at in zip(_records(iter([batch])), times, strict=True):
-                one = record.key if has_keys else record.secondary
-                known = newest.get(one)
-                if known is not None:
-                    rank = (record.primary, at, record.shard)
-                    if rank <= (known.primary, committed_at[one], known.shard):
+            for record, time in zip(_records(iter([batch])), times, strict=True):
+                identity = record.key if has_keys else record.secondary
+                other = newest.get(identity)
+                if other is not None:
+                    rank = (record.primary, time, record.shard)
+                    if rank <= (other.primary, committed_at[identity], other.shard):
                         continue
-                newest[one], committed_at[one] = record, at
+                newest[identity], committed_at[identity] = record, time
         return newest
 
     def earliest(
@@ -311,13 +198,13 @@ class StreamReads(Generic[S]):
     ) -> int | None:
         """Return the least primary of these ids or keys that is not below `from_`, or None."""
         request = self._of(keys, request_of("time", ids, from_, None, 0, None, ("primary",)))
-        found = []
+        least = []
         with self._reading():
-            for number, reader in self._open_shards().items():
+            for number, reader in self._shards.opened().items():
                 for batch in self._scan_each({number: reader}, request):
-                    found.append(int(batch.column(0)[0].as_py()))
+                    least.append(int(batch.column(0)[0].as_py()))
                     break
-        return min(found, default=None)
+        return min(least, default=None)
 
     def available(
         self,
@@ -335,16 +222,16 @@ class StreamReads(Generic[S]):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        asked = self._of(keys, request_of("time", ids, from_, None, limit, None, None))
-        first = self.earliest(ids, from_, keys=asked.keys)
+        request = self._of(keys, request_of("time", ids, from_, None, limit, None, None))
+        first = self.earliest(ids, from_, keys=request.keys)
         if first is None:
-            return None, read_schema(own_columns(self._files.meta, asked)).empty_table()
+            return None, read_schema(own_columns(self._shards.meta, request)).empty_table()
         last = saturating_add(first, width)
-        return last, self.read(ids, first, last, limit, keys=asked.keys)
+        return last, self.read(ids, first, last, limit, keys=request.keys)
 
     @property
     def _has_keys(self) -> bool:
-        return self._files.meta.has_keys
+        return self._shards.meta.has_keys
 
     @property
     def _key_column(self) -> tuple[str, ...]:
@@ -363,21 +250,21 @@ class StreamReads(Generic[S]):
         tombstones: bool = False,
     ) -> ReadRequest:
         """Return a request for keys too, if it fits the stream, of as much as a read may hold."""
-        asked = replace(
+        request = replace(
             request,
             keys=checked_keys(keys),
             latest_by=latest_by,
             tombstones=tombstones,
-            bytes_max=self.options.read_bytes_max,
+            bytes_max=self._shards.options.read_bytes_max,
         )
-        refuse_unfit(self._files.meta, asked)
-        return asked
+        refuse_unfit(self._shards.meta, request)
+        return request
 
     def _reading(self) -> Read:
         """Begin a read, perhaps behind others."""
-        self._refuse_if_closed()
-        gate = self._gate = self._gate.under(self.options)
-        return gate.enter()
+        self._shards.refuse_if_closed()
+        slots = self._slots = self._slots.under(self._shards.options)
+        return slots.enter()
 
     def _while_reading(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches as one read, which begins with the first and ends with the iterator."""
@@ -386,23 +273,23 @@ class StreamReads(Generic[S]):
 
     def _table(self, request: ReadRequest) -> pa.Table:
         """Return the rows of all shards in order."""
-        wanted, limit = own_columns(self._files.meta, request), request.limit
-        batches = self._gather_winners(request, (*wanted, *self._key_column, *_READ_ORDER))
+        columns, limit = own_columns(self._shards.meta, request), request.limit
+        batches = self._gather_newest(request, (*columns, *self._key_column, *_READ_ORDER))
         if not batches:
-            return read_schema(wanted).empty_table()
+            return read_schema(columns).empty_table()
         if self._has_keys:
-            rows = in_order([ranked(joined(batches))], _READ_ORDER, wanted, limit)
+            rows = in_order([ranked(joined(batches))], _READ_ORDER, columns, limit)
             return pa.Table.from_batches([unnumbered(rows)])
         # What one shard answers is in order.
         is_in_order = len(batches) == 1 and request.latest_by is None
         order = () if is_in_order else _READ_ORDER
-        return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
+        return pa.Table.from_batches([in_order(batches, order, columns, limit)])
 
     def _one_by_one(self, request: ReadRequest) -> Iterator[ReadRequest]:
         """Yield a request for each id or key that is asked for, in their order."""
         if self._has_keys:
-            asked = request.keys
-            keys = self._each_of("key") if asked is None else sorted(set(asked), key=_of_null_first)
+            keys = request.keys
+            keys = self._each_of("key") if keys is None else sorted(set(keys), key=_null_first)
             for key in keys:
                 yield replace(request, keys=(key,))
         else:
@@ -416,52 +303,31 @@ class StreamReads(Generic[S]):
 
     def _gather(self, request: ReadRequest) -> list[pa.RecordBatch]:
         """Return every shard's batches in any order, shards read beside each other."""
-        readers = self._open_shards()
-        asked = [(reader, replace(request, shard=number)) for number, reader in readers.items()]
-        held = Gathered(request.bytes_max)
-        lock = threading.Lock()
+        gathered, lock = Gathered(request.bytes_max), threading.Lock()
 
-        def answered(one: tuple[ShardReader, ReadRequest]) -> None:
-            for batch in one[0].scan(one[1]):
+        def scan(shard: tuple[int, ShardReader]) -> None:
+            for batch in shard[1].scan(replace(request, shard=shard[0])):
                 with lock:
-                    held.add(batch)
+                    gathered.add(batch)
 
-        named = request.ids if request.keys is None else request.keys
-        if named is not None and len(named) <= _IDS_IN_TURN_MAX:
+        readers = list(self._shards.opened().items())
+        identities = request.ids if request.keys is None else request.keys
+        if identities is not None and len(identities) <= _IDS_IN_TURN_MAX:
             # An id lies in one shard as a rule; the others answer faster than a thread wakes.
-            for one in asked:
-                answered(one)
+            for shard in readers:
+                scan(shard)
         else:
-            self._threads.each(answered, asked)
-        return held.batches
+            self._shards.threads.each(scan, readers)
+        return gathered.batches
 
-    def _gather_winners(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:
-        """Return every shard's batches, of rows that compete with another shard's the winners."""
+    def _gather_newest(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        """Return every shard's batches; with `latest_by`, the newest versions of all shards."""
         by, has_keys = request.latest_by, self._has_keys
-        if by is None or len(self._open_shards()) == 1:
+        if by is None or len(self._shards.opened()) == 1:
             return self._gather(replace(request, columns=tuple(dict.fromkeys(columns))))
         columns = (*columns, *columns_over_shards(request, by, has_keys=has_keys))
         request = replace(request, columns=tuple(dict.fromkeys(columns)))
         return newest_over_shards(self._gather, request, by, has_keys=has_keys)
-
-    def _facts(self) -> dict[int, ShardFacts]:
-        return {number: shard.state() for number, shard in self._open_shards().items()}
-
-    def _open_shards(self) -> Mapping[int, S]:
-        self._refuse_if_closed()
-        return self._shards
-
-    def _shard(self, number: int) -> S:
-        shard = self._open_shards().get(number)
-        if shard is None:
-            message = self._HAS_NO_SHARD.format(number, sorted(self._shards))
-            raise InvalidRequestError(message, stream=self._files.meta.name)
-        return shard
-
-    def _refuse_if_closed(self) -> None:
-        self._home.refuse_elsewhere()
-        if self._is_closed:
-            raise ClosedError(self._IS_CLOSED, stream=self._files.meta.name)
 
     @staticmethod
     def _scan_each(
@@ -471,20 +337,24 @@ class StreamReads(Generic[S]):
             yield from reader.scan(replace(request, shard=number))
 
 
-def _of_null_first(key: bytes | None) -> tuple[bool, bytes]:
+def _null_first(key: bytes | None) -> tuple[bool, bytes]:
     return key is not None, key or b""
+
+
+def _by_time(record: Record) -> tuple[int, int, int]:
+    return record.primary, record.shard, record.address
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[Record]:
     for batch in batches:
-        there = batch.schema.names
-        for at in range(0, batch.num_rows, _RECORDS_AT_ONCE):
-            some = batch.slice(at, _RECORDS_AT_ONCE)
+        names = batch.schema.names
+        for first in range(0, batch.num_rows, _RECORDS_AT_ONCE):
+            rows = batch.slice(first, _RECORDS_AT_ONCE)
             # By columns: a mapping for each row would take as long as all else.
             yield from map(
                 Record,
                 *(
-                    some.column(name).to_pylist() if name in there else repeat(None, len(some))
+                    rows.column(name).to_pylist() if name in names else repeat(None, len(rows))
                     for name in _RECORD_FIELDS
                 ),
             )

@@ -1,0 +1,56 @@
+"""What a stream's writer and its readers both answer: the calls of what they are composed of."""
+
+from typing import Generic, Self
+
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.open_shards import OpenShards, S
+from storage_core.platform.delegation import delegate
+from storage_core.rows import StreamRows
+
+
+class StreamFacade(Generic[S]):
+    """Shards that are open, and the rows in them. Any thread may call it."""
+
+    def __init__(self, shards: OpenShards[S]) -> None:
+        """Answer through these shards."""
+        self._open = shards
+        self.rows = StreamRows(shards)
+
+    def __enter__(self) -> Self:
+        return self
+
+    @property
+    def origin(self) -> StreamOrigin | None:
+        """What the stream is a copy of; None if its rows come from callers."""
+        return self._open.origin
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options in force; a reader's as they were at its last `refresh`."""
+        return self._open.options
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
+        return self._open.has_ids
+
+    lineage = delegate("_open", OpenShards.lineage)
+    committed = delegate("_open", OpenShards.committed)
+    lost_ranges = delegate("_open", OpenShards.lost_ranges)
+    gaps = delegate("_open", OpenShards.gaps)
+    source = delegate("_open", OpenShards.source)
+    dead_letters = delegate("_open", OpenShards.dead_letters)
+    schemas = delegate("_open", OpenShards.schemas)
+    parts = delegate("_open", OpenShards.parts)
+    unsealed = delegate("_open", OpenShards.unsealed)
+    untrimmed = delegate("_open", OpenShards.untrimmed)
+    stats = delegate("_open", OpenShards.stats)
+
+    read = delegate("rows", StreamRows.read)
+    scan = delegate("rows", StreamRows.scan)
+    tail = delegate("rows", StreamRows.tail)
+    for_each = delegate("rows", StreamRows.for_each)
+    latest = delegate("rows", StreamRows.latest)
+    earliest = delegate("rows", StreamRows.earliest)
+    available = delegate("rows", StreamRows.available)
