@@ -288,8 +288,8 @@ class StreamRows(Generic[S]):
     def _one_by_one(self, request: ReadRequest) -> Iterator[ReadRequest]:
         """Yield a request for each id or key that is asked for, in their order."""
         if self._has_keys:
-            keys = request.keys
-            keys = self._each_of("key") if keys is None else sorted(set(keys), key=_null_first)
+            wanted = request.keys
+            keys = self._each_of("key") if wanted is None else sorted({*wanted}, key=_null_first)
             for key in keys:
                 yield replace(request, keys=(key,))
         else:

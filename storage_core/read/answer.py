@@ -23,47 +23,47 @@ from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
 from storage_core.read.schema_columns import by_schema_number, with_schemas
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
-def scan_view(view: ShardView, request: ReadRequest) -> Scanned:
+def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
     """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
-    refuse_unfit(view.meta, request)
-    asked = routed_here(request, view.meta, view.state.tail.counters.strays)
+    refuse_unfit(snapshot.meta, request)
+    asked = routed_here(request, snapshot.meta, snapshot.state.tail.counters.strays)
     if asked is None:
         return iter(())
-    if not view.meta.has_keys:
-        return _scan(view, asked)
-    numbered = by_number(view, asked)
+    if not snapshot.meta.has_keys:
+        return _scan(snapshot, asked)
+    numbered = by_number(snapshot, asked)
     if numbered.ids == ():
         # IMPORTANT: what is gone may have had the first rows of these keys, and their entries.
-        return scan_nothing(view, filter_for(view.state, view.committed, numbered))
-    return by_key(_scan(view, numbered), own_columns(view.meta, asked), asked.order)
+        return scan_nothing(snapshot, filter_for(snapshot.state, snapshot.committed, numbered))
+    return by_key(_scan(snapshot, numbered), own_columns(snapshot.meta, asked), asked.order)
 
 
-def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
-    wanted = filter_for(view.state, view.committed, asked)
-    columns = by_schema_number(view, wanted.columns)
+def _scan(snapshot: ShardSnapshot, asked: ReadRequest) -> Scanned:
+    wanted = filter_for(snapshot.state, snapshot.committed, asked)
+    columns = by_schema_number(snapshot, wanted.columns)
     if columns is wanted.columns:
-        return _scanned(view, wanted, asked)
-    found = _scanned(view, replace(wanted, columns=columns), asked)
-    return with_schemas(view, found, wanted.columns)
+        return _scanned(snapshot, wanted, asked)
+    found = _scanned(snapshot, replace(wanted, columns=columns), asked)
+    return with_schemas(snapshot, found, wanted.columns)
 
 
-def _scanned(view: ShardView, wanted: RowFilter, asked: ReadRequest) -> Scanned:
+def _scanned(snapshot: ShardSnapshot, wanted: RowFilter, asked: ReadRequest) -> Scanned:
     match asked.order:
         case "arrival" | "replay":
-            return scan_arrival(view, wanted)
+            return scan_arrival(snapshot, wanted)
         case "time":
-            return scan_time(view, wanted)
+            return scan_time(snapshot, wanted)
         case "primary":
             if asked.latest_by is not None:
-                found = scan_latest_by(view, wanted, asked.latest_by, asked)
+                found = scan_latest_by(snapshot, wanted, asked.latest_by, asked)
             else:
-                found = scan_primary(view, wanted, asked)
+                found = scan_primary(snapshot, wanted, asked)
             return ((batch, None) for batch in found)
         case "newest":
-            return ((batch, None) for batch in scan_newest(view, wanted, asked.bytes_max))
+            return ((batch, None) for batch in scan_newest(snapshot, wanted, asked.bytes_max))
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:
@@ -97,15 +97,15 @@ def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:
     return replace(request, start_address=reached)
 
 
-def heads_of(in_memory: HeadTable, view: ShardView, ids: Int32s | None) -> Heads:
+def heads_of(in_memory: HeadTable, snapshot: ShardSnapshot, ids: Int32s | None) -> Heads:
     """Return the heads of sorted ids (None: of all): those in memory, else those on disk."""
     if ids is None:
-        items = list(view.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
+        items = list(snapshot.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
         table = HeadTable(capacity=2**62, heads=Heads(*decode_heads(items)))
         if len(in_memory):
             table.put(in_memory.heads)
         return table.heads
     heads, present = in_memory.find(ids)
     at = np.flatnonzero(~present)
-    heads.fill(at, [view.value_at(head_key(int(one))) for one in ids[at]])
+    heads.fill(at, [snapshot.value_at(head_key(int(one))) for one in ids[at]])
     return heads

@@ -1,4 +1,4 @@
-"""Blocks of a view: found by their zones, proven, decoded; or made again of parts, if trimmed.
+"""Blocks of a snapshot: found by their zones, proven, decoded; or made again of parts, if trimmed.
 
 Those made again are compared with what zones say of them, since no checksum is of their bytes.
 
@@ -187,7 +187,7 @@ class BlockReads:
         return block
 
     def _of_parts(self, zone: Zone) -> Block:
-        assert self._made_again is not None, "this view was made without parts"
+        assert self._made_again is not None, "this snapshot was made without parts"
         try:
             block = self._made_again(zone)
             _refuse_other(zone, block)

@@ -1,6 +1,6 @@
 """Reads of streams whose rows belong to keys.
 
-A request for keys becomes one for the numbers that the shard has for them in the view at hand; a
+A request for keys becomes one for the numbers that the shard has for them in the snapshot at hand; a
 key that it does not have has no rows. What is read shows `key`, and no number: `secondary` is
 null. The order of numbers is that in which a shard met its keys, so rows by key are put in order
 once more, by the rank of each key among those at hand.
@@ -22,7 +22,7 @@ from storage_core.platform.arrow import Array, distinct, int_array, nulls
 from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.read.request import ReadRequest
 from storage_core.read.rows import in_order
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Keys = bytes | Iterable[bytes | None] | None
 Scanned = Iterator[tuple[pa.RecordBatch, int | None]]
@@ -74,27 +74,27 @@ def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | No
     return replace(request, keys=keys) if keys else None
 
 
-def numbers_in(view: ShardView, keys: Iterable[bytes | None]) -> tuple[int, ...]:
-    """Return the numbers that a view has for keys.
+def numbers_in(snapshot: ShardSnapshot, keys: Iterable[bytes | None]) -> tuple[int, ...]:
+    """Return the numbers that a snapshot has for keys.
 
     Raises:
         CorruptionError: An entry is no number that was given.
     """
     try:
-        return numbers_of(keys, view.value_at)
+        return numbers_of(keys, snapshot.value_at)
     except CorruptionError as error:
-        raise error.placed(view.stream, view.shard) from error
+        raise error.placed(snapshot.stream, snapshot.shard) from error
 
 
-def by_number(view: ShardView, request: ReadRequest) -> ReadRequest:
-    """Return a request for keys as one for the numbers that the view has for them.
+def by_number(snapshot: ShardSnapshot, request: ReadRequest) -> ReadRequest:
+    """Return a request for keys as one for the numbers that the snapshot has for them.
 
     It keeps the keys: parts know their rows by them.
     """
-    columns = own_columns(view.meta, request)
+    columns = own_columns(snapshot.meta, request)
     if request.order == "primary":
         columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
-    ids = None if request.keys is None else numbers_in(view, request.keys)
+    ids = None if request.keys is None else numbers_in(snapshot, request.keys)
     return replace(request, ids=ids, columns=columns)
 
 

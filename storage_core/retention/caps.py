@@ -21,7 +21,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import AddressRange
 from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.future_rows import without_blocks
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Int64s = npt.NDArray[np.int64]
 
@@ -74,7 +74,7 @@ class LogSizes:
     _alone: RowPlaces = field(default_factory=lambda: RowPlaces.of([]))
     _generation: int | None = None
 
-    def cut(self, view: ShardView, caps: Caps, floor: int) -> tuple[int, int]:
+    def cut(self, view: ShardSnapshot, caps: Caps, floor: int) -> tuple[int, int]:
         """Return the address below which all is too much, and how many rows this takes.
 
         It is the log's own cut if nothing is. Rows without blocks count while they are not below
@@ -92,7 +92,7 @@ class LogSizes:
         return cut, taken - self._hidden(view)
 
     def _cut_by_records(
-        self, view: ShardView, records_max: int | None, alone: Int64s
+        self, view: ShardSnapshot, records_max: int | None, alone: Int64s
     ) -> tuple[int, int]:
         """Return the address behind as many records as are too much, and those of its block."""
         over = 0 if records_max is None else self._records + len(alone) - records_max
@@ -121,7 +121,7 @@ class LogSizes:
                     break
         return cut
 
-    def _without_blocks(self, view: ShardView, floor: int) -> Int64s:
+    def _without_blocks(self, view: ShardSnapshot, floor: int) -> Int64s:
         """Return the addresses of ahead rows without blocks; they change when something goes."""
         if view.state.generation != self._generation:
             self._generation = view.state.generation
@@ -133,14 +133,14 @@ class LogSizes:
         is_shown = (self._alone.primary >= floor) & (self._alone.address >= view.state.cut)
         return self._alone.address[is_shown]
 
-    def _hidden(self, view: ShardView) -> int:
+    def _hidden(self, view: ShardSnapshot) -> int:
         """Return how many rows of the first blocks were cut before."""
         cut, hidden = view.state.cut, 0
         for block in takewhile(lambda one: one.first < cut, self._blocks):
             hidden += block.records if block.end <= cut else _rows_below(view, block.first, cut)
         return hidden
 
-    def _follow(self, view: ShardView) -> None:
+    def _follow(self, view: ShardSnapshot) -> None:
         if view.state.gaps != self._gaps:
             # Blocks were given up.
             self._blocks.clear()
@@ -164,7 +164,7 @@ class LogSizes:
         self._bytes -= gone.bytes
 
 
-def _address_in(view: ShardView, first: int, rows: int) -> int:
+def _address_in(view: ShardSnapshot, first: int, rows: int) -> int:
     """Return the address of the row behind so many of a block."""
     zone = view.zone_at(first)
     if zone.is_dense:
@@ -174,7 +174,7 @@ def _address_in(view: ShardView, first: int, rows: int) -> int:
     return int(addresses[addresses.searchsorted(first) + rows])
 
 
-def _rows_below(view: ShardView, first: int, cut: int) -> int:
+def _rows_below(view: ShardSnapshot, first: int, cut: int) -> int:
     """Return how many rows of a block lie below an address."""
     begin, end = view.block(view.zone_at(first)).addresses.searchsorted([first, cut]).tolist()
     rows: int = end - begin

@@ -89,9 +89,9 @@ def _made(order: Order, handled: Handled) -> Made:
     follower = ShardFollower(files, order.shard, SystemClock())
     with making_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
-            return follower.shown(partial(proven, directory=directory, work=work, handled=handled))
+            return follower.ask(partial(proven, directory=directory, work=work, handled=handled))
         refuse_damaged(order.stream, order.shard, directory, work)
-        found = follower.shown(partial(taken, directory=directory, work=work, handled=handled))
+        found = follower.ask(partial(taken, directory=directory, work=work, handled=handled))
         # What it reads by may hold files that the owner wants to be rid of.
         follower.close()
         return made_of(found, directory, work, handled)

@@ -23,7 +23,7 @@ from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.part_index import PartIndex
 from storage_core.read.cold.parts import index_of, part_path, parts_directory
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.compact_report import Compacted, Rewritten
 from storage_core.tiering.making import made_here
@@ -212,7 +212,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
 
 
 def _refuse_short(
-    view: ShardView, group: Sequence[PartEntry], joined: PartEntry, directory: Path
+    view: ShardSnapshot, group: Sequence[PartEntry], joined: PartEntry, directory: Path
 ) -> None:
     """Refuse a part that is not of all rows of a group, whoever made it.
 

@@ -31,13 +31,13 @@ from storage_core.parts.part_values import Writer
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
-from storage_core.read.answer import scan_view
+from storage_core.read.answer import scan_snapshot
 from storage_core.read.cold.parts import part_path, parts_directory
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.cold.slices import ColdSlice
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.part_work import JoinWork, Made, MakeWork, ProveWork, SealWork, Work
 from storage_core.tiering.trim_proof import prove_blocks
 from storage_core.verify.part_checks import difference
@@ -86,7 +86,7 @@ def making_errors(directory: Path) -> Iterator[None]:
 
 
 def made_here(
-    context: ShardContext, view: ShardView, work: Work, handled: Handled = not_told
+    context: ShardContext, view: ShardSnapshot, work: Work, handled: Handled = not_told
 ) -> Made:
     """Make or prove the files in this thread, of what the writer itself shows.
 
@@ -104,7 +104,9 @@ def made_here(
         return made_of(taken(view, directory, work, handled), directory, work, handled)
 
 
-def proven(view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told) -> Made:
+def proven(
+    view: ShardSnapshot, directory: Path, work: ProveWork, handled: Handled = not_told
+) -> Made:
     """Prove that parts can stand for blocks.
 
     Raises:
@@ -132,7 +134,9 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> 
             )
 
 
-def taken(view: ShardView, directory: Path, work: MakeWork, handled: Handled = not_told) -> Taken:
+def taken(
+    view: ShardSnapshot, directory: Path, work: MakeWork, handled: Handled = not_told
+) -> Taken:
     """Return the rows of a piece of work.
 
     Raises:
@@ -198,7 +202,9 @@ def written_part(
     return replace(part, **asdict(proof))
 
 
-def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.RecordBatch], int]:
+def _of_log(
+    view: ShardSnapshot, work: SealWork, handled: Handled
+) -> tuple[list[pa.RecordBatch], int]:
     """Return stored rows from an address on, and the exclusive end that they reach to."""
     if view.committed < work.end:
         message = "the log ends before what is to be sealed"
@@ -217,7 +223,7 @@ def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.
     rows: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     count, size, end = 0, 0, work.end
-    for batch, reached in scan_view(view, request):
+    for batch, reached in scan_snapshot(view, request):
         batch_bytes = batch.nbytes
         count += batch.num_rows
         size += batch_bytes
@@ -247,7 +253,7 @@ def _together(
 
 
 def _of_parts(
-    view: ShardView, directory: Path, work: JoinWork, handled: Handled
+    view: ShardSnapshot, directory: Path, work: JoinWork, handled: Handled
 ) -> list[pa.RecordBatch]:
     """Return the rows of some parts."""
     names = [

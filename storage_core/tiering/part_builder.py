@@ -18,7 +18,7 @@ from typing import IO, Final, Self
 from storage_core.errors import ClosedError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.forking import Home
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.part_work import Made, Order, Work, decode_made, encode_order
 from storage_core.write.opened import ShardContext
 
@@ -72,7 +72,7 @@ class PartMaker:
         """Tell whether it died so lately that work is refused for a while."""
         return self._clock.monotonic_s() < self._rests_until_s
 
-    def make(self, context: ShardContext, _view: ShardView, work: Work) -> Made:
+    def make(self, context: ShardContext, _view: ShardSnapshot, work: Work) -> Made:
         """Have the files of parts made, and return their entries.
 
         Raises:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from storage_core import errors
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry, decode_part, encode_part, part_key
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.opened import ShardContext
 
 _PLACE: Final = ("stream", "shard", "path", "start", "end")
@@ -85,7 +85,7 @@ class Made:
 MakeWork = SealWork | JoinWork
 Work = MakeWork | ProveWork
 # Makes or proves the files of parts; the view shows what they are made of.
-Maker = Callable[[ShardContext, ShardView, Work], Made]
+Maker = Callable[[ShardContext, ShardSnapshot, Work], Made]
 
 
 @dataclass(frozen=True, slots=True)

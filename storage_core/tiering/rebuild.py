@@ -19,11 +19,11 @@ from storage_core.parts.part_list import replace_parts
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.part_values import Writer
 from storage_core.platform.durable_file import sync_directory
-from storage_core.read.answer import scan_view
+from storage_core.read.answer import scan_snapshot
 from storage_core.read.cold.parts import part_path, parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.making import making_errors, written_part
 from storage_core.tiering.replaced import clear, cleared_on_failure, let_go
@@ -128,7 +128,7 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
     return replace(found, level=part.level)
 
 
-def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
+def _rows_of(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatch]:
     """Yield the rows that the log has of a part, by address.
 
     Raises:
@@ -148,7 +148,7 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
         expired_until=view.state.generation,
     )
     try:
-        for stored, _ in scan_view(view, request):
+        for stored, _ in scan_snapshot(view, request):
             batch = numbered(stored, known)
             numbers = batch.column("schema").fill_null(-1).to_numpy()
             is_flagged = batch.column("state").to_numpy() != State.NORMAL

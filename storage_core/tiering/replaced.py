@@ -23,7 +23,7 @@ from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory, parts_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.visible_files import is_settled, settle
 from storage_core.write.shard import Shard
@@ -49,7 +49,7 @@ def let_go(shard: Shard, files: Sequence[Path]) -> None:
         _WAITING[shard] = now_ns if since is None else min(since, now_ns)
 
 
-def sweep(shard: Shard, view: ShardView) -> None:
+def sweep(shard: Shard, view: ShardSnapshot) -> None:
     """Remove the files of parts that no entry names, but those that are to stay.
 
     What has a number that was not given yet a crash has left, and nobody ever read. The others had
@@ -84,7 +84,7 @@ def _sweep_due(shard: Shard) -> None:
     shard.free((), (), gone)
 
 
-def _swept(shard: Shard, view: ShardView) -> list[Path]:
+def _swept(shard: Shard, view: ShardSnapshot) -> list[Path]:
     """Remove files that nobody ever read; return those that have stayed for long enough."""
     directory = parts_directory(shard.context.directory)
     names = {part.file_name for part in parts_in(view).entries}
@@ -122,7 +122,7 @@ def clear(shard: Shard, file: Path) -> None:
 
 
 @contextmanager
-def cleared_on_failure(shard: Shard, view: ShardView) -> Iterator[None]:
+def cleared_on_failure(shard: Shard, view: ShardSnapshot) -> Iterator[None]:
     """Remove what was made inside where it is not to be published.
 
     On a disk that is full it has the room that others are to write to. The owner removes it, since

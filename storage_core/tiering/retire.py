@@ -10,7 +10,7 @@ from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.parts.part_list import replace_parts
 from storage_core.read.cold.parts import parts_directory, parts_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.visible_files import show_parts
 from storage_core.write.shard import Shard
@@ -59,7 +59,7 @@ def _retire(shard: Shard) -> list[PartEntry]:
     return gone
 
 
-def _has_expired(part: PartEntry, view: ShardView) -> bool:
+def _has_expired(part: PartEntry, view: ShardSnapshot) -> bool:
     scheme, state = view.scheme, view.state
     if part.last < state.start:
         return True

@@ -20,7 +20,7 @@ from storage_core.parts.part_list import replace_parts
 from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.making import made_here
 from storage_core.tiering.part_work import Maker, SealWork
@@ -108,7 +108,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
     return ShardSeal(begin, made.end, made.parts)
 
 
-def _end_of(view: ShardView, begin: int) -> int:
+def _end_of(view: ShardSnapshot, begin: int) -> int:
     """Return how far sealing may go: to committed, or to the first lost range."""
     lost = [one.start for one in view.state.lost if one.end > begin]
     return min([view.committed, *lost])

@@ -26,7 +26,7 @@ from storage_core.format.shard_state import (
 )
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.parts.rows_done import PROVING, RowsDone
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.retention.expired import dead_segments
 from storage_core.retention.removal import Segment, put_segments
@@ -115,7 +115,7 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     return ShardTrim(begin, end, rows, len(zones), size)
 
 
-def _chosen(view: ShardView, begin: int, now_ms: int, keep_hot_ms: int) -> list[Zone]:
+def _chosen(view: ShardSnapshot, begin: int, now_ms: int, keep_hot_ms: int) -> list[Zone]:
     """Return the zones of the blocks that may go next, neighbours all.
 
     A block whose time is still to come was committed while the clock was ahead. All behind it came
@@ -143,7 +143,7 @@ def _is_enough(chosen: Sequence[Zone], rows: int, size: int) -> bool:
     return len(chosen) >= _BLOCKS_MAX or rows >= _ROWS_MAX or size >= _BYTES_MAX
 
 
-def _small_neighbours(shard: Shard, view: ShardView, zones: Sequence[Zone]) -> list[list[Zone]]:
+def _small_neighbours(shard: Shard, view: ShardSnapshot, zones: Sequence[Zone]) -> list[list[Zone]]:
     """Return the zones that become one each: of blocks that go, and of the last that went."""
     begin = zones[0].previous_end
     before = list(islice(view.zones_back(view.state.start, begin), 1))
@@ -152,7 +152,7 @@ def _small_neighbours(shard: Shard, view: ShardView, zones: Sequence[Zone]) -> l
     return [group for group in each if len(group) > 1]
 
 
-def _refuse_unproven(view: ShardView, begin: int, end: int, proven: Made) -> None:
+def _refuse_unproven(view: ShardSnapshot, begin: int, end: int, proven: Made) -> None:
     """Refuse what is an answer to something else: nobody would have what is trimmed for it.
 
     Raises:
@@ -164,7 +164,7 @@ def _refuse_unproven(view: ShardView, begin: int, end: int, proven: Made) -> Non
 
 
 def _published(
-    view: ShardView,
+    view: ShardSnapshot,
     proven: AddressRange,
     gone: tuple[tuple[Segment, ...], int],
     small: Sequence[Sequence[Zone]],

@@ -20,7 +20,7 @@ from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.columns import block_columns
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.part_work import ProveWork
 from storage_core.verify.part_checks import difference
 
@@ -35,7 +35,7 @@ Blocks = Sequence[tuple[Zone, Block]]
 
 
 def prove_blocks(
-    view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told
+    view: ShardSnapshot, directory: Path, work: ProveWork, handled: Handled = not_told
 ) -> None:
     """Compare the files of parts with their digests, and what they make with the blocks.
 
@@ -57,7 +57,7 @@ def prove_blocks(
     _prove(view, zones, ColdBlocks(view, directory), handled)
 
 
-def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
+def _prove_files(view: ShardSnapshot, begin: int, end: int, directory: Path) -> None:
     """Compare the files of parts that have rows of a range with what was published.
 
     Raises:
@@ -77,7 +77,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
             )
 
 
-def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handled) -> None:
+def _prove(view: ShardSnapshot, zones: list[Zone], parts: ColdBlocks, handled: Handled) -> None:
     """Compare blocks with what their parts make of them.
 
     Raises:
@@ -92,7 +92,7 @@ def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handl
             handled(zone.count)
 
 
-def _are_proven(view: ShardView, some: Blocks, parts: ColdBlocks) -> bool:
+def _are_proven(view: ShardSnapshot, some: Blocks, parts: ColdBlocks) -> bool:
     """Tell whether parts make of several blocks together what they are; each is proven else."""
     rows = concat([_rows(view, block) for _, block in some])
     try:
@@ -101,7 +101,7 @@ def _are_proven(view: ShardView, some: Blocks, parts: ColdBlocks) -> bool:
         return False
 
 
-def _prove_each(view: ShardView, some: Blocks, parts: ColdBlocks) -> None:
+def _prove_each(view: ShardSnapshot, some: Blocks, parts: ColdBlocks) -> None:
     for zone, block in some:
         what = "the parts of a block do not have its rows; it is not trimmed"
         try:
@@ -113,12 +113,12 @@ def _prove_each(view: ShardView, some: Blocks, parts: ColdBlocks) -> None:
         raise _of_zone(view, zone, what, None)
 
 
-def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
+def _rows(view: ShardSnapshot, block: Block) -> pa.RecordBatch:
     return block_columns(block, view.shard, _COMPARED, None)
 
 
 def _of_zone(
-    view: ShardView, zone: Zone, what: str, error: CorruptionError | None
+    view: ShardSnapshot, zone: Zone, what: str, error: CorruptionError | None
 ) -> CorruptionError:
     return CorruptionError(
         what,

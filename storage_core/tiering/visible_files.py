@@ -36,7 +36,7 @@ from storage_core.format.part_entry import (
 )
 from storage_core.platform.durable_file import make_directories
 from storage_core.read.cold.parts import parts_directory, visible_directory
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.shard import Shard
 
 # Shards whose names the system refused to change: the next sweep changes them.
@@ -88,7 +88,7 @@ def is_settled(shard: Shard) -> bool:
     return shard not in _UNSETTLED
 
 
-def settle(shard: Shard, view: ShardView) -> None:
+def settle(shard: Shard, view: ShardSnapshot) -> None:
     """Make the names those of the part list. The caller holds the append lock.
 
     Raises:

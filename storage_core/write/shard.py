@@ -21,7 +21,7 @@ from storage_core.format.record import Rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
-from storage_core.read.answer import routed_here, scan_view
+from storage_core.read.answer import routed_here, scan_snapshot
 from storage_core.read.cold.parts import parts_in
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
@@ -346,7 +346,7 @@ class Shard:
                 # The shard's first strays came in between; their ids are left out of what is asked.
                 yield from self.scan(request)
                 return
-            for batch, _ in scan_view(view, routed):
+            for batch, _ in scan_snapshot(view, routed):
                 yield batch
 
     def state(self) -> ShardFacts:

@@ -18,7 +18,7 @@ from storage_core.read.answer import heads_of
 from storage_core.read.cold.trimmed_blocks import blocks_of_parts
 from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardView, whole_view
+from storage_core.read.snapshot import ShardSnapshot, whole_snapshot
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.writer_state import Standing
@@ -47,17 +47,17 @@ class ShardViews:
         self._standing = standing
         self._has_index = has_index
 
-    def committed(self) -> ShardView:
+    def committed(self) -> ShardSnapshot:
         """Return what is committed; it is not to be asked for heads."""
         self._guard.refuse_if_closed()
         return self._at(self._opened.marker.state.committed, None)
 
-    def with_heads(self, ids: Int32s | None) -> ShardView:
+    def with_heads(self, ids: Int32s | None) -> ShardSnapshot:
         """Return what is committed, with the heads of sorted ids (None: of all)."""
         self._guard.refuse_if_closed()
         return self._opened.heads.as_of_committed(ids, self._at)
 
-    def asked_for(self, request: ReadRequest) -> ShardView:
+    def asked_for(self, request: ReadRequest) -> ShardSnapshot:
         """Return what is committed, as a request needs it."""
         if request.order != "newest":
             return self.committed()
@@ -66,7 +66,7 @@ class ShardViews:
         ids = request.ids
         return self.with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
 
-    def _with_heads_of(self, keys: tuple[bytes | None, ...]) -> ShardView:
+    def _with_heads_of(self, keys: tuple[bytes | None, ...]) -> ShardSnapshot:
         """Return what is committed, with the heads of keys.
 
         A key may get its number and its first rows before the heads' moment. A number stays, so
@@ -84,12 +84,12 @@ class ShardViews:
                 return view
             view.close()
 
-    def whole(self) -> ShardView:
+    def whole(self) -> ShardSnapshot:
         """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
         context = self._context
         store = self._moment()[1]
-        return whole_view(context.place, context.meta, context.born, store, self._blocks_for)
+        return whole_snapshot(context.place, context.meta, context.born, store, self._blocks_for)
 
     def _moment(self) -> tuple[ShardState, StoreView]:
         """Return where the shard stands, and a view that holds all that this covers.
@@ -105,11 +105,11 @@ class ShardViews:
                 return state, store
             store.close()
 
-    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
+    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardSnapshot:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         context = self._context
-        view = ShardView(
+        view = ShardSnapshot(
             context.place, context.meta, state, committed, store, self._blocks_for, heads_for
         )
         view.has_index = self._has_index()
@@ -123,8 +123,8 @@ def _expired_in(state: ShardState) -> tuple[int, int, int, int]:
 
 @contextmanager
 def closing(
-    view: ShardView, note_lost: Callable[[Iterable[AddressRange]], None]
-) -> Iterator[ShardView]:
+    view: ShardSnapshot, note_lost: Callable[[Iterable[AddressRange]], None]
+) -> Iterator[ShardSnapshot]:
     """Close a view behind its reader, and record what of it cannot be read."""
     try:
         yield view

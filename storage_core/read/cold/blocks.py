@@ -19,20 +19,20 @@ from storage_core.read.cold.pieces import ColdPieces
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
 class ColdBlocks:
-    """Makes blocks of one view again. One thread at a time."""
+    """Makes blocks of one snapshot again. One thread at a time."""
 
-    def __init__(self, view: ShardView, directory: Path) -> None:
-        """Look at a view's catalogue.
+    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
+        """Look at a snapshot's catalogue.
 
         Raises:
             CorruptionError: An entry of the catalogue is damaged.
         """
-        self._stream, self._shard = view.stream, view.shard
-        self._rows = ColdRows(view, directory)
+        self._stream, self._shard = snapshot.stream, snapshot.shard
+        self._rows = ColdRows(snapshot, directory)
         self._columns: tuple[str, ...] = BLOCK_COLUMNS
         self._pieces = ColdPieces(self._rows, self._columns)
 

@@ -1,7 +1,7 @@
 """Which parts a shard has at one moment, as its catalogue says, and where their files lie.
 
 The entries of the catalogues that were read last are kept, by the sum that proves them whole: equal
-sums mean equal entries, so a view that shows a known sum needs to read none.
+sums mean equal entries, so a snapshot that shows a known sum needs to read none.
 """
 
 from collections import OrderedDict
@@ -23,7 +23,7 @@ from storage_core.format.part_entry import (
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, decode_int
 from storage_core.platform.forking import register
 from storage_core.read.cold.part_index import PartIndex
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 # What is kept in all, but for the catalogue that was read last: some 50 MB.
 ENTRIES_KEPT: Final = 100_000
@@ -85,56 +85,56 @@ def _kept_parts() -> _KeptParts:
     return _KeptParts()
 
 
-def parts_in(view: ShardView) -> ShardParts:
-    """Return the parts of a view by their first address.
+def parts_in(snapshot: ShardSnapshot) -> ShardParts:
+    """Return the parts of a snapshot by their first address.
 
     Raises:
         CorruptionError: An entry is damaged or missing.
     """
-    state = view.state
-    entries = index_of(view).entries
+    state = snapshot.state
+    entries = index_of(snapshot).entries
     gaps = tuple(one for one in state.gaps if one.start < state.sealed)
     return ShardParts(state.sealed, entries, state.floor, state.cut, gaps)
 
 
-def index_of(view: ShardView) -> PartIndex:
-    """Return the parts of a view, to be found by address.
+def index_of(snapshot: ShardSnapshot) -> PartIndex:
+    """Return the parts of a snapshot, to be found by address.
 
     Raises:
         CorruptionError: An entry is damaged or missing.
     """
-    # By the view itself: the state may be of a moment before it.
-    place = view.place
-    key = (place.lineage, place.shard, _sum_in(view), view.value_at(KEY_PARTS))
+    # By the snapshot itself: the state may be of a moment before it.
+    place = snapshot.place
+    key = (place.lineage, place.shard, _sum_in(snapshot), snapshot.value_at(KEY_PARTS))
     found = _kept_parts().get(key)
     if found is None:
-        found = read_index(view)
+        found = read_index(snapshot)
         _kept_parts().put(key, found)
     return found
 
 
-def read_index(view: ShardView) -> PartIndex:
-    """Return the parts of a view as its entries have them at this moment, whatever is kept.
+def read_index(snapshot: ShardSnapshot) -> PartIndex:
+    """Return the parts of a snapshot as its entries have them at this moment, whatever is kept.
 
     Raises:
         CorruptionError: An entry is damaged or missing.
     """
     found = []
     total = 0
-    for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
+    for key, data in snapshot.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
         try:
             found.append(decode_part(key, data))
         except CorruptionError as error:
-            raise error.placed(view.stream, view.shard) from error
+            raise error.placed(snapshot.stream, snapshot.shard) from error
         total += entry_sum(key, data)
-    if _sum_in(view) != total % CATALOGUE_SUMS:
+    if _sum_in(snapshot) != total % CATALOGUE_SUMS:
         message = "the catalogue of parts is not whole"
-        raise CorruptionError(message, stream=view.stream, shard=view.shard)
+        raise CorruptionError(message, stream=snapshot.stream, shard=snapshot.shard)
     return PartIndex(found)
 
 
-def _sum_in(view: ShardView) -> int:
-    noted = view.value_at(KEY_CATALOGUE)
+def _sum_in(snapshot: ShardSnapshot) -> int:
+    noted = snapshot.value_at(KEY_CATALOGUE)
     return 0 if noted is None else decode_int(noted)
 
 

@@ -57,9 +57,9 @@ class _Piece:
 
 
 class ColdPieces:
-    """The rows of a view's parts by address. One thread at a time.
+    """The rows of a snapshot's parts by address. One thread at a time.
 
-    What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
+    What is asked for raises `FileNotFoundError` where a part has gone since the snapshot was made, and
     `CorruptionError` or `UnavailableError` where one is damaged or cannot be read now, if only
     where nobody asked: of few addresses `ColdRows.of_slice` tells.
     """

@@ -31,7 +31,7 @@ from storage_core.read.cold.visible import ShownRows, one_of
 from storage_core.read.columns import no_rows
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Runs = Sequence[AddressRange]
 _untyped: Any = pa
@@ -63,28 +63,28 @@ class ColdPart:
 
 
 class ColdRows:
-    """The rows of a view's parts. One thread at a time.
+    """The rows of a snapshot's parts. One thread at a time.
 
-    What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
+    What is asked for raises `FileNotFoundError` where a part has gone since the snapshot was made, and
     `CorruptionError` where one is damaged, `UnavailableError` where it cannot be read now.
     """
 
-    def __init__(self, view: ShardView, directory: Path) -> None:
-        """Look at a view's catalogue.
+    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
+        """Look at a snapshot's catalogue.
 
         Args:
-            view: Of the shard.
+            snapshot: Of the shard.
             directory: Where its parts lie.
 
         Raises:
             CorruptionError: An entry of the catalogue is damaged.
         """
-        self._view = view
+        self._snapshot = snapshot
         self._directory = directory
-        self._index = index_of(view)
+        self._index = index_of(snapshot)
         self.slices: Final = ColdSlices(self._index, directory)
-        self._has_keys = view.meta.has_keys
-        self._show = ShownRows(view)
+        self._has_keys = snapshot.meta.has_keys
+        self._show = ShownRows(snapshot)
 
     def normal(self, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of some addresses that were neither late nor ahead, unsorted."""
@@ -184,8 +184,8 @@ class ColdRows:
         except (CorruptionError, UnavailableError) as error:
             raise type(error)(
                 error.message,
-                stream=self._view.stream,
-                shard=self._view.shard,
+                stream=self._snapshot.stream,
+                shard=self._snapshot.shard,
                 path=error.path,
                 start=part.first,
                 end=part.last + 1,

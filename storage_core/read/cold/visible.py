@@ -23,18 +23,18 @@ from storage_core.read.columns import is_late, read_schema
 from storage_core.read.keyed import numbers_in
 from storage_core.read.row_filter import Int32s
 from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 _untyped: Any = pa
 
 
 class ShownRows:
-    """Shows rows of a view's parts, whichever they are of. One thread at a time."""
+    """Shows rows of a snapshot's parts, whichever they are of. One thread at a time."""
 
-    def __init__(self, view: ShardView) -> None:
-        """Look up keys and schemas in a view."""
-        self._view = view
-        self._has_keys = view.meta.has_keys
+    def __init__(self, snapshot: ShardSnapshot) -> None:
+        """Look up keys and schemas in a snapshot."""
+        self._snapshot = snapshot
+        self._has_keys = snapshot.meta.has_keys
         self._writers: dict[int, Writer] | None = None
         self._readers: dict[tuple[int, ...], AvroSchema] = {}
         self._numbers: dict[bytes | None, int] = {}
@@ -77,16 +77,16 @@ class ShownRows:
         return found
 
     def _number_of(self, key: bytes | None) -> int:
-        found = numbers_in(self._view, (key,))
+        found = numbers_in(self._snapshot, (key,))
         if not found:
             message = "a row of a part has a key that the shard has no number for"
-            raise CorruptionError(message, stream=self._view.stream, shard=self._view.shard)
+            raise CorruptionError(message, stream=self._snapshot.stream, shard=self._snapshot.shard)
         return found[0]
 
     def _column(self, foot: Foot, rows: pa.Table, name: str) -> Array:
         kind = read_schema((name,)).field(0).type
         if name == "shard":
-            return repeated(self._view.shard, kind, rows.num_rows)
+            return repeated(self._snapshot.shard, kind, rows.num_rows)
         if name == "late":
             late: Array = _untyped.array(is_late(rows.column("state").to_numpy()))
             return late
@@ -119,7 +119,7 @@ class ShownRows:
         if self._writers is None:
             self._writers = {
                 number: Writer(AvroSchema.stored(one.text), one.registry_id)
-                for number, one in enumerate(schemas_in(self._view))
+                for number, one in enumerate(schemas_in(self._snapshot))
             }
         return self._writers
 

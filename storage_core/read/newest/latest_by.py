@@ -16,29 +16,29 @@ from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import Gathered, RowsOfEach, in_order, joined
 from storage_core.read.scan.scan import SORT_COLUMNS, scan_pieces, scan_slices
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
 def scan_latest_by(
-    view: ShardView, wanted: RowFilter, by: LatestBy, request: ReadRequest
+    snapshot: ShardSnapshot, wanted: RowFilter, by: LatestBy, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
     """Yield the winners by (secondary, primary, address), at most `limit` an id (0: all).
 
     Raises:
         InvalidRequestError: They come to more than the request's `bytes_max`.
     """
-    contest = Contest(by, view.meta.has_keys)
+    contest = Contest(by, snapshot.meta.has_keys)
     tombstones, limit = request.tombstones, request.limit
     needed = (*wanted.columns, *SORT_COLUMNS, *contest.columns(tombstones=tombstones))
     wide = replace(wanted, columns=tuple(dict.fromkeys(needed)))
     if by == "primary" and limit and wanted.ids is not None:
         gathered = Gathered(request.bytes_max)
-        for rows in _first_of_each(view, wide, contest, request):
+        for rows in _first_of_each(snapshot, wide, contest, request):
             gathered.add(rows)
         parts = gathered.batches
     else:
         winners = WinnersSoFar(contest.in_shard, request.bytes_max)
-        for rows in scan_pieces(view, wide):
+        for rows in scan_pieces(snapshot, wide):
             winners.add(rows)
         found = winners.rows()
         parts = [] if found is None else [shown(found, tombstones=tombstones)]
@@ -47,12 +47,12 @@ def scan_latest_by(
 
 
 def _first_of_each(
-    view: ShardView, wanted: RowFilter, contest: Contest, request: ReadRequest
+    snapshot: ShardSnapshot, wanted: RowFilter, contest: Contest, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
     """Yield winners by `primary`, slice by slice, until each id has as many as wanted."""
     assert wanted.ids is not None, "without ids nobody knows when each has its rows"
     seen = RowsOfEach(wanted.ids, request.limit)
-    for batches in scan_slices(view, wanted):
+    for batches in scan_slices(snapshot, wanted):
         rows = shown(contest.in_shard(joined(batches)), tombstones=request.tombstones)
         yield rows
         seen.add(rows)

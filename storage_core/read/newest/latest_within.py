@@ -26,16 +26,16 @@ from storage_core.read.future_rows import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, begin_of_ids
 from storage_core.read.scan.scan import flagged_rows
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 _PLACE_COLUMNS: Final = ("secondary", "primary", "address")
 
 Int32s = npt.NDArray[np.int32]
 
 
-def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> RowPlaces:
+def newest_within(snapshot: ShardSnapshot, wanted: RowFilter, ids: Int32s) -> RowPlaces:
     """Return the newest wanted row's place of each of sorted ids that has one."""
-    search = _Search(view, wanted, ids)
+    search = _Search(snapshot, wanted, ids)
     search.look_ahead()
     search.look_at_late()
     search.look_back()
@@ -45,8 +45,8 @@ def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> RowPlaces:
 class _Search:
     """Of each id the best place so far, and the least normal primary seen."""
 
-    def __init__(self, view: ShardView, wanted: RowFilter, ids: Int32s) -> None:
-        self._view = view
+    def __init__(self, snapshot: ShardSnapshot, wanted: RowFilter, ids: Int32s) -> None:
+        self._snapshot = snapshot
         self._wanted = wanted
         self._ids = ids
         self._primary = np.full(len(ids), INT64_MIN)
@@ -61,24 +61,24 @@ class _Search:
     def look_ahead(self) -> None:
         """Take the ahead records, each by its key."""
         wanted = self._wanted
-        places = ahead_between(self._view, self._ids, wanted.start, wanted.end)
-        gone = without_blocks(self._view, places)
+        places = ahead_between(self._snapshot, self._ids, wanted.start, wanted.end)
+        gone = without_blocks(self._snapshot, places)
         self._take_copies(places.where(gone))
         for address in np.unique(places.address[~gone]).tolist():
             if wanted.address_start <= address < wanted.address_end:
-                zone = self._view.zone_at(address)
-                self._take(zone, self._view.block(zone), self._ids)
+                zone = self._snapshot.zone_at(address)
+                self._take(zone, self._snapshot.block(zone), self._ids)
 
     def look_at_late(self) -> None:
         """Be done with the ids of which a few have at most late rows where it is asked for."""
         begin, ids = self._wanted.address_start, self._ids
-        if begin <= self._view.state.born or len(ids) > SEEK_IDS_MAX:
+        if begin <= self._snapshot.state.born or len(ids) > SEEK_IDS_MAX:
             return
-        heads = self._view.heads(ids)
+        heads = self._snapshot.heads(ids)
         is_gone = np.maximum(heads.last, heads.address) < begin
         if is_gone.any():
             wanted = replace(self._wanted, ids=ids[is_gone], columns=_PLACE_COLUMNS)
-            for rows in flagged_rows(self._view, wanted):
+            for rows in flagged_rows(self._snapshot, wanted):
                 columns = (rows.column(name).to_numpy() for name in _PLACE_COLUMNS)
                 self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
             self._open_ids = ids[~is_gone]
@@ -86,15 +86,15 @@ class _Search:
     def look_back(self) -> None:
         """Take blocks from the newest back until none can hold anything better."""
         wanted = self._wanted
-        begin = max(wanted.address_start, _least_address(self._view, wanted.start))
-        begin = max(begin, begin_of_ids(self._view, replace(wanted, ids=self._ids)))
-        for zone in self._view.zones_back(begin, wanted.address_end):
+        begin = max(wanted.address_start, _least_address(self._snapshot, wanted.start))
+        begin = max(begin, begin_of_ids(self._snapshot, replace(wanted, ids=self._ids)))
+        for zone in self._snapshot.zones_back(begin, wanted.address_end):
             if not len(self._open_ids):
                 return
             may_hold = zone.may_hold_normal(wanted.start, wanted.end)
             may_hold = may_hold or zone.may_hold_flagged(wanted.start, wanted.end)
             if may_hold and zone.may_hold_ids(self._open_ids):
-                block = self._view.block(zone)
+                block = self._snapshot.block(zone)
                 self._take(zone, block, self._open_ids)
                 self._close_ids(block)
 
@@ -109,7 +109,7 @@ class _Search:
 
     def _take_copies(self, places: RowPlaces) -> None:
         """Take the wanted ones of ahead rows whose blocks are gone."""
-        late = copies_at(self._view, places)
+        late = copies_at(self._snapshot, places)
         if late is not None:
             rows = RowPlaces(late.secondary, late.primary, late.address)
             self._take_rows(rows, self._wanted.choose_late(late))
@@ -131,7 +131,7 @@ class _Search:
         if states is not None:
             mine &= states == 0
         np.minimum.at(self._lowest, at[mine], primaries[mine])
-        jitter = self._view.jitter
+        jitter = self._snapshot.jitter
         most_before = np.minimum(self._lowest, INT64_MAX - jitter) + jitter
         # IMPORTANT: an equal one before this block may still stand behind one from an ahead
         # record's block.
@@ -141,13 +141,13 @@ class _Search:
         self._open_ids = self._ids[~is_done]
 
 
-def _least_address(view: ShardView, start: int) -> int:
+def _least_address(snapshot: ShardSnapshot, start: int) -> int:
     """Return the least address that a row from a primary on can have, ahead records aside.
 
     A late one lies behind a normal one with a larger primary, which only a cap takes before it.
     """
-    if start == INT64_MIN or view.state.cut > view.state.born:
+    if start == INT64_MIN or snapshot.state.cut > snapshot.state.born:
         return 0
-    scheme = view.scheme
-    windows = view.windows(scheme.of(start), scheme.of(INT64_MAX))
+    scheme = snapshot.scheme
+    windows = snapshot.windows(scheme.of(start), scheme.of(INT64_MAX))
     return min((window.address_min for _, window in windows), default=INT64_MAX)

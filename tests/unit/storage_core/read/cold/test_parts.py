@@ -50,9 +50,9 @@ def lab(trimmed, root):
 
 def forged(shard, count):
     """Let a catalogue have many more parts, far behind, and a late one that reaches over all."""
-    view = shard.views.committed()
-    late = next(part for part in read_index(view).entries if part.is_flagged)
-    view.close()
+    snapshot = shard.views.committed()
+    late = next(part for part in read_index(snapshot).entries if part.is_flagged)
+    snapshot.close()
 
     def change(state, _window_now):
         batch = Batch()
@@ -129,11 +129,11 @@ def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
         lab.stream.seal()
         if step % 2:
             lab.stream.compact()
-        view = shard.views.committed()
-        assert index_of(view) is index_of(view)
-        assert index_of(view).entries == read_index(view).entries != first
+        snapshot = shard.views.committed()
+        assert index_of(snapshot) is index_of(snapshot)
+        assert index_of(snapshot).entries == read_index(snapshot).entries != first
         assert index_of(old).entries == read_index(old).entries == first
-        view.close()
+        snapshot.close()
     old.close()
 
 
@@ -156,9 +156,9 @@ def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
     for _ in range(4):
         lab.append(rng, 50)
         lab.stream.seal()
-        view = shard.views.committed()
-        assert index_of(view) is index_of(view)
-        view.close()
+        snapshot = shard.views.committed()
+        assert index_of(snapshot) is index_of(snapshot)
+        snapshot.close()
         assert len(_kept_parts()._kept) == 1
 
 

@@ -153,31 +153,31 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
 
 def test_others_are_let_go_before_more_is_held(lab, small):
     before = trimmed(lab, np.zeros(ROWS))
-    view = lab.stream._shards[0].views.committed()
+    snapshot = lab.stream._shards[0].views.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
     small.setattr(cold_pieces, "SLICE_BYTES", 400_000)
-    pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
+    pieces = cold_pieces.ColdPieces(ColdRows(snapshot, directory), ("address", "payload"))
     for first in (0, 9000, 19_000, 3000, 9000):
         rows = pa.Table.from_batches(pieces.between(first, first + 50)).combine_chunks()
         assert rows == before.select(["address", "payload"]).slice(first, 50)
         assert sum(one.bytes_held for one in pieces._pieces.values()) <= 400_000
     assert len(pieces._pieces) > 1
-    view.close()
+    snapshot.close()
 
 
 @pytest.mark.usefixtures("small")
 def test_rows_that_are_shown_are_let_go_as_others_are(lab):
     before = trimmed(lab, in_turns())
-    view = lab.stream._shards[0].views.committed()
+    snapshot = lab.stream._shards[0].views.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
-    pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
+    pieces = cold_pieces.ColdPieces(ColdRows(snapshot, directory), ("address", "payload"))
     found = []
     for rows in pieces.between(0, ROWS):
         found.append(rows)
         # What is asked for next may reach into those before.
         assert len(pieces._shown) <= 2
     assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
-    view.close()
+    snapshot.close()
 
 
 def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab, small):
@@ -197,12 +197,12 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
         return usual(rows, some, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    view = lab.stream._shards[0].views.committed()
+    snapshot = lab.stream._shards[0].views.committed()
     told: list[Any] = []
     found = lost = 0
-    for zone in view.zones(0, ROWS):
+    for zone in snapshot.zones(0, ROWS):
         try:
-            block = view.block(zone)
+            block = snapshot.block(zone)
         except CorruptionError as error:
             told.append(error.path)
             lost += zone.count
@@ -210,21 +210,21 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
             wanted = before.column("payload").slice(zone.first, zone.count).combine_chunks()
             assert block.batch.column("payload") == wanted
             found += zone.count
-    view.close()
+    snapshot.close()
     # A group reaches at most into one block more.
     assert told in ([part.path], [part.path] * 2)
     assert found == ROWS - lost
     assert len(tried) == len(set(tried))
 
 
-def test_view_that_is_closed_holds_no_rows(lab):
+def test_snapshot_that_is_closed_holds_no_rows(lab):
     trimmed(lab, in_turns(3000))
-    view = lab.stream._shards[0].views.committed()
-    zone = next(view.zones(0, INT64_MAX))
-    assert view.block(zone).batch.num_rows == zone.count
-    assert isinstance(view.trimmed, ColdBlocks)
-    held = weakref.ref(view.trimmed._pieces)
-    view.close()
+    snapshot = lab.stream._shards[0].views.committed()
+    zone = next(snapshot.zones(0, INT64_MAX))
+    assert snapshot.block(zone).batch.num_rows == zone.count
+    assert isinstance(snapshot.trimmed, ColdBlocks)
+    held = weakref.ref(snapshot.trimmed._pieces)
+    snapshot.close()
     assert held() is None
 
 
@@ -247,6 +247,6 @@ def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, ke
 
 
 def rows_of(lab, shard):
-    with closing(lab.stream._shards[shard].views.committed()) as view:
-        start = view.state.start
+    with closing(lab.stream._shards[shard].views.committed()) as snapshot:
+        start = snapshot.state.start
     return [row for batch in lab.stream.tail(shard, start) for row in batch.to_pylist()]

@@ -46,20 +46,20 @@ class Sides:
 
     def __init__(self, lab, number):
         shard = lab.stream._shards[number]
-        self.view = shard.views.committed()
-        self.cold = ColdRows(self.view, parts_directory(shard.context.directory))
+        self.snapshot = shard.views.committed()
+        self.cold = ColdRows(self.snapshot, parts_directory(shard.context.directory))
 
     def filter(self, **asked):
         if asked["order"] == "replay":
-            asked["expired_until"] = self.view.state.generation
-        request = ReadRequest(self.view.shard, **asked)
-        wanted = filter_for(self.view.state, self.view.state.sealed, request)
-        assert wanted.address_end <= self.view.state.sealed
+            asked["expired_until"] = self.snapshot.state.generation
+        request = ReadRequest(self.snapshot.shard, **asked)
+        wanted = filter_for(self.snapshot.state, self.snapshot.state.sealed, request)
+        assert wanted.address_end <= self.snapshot.state.sealed
         return wanted
 
     def runs(self, wanted):
-        begin = max(wanted.address_start, self.view.state.start)
-        zones = self.view.zones(begin, wanted.address_end)
+        begin = max(wanted.address_start, self.snapshot.state.start)
+        zones = self.snapshot.zones(begin, wanted.address_end)
         return [AddressRange(zone.first, zone.end) for zone in zones]
 
     def by_address(self, wanted):
@@ -76,12 +76,12 @@ class Sides:
         return found
 
     def expect_same_by_address(self, wanted):
-        blocks = [rows for rows, _ in scan_arrival(self.view, wanted)]
+        blocks = [rows for rows, _ in scan_arrival(self.snapshot, wanted)]
         expect_same(blocks, self.by_address(wanted))
 
     def expect_same_normal(self, wanted):
-        flagged = sum(rows.num_rows for rows in flagged_rows(self.view, wanted))
-        pieces = [*scan_pieces(self.view, wanted)]
+        flagged = sum(rows.num_rows for rows in flagged_rows(self.snapshot, wanted))
+        pieces = [*scan_pieces(self.snapshot, wanted)]
         rows = in_order(pieces, ("address",), wanted.columns) if pieces else None
         blocks = [] if rows is None else [rows.filter(pa.array(is_normal(rows)))]
         assert flagged + sum(one.num_rows for one in blocks) == (rows.num_rows if rows else 0)
@@ -115,7 +115,9 @@ def table_of(batches):
 def append_more(lab, rng, count):
     """Append rows with versions and headers, and some that are ahead of the clock."""
     times = FIRST_MS + rng.integers(0, 2_000_000, count)
-    times[rng.random(count) < 0.1] = lab.stream.maintenance._environment.clock.now_ns() // 10**6 + 9 * DAY_MS
+    times[rng.random(count) < 0.1] = (
+        lab.stream.maintenance._environment.clock.now_ns() // 10**6 + 9 * DAY_MS
+    )
     headers = [[{"key": "h", "value": b"%d" % at}] if at % 3 else None for at in range(count)]
     ids = rng.integers(0, IDS, count).astype(np.int32)
     keys = [None if one == 0 else b"device-%d" % one for one in ids]
@@ -147,7 +149,7 @@ def fill(lab, rng):
 
 def some_filter(sides, rng, order):
     first, end = sorted((FIRST_MS + rng.integers(-100_000, 2_000_000, 2)).tolist())
-    begin, to = sorted(rng.integers(0, sides.view.state.sealed + 1, 2).tolist())
+    begin, to = sorted(rng.integers(0, sides.snapshot.state.sealed + 1, 2).tolist())
     columns = rng.permutation(SHOWN)[: int(rng.integers(0, len(SHOWN)))].tolist()
     asked = {
         "order": order,
@@ -157,7 +159,7 @@ def some_filter(sides, rng, order):
     if rng.random() < 0.6:
         asked |= {"start": first, "end": end}
     if rng.random() < 0.6:
-        asked |= {"start_address": max(begin, sides.view.state.start), "end_address": to}
+        asked |= {"start_address": max(begin, sides.snapshot.state.start), "end_address": to}
     if rng.random() < 0.5:
         asked["ids"] = tuple(rng.choice(np.arange(-1, IDS + 1), 2).tolist())
     return sides.filter(**asked)
@@ -171,11 +173,11 @@ def test_parts_give_the_rows_of_blocks_for_any_filter(lab, seed):
         sides = Sides(lab, number)
         for _ in range(20):
             # Rows that were ahead outlive their blocks: an arrival has them from their copies.
-            is_whole = sides.view.state.start == sides.view.state.born
+            is_whole = sides.snapshot.state.start == sides.snapshot.state.born
             order = "arrival" if is_whole and rng.random() < 0.5 else "replay"
             sides.expect_same_by_address(some_filter(sides, rng, order))
             sides.expect_same_normal(some_filter(sides, rng, "primary"))
-        sides.view.close()
+        sides.snapshot.close()
 
 
 def test_rows_show_the_numbers_of_their_schemas(lab):
@@ -185,7 +187,7 @@ def test_rows_show_the_numbers_of_their_schemas(lab):
     asked = sides.filter(order="replay", columns=("address", "payload"))
     for columns in [("schema", "address"), ("schema",), ("address", "schema", "payload")]:
         sides.expect_same_by_address(replace(asked, columns=columns))
-    sides.view.close()
+    sides.snapshot.close()
 
 
 def test_rows_of_an_older_schema_alone_are_made_again(tmp_path):
@@ -207,7 +209,7 @@ def test_rows_of_an_older_schema_alone_are_made_again(tmp_path):
     lab.stream.seal()
     sides = Sides(lab, 0)
     sides.expect_same_by_address(sides.filter(order="replay", end=FIRST_MS + 1))
-    sides.view.close()
+    sides.snapshot.close()
     lab.stream.close()
 
 
@@ -217,8 +219,8 @@ def test_rows_of_no_columns_are_counted(lab):
     sides = Sides(lab, 0)
     wanted = sides.filter(order="replay", columns=())
     count = sum(rows.num_rows for rows in sides.by_address(wanted))
-    assert count == sum(rows.num_rows for rows, _ in scan_arrival(sides.view, wanted))
-    sides.view.close()
+    assert count == sum(rows.num_rows for rows, _ in scan_arrival(sides.snapshot, wanted))
+    sides.snapshot.close()
 
 
 def test_groups_that_cannot_hold_what_is_wanted_are_not_read(tmp_path, monkeypatch):
@@ -237,8 +239,8 @@ def test_groups_that_cannot_hold_what_is_wanted_are_not_read(tmp_path, monkeypat
         sides = Sides(lab, shard)
         wanted = sides.filter(order="primary", start=FIRST_MS + 20_000, end=FIRST_MS + 20_010)
         rows = [*sides.cold.normal(wanted, sides.runs(wanted))]
-        assert sum(one.num_rows for one in rows) == (11 if sides.view.state.sealed else 0)
-        sides.view.close()
+        assert sum(one.num_rows for one in rows) == (11 if sides.snapshot.state.sealed else 0)
+        sides.snapshot.close()
     assert set(read) == {2}
     lab.stream.close()
 
@@ -295,7 +297,7 @@ def test_damaged_part_is_told_with_its_file(lab):
     wanted = sides.filter(order="replay")
     with pytest.raises(CorruptionError, match=part.path.name):
         sides.by_address(wanted)
-    sides.view.close()
+    sides.snapshot.close()
 
 
 def test_whole_range_of_primaries_is_every_row(lab):
@@ -303,4 +305,4 @@ def test_whole_range_of_primaries_is_every_row(lab):
     lab.stream.seal()
     sides = Sides(lab, 1)
     sides.expect_same_by_address(sides.filter(order="replay", start=INT64_MIN, end=INT64_MAX))
-    sides.view.close()
+    sides.snapshot.close()

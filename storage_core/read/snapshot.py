@@ -1,6 +1,6 @@
 """A shard at one moment, as reads see it: clipped to committed, its chain of zones proven.
 
-Writers and followers make the same kind of view; all reading code stands on it. The zones of
+Writers and followers make the same kind of snapshot; all reading code stands on it. The zones of
 a shard form a chain (each names the end of the one before), and the tail names the end of the
 last block: a reader whose store misses a piece in the middle or at the end cannot take the
 rest for the whole. One thread at a time.
@@ -47,7 +47,7 @@ ZoneMask = npt.NDArray[np.bool_]
 
 
 class TrimmedRows(Protocol):
-    """What answers for blocks of a view that were trimmed."""
+    """What answers for blocks of a snapshot that were trimmed."""
 
     def block(self, zone: Zone) -> Block:
         """Return the block of a zone, made again."""
@@ -58,10 +58,10 @@ class TrimmedRows(Protocol):
         ...
 
 
-BlocksFor = Callable[["ShardView"], TrimmedRows]
+BlocksFor = Callable[["ShardSnapshot"], TrimmedRows]
 
 
-class ShardView:
+class ShardSnapshot:
     """One shard at one moment."""
 
     def __init__(  # noqa: PLR0913 - what makes a moment
@@ -72,13 +72,13 @@ class ShardView:
         committed: int,
         store: StoreView,
         blocks_for: BlocksFor,
-        heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
+        heads_for: Callable[["ShardSnapshot", Int32s | None], Heads] | None = None,
     ) -> None:
-        """Take over a view of the store; `close` lets go of it.
+        """Take over a snapshot of the store; `close` lets go of it.
 
         `committed` was read before the state, so the state holds all that it covers.
         `blocks_for` says what makes blocks again that were trimmed. `heads_for` says the heads of
-        the same moment; not every view is asked for them.
+        the same moment; not every snapshot is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -107,7 +107,7 @@ class ShardView:
 
     def close(self) -> None:
         """Let go of the moment."""
-        # It knows this view, so that it would stay until somebody looks for rings.
+        # It knows this snapshot, so that it would stay until somebody looks for rings.
         self._trimmed = None
         self._store.close()
 
@@ -327,7 +327,7 @@ class ShardView:
 
     def heads(self, ids: Int32s | None) -> Heads:
         """Return the heads of sorted ids, or of all, as of committed."""
-        assert self._heads_for is not None, "this view was made without heads"
+        assert self._heads_for is not None, "this snapshot was made without heads"
         return self._heads_for(self, ids)
 
     def refuse_lost(self, start: int, end: int) -> None:
@@ -367,17 +367,17 @@ def _none_of(chunk: ZoneChunk) -> ZoneMask:
     return np.zeros(len(chunk.fields), dtype=np.bool_)
 
 
-def whole_view(
+def whole_snapshot(
     place: BlockPlace, meta: StreamMeta, born: int, store: StoreView, blocks_for: BlocksFor
-) -> ShardView:
-    """Return a view of all that is written, committed or not.
+) -> ShardSnapshot:
+    """Return a snapshot of all that is written, committed or not.
 
     Raises:
-        CorruptionError: The state cannot be read; the view of the store is closed.
+        CorruptionError: The state cannot be read; the snapshot of the store is closed.
     """
     try:
         state = decode_state(list(store.items(FAMILY_DEFAULT, *STATE_RANGE)), place.shard, born)
     except BaseException:
         store.close()
         raise
-    return ShardView(place, meta, state, state.tail.next, store, blocks_for)
+    return ShardSnapshot(place, meta, state, state.tail.next, store, blocks_for)
