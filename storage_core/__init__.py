@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from storage_core.format.schema_entry import SchemaEntry
     from storage_core.format.window import UNITS_PER_SECOND, Unit
     from storage_core.ids.index.worker import IndexWorker
+    from storage_core.parts.snapshot import Part
     from storage_core.platform.clock import Clock, SystemClock
     from storage_core.platform.locks import DirectoryLock
-    from storage_core.read.cold.parts import Part
     from storage_core.read.request import ReadRequest, ShardReader
     from storage_core.reader import StreamReader
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry

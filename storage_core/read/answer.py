@@ -1,6 +1,7 @@
 """The one door from a request to its rows, shared by writers and followers."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
+from storage_core.parts.snapshot import parts_directory
+from storage_core.platform.loading import loading
 from storage_core.read.keyed import (
     Scanned,
     by_key,
@@ -23,7 +26,7 @@ from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
 from storage_core.read.schema_columns import by_schema_number, with_schemas
-from storage_core.read.snapshot import ShardSnapshot
+from storage_core.read.snapshot import ShardSnapshot, TrimmedRows, TrimmedRowsOf
 
 
 def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
@@ -64,6 +67,20 @@ def _scanned(snapshot: ShardSnapshot, wanted: RowFilter, asked: ReadRequest) -> 
             return ((batch, None) for batch in found)
         case "newest":
             return ((batch, None) for batch in scan_newest(snapshot, wanted, asked.bytes_max))
+
+
+def trimmed_rows_of(shard_directory: Path) -> TrimmedRowsOf:
+    """Return what gives the rows of blocks that were trimmed, for any snapshot of a shard."""
+    directory = parts_directory(shard_directory)
+
+    def of_parts(snapshot: ShardSnapshot) -> TrimmedRows:
+        # Only who reads what was trimmed needs it, and it takes 100 ms.
+        with loading(snapshot.stream):
+            from storage_core.read.cold.blocks import ColdBlocks  # noqa: PLC0415
+
+        return ColdBlocks(snapshot, directory)
+
+    return of_parts
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:

@@ -1,9 +1,8 @@
 """Reads of streams whose rows belong to keys.
 
-A request for keys becomes one for the numbers that the shard has for them in the snapshot at hand; a
-key that it does not have has no rows. What is read shows `key`, and no number: `secondary` is
-null. The order of numbers is that in which a shard met its keys, so rows by key are put in order
-once more, by the rank of each key among those at hand.
+A request for keys becomes one for the numbers that the snapshot has for them; a key without a
+number has no rows. Rows that are read have `key`, and no number: `secondary` is null. Numbers
+ascend as a shard met its keys, so rows by key are sorted once more, by the rank of each key.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -65,7 +65,7 @@ def schemas_in(snapshot: ShardSnapshot, registry_id: int | None = None) -> Itera
 
 
 def _numbers_of(snapshot: ShardSnapshot, registry_id: int) -> list[int]:
-    """Return the numbers of schemas with an id, those that the snapshot does not know yet left out."""
+    """Return the numbers of the schemas with an id that the snapshot has."""
     given = snapshot.state.schemas
     if not given or not INT32_MIN <= registry_id <= INT32_MAX:
         return []

@@ -47,18 +47,18 @@ ZoneMask = npt.NDArray[np.bool_]
 
 
 class TrimmedRows(Protocol):
-    """What answers for blocks of a snapshot that were trimmed."""
+    """The rows of a snapshot's blocks that were trimmed."""
 
     def block(self, zone: Zone) -> Block:
-        """Return the block of a zone, made again."""
+        """Return the block of a zone, rebuilt."""
         ...
 
     def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of addresses that were neither late nor ahead, unsorted."""
+        """Yield the wanted rows of addresses that were neither late nor future-dated, unsorted."""
         ...
 
 
-BlocksFor = Callable[["ShardSnapshot"], TrimmedRows]
+TrimmedRowsOf = Callable[["ShardSnapshot"], TrimmedRows]
 
 
 class ShardSnapshot:
@@ -71,14 +71,14 @@ class ShardSnapshot:
         state: ShardState,
         committed: int,
         store: StoreView,
-        blocks_for: BlocksFor,
+        trimmed_rows_of: TrimmedRowsOf,
         heads_for: Callable[["ShardSnapshot", Int32s | None], Heads] | None = None,
     ) -> None:
         """Take over a snapshot of the store; `close` lets go of it.
 
         `committed` was read before the state, so the state holds all that it covers.
-        `blocks_for` says what makes blocks again that were trimmed. `heads_for` says the heads of
-        the same moment; not every snapshot is asked for them.
+        `trimmed_rows_of` gives the rows of blocks that were trimmed. `heads_for` gives the heads
+        of the same moment; not every snapshot is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -93,7 +93,7 @@ class ShardSnapshot:
         self.state = state
         self.committed = committed
         self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._made_again)
-        self._blocks_for = blocks_for
+        self._trimmed_rows_of = trimmed_rows_of
         self._trimmed: TrimmedRows | None = None
         self._store = store
         self._heads_for = heads_for
@@ -258,7 +258,7 @@ class ShardSnapshot:
     def trimmed(self) -> TrimmedRows:
         """What answers for blocks that were trimmed."""
         if self._trimmed is None:
-            self._trimmed = self._blocks_for(self)
+            self._trimmed = self._trimmed_rows_of(self)
         return self._trimmed
 
     def _made_again(self, zone: Zone) -> Block:
@@ -368,7 +368,7 @@ def _none_of(chunk: ZoneChunk) -> ZoneMask:
 
 
 def whole_snapshot(
-    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView, blocks_for: BlocksFor
+    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView, trimmed_rows_of: TrimmedRowsOf
 ) -> ShardSnapshot:
     """Return a snapshot of all that is written, committed or not.
 
@@ -380,4 +380,4 @@ def whole_snapshot(
     except BaseException:
         store.close()
         raise
-    return ShardSnapshot(place, meta, state, state.tail.next, store, blocks_for)
+    return ShardSnapshot(place, meta, state, state.tail.next, store, trimmed_rows_of)

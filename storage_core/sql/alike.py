@@ -16,8 +16,8 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, ShardParts
 from storage_core.parts.row_groups import passing_foot
+from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.parts.visible_rows import may_hide_rows
-from storage_core.read.cold.parts import part_path, parts_directory
 
 _SCHEMAS_MAX: Final = 1024
 

@@ -28,9 +28,9 @@ from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import UnavailableError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
+from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import reading_errors
-from storage_core.read.cold.parts import parts_in
 from storage_core.read.landings import Landed, Landings, landings_in
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.reader import StreamReader

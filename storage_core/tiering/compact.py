@@ -20,9 +20,8 @@ from storage_core.format.window import WindowScheme
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.row_groups import passing_foot
 from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.snapshot import PartIndex, index_of, part_path, parts_directory
 from storage_core.platform.durable_file import taking_errors
-from storage_core.read.cold.part_index import PartIndex
-from storage_core.read.cold.parts import index_of, part_path, parts_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.compact_report import Compacted, Rewritten

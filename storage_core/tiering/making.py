@@ -29,10 +29,10 @@ from storage_core.parts.part_rows import (
 )
 from storage_core.parts.part_values import Writer
 from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
 from storage_core.read.answer import scan_snapshot
-from storage_core.read.cold.parts import part_path, parts_directory
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.cold.slices import ColdSlice
 from storage_core.read.request import ReadRequest

@@ -18,9 +18,9 @@ from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_i
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.part_values import Writer
+from storage_core.parts.snapshot import part_path, parts_directory, parts_in
 from storage_core.platform.durable_file import sync_directory
 from storage_core.read.answer import scan_snapshot
-from storage_core.read.cold.parts import part_path, parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.snapshot import ShardSnapshot

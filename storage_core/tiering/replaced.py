@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
+from storage_core.parts.snapshot import parts_directory, parts_in
 from storage_core.platform.durable_file import taking_errors
-from storage_core.read.cold.parts import parts_directory, parts_in
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.visible_files import is_settled, settle

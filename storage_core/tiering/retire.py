@@ -9,7 +9,7 @@ from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.parts.part_list import replace_parts
-from storage_core.read.cold.parts import parts_directory, parts_in
+from storage_core.parts.snapshot import parts_directory, parts_in
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.visible_files import show_parts

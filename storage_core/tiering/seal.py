@@ -18,8 +18,8 @@ from storage_core.format.shard_state import (
 )
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.durable_file import taking_errors
-from storage_core.read.cold.parts import parts_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.making import made_here

@@ -16,9 +16,9 @@ from storage_core.format.joined_zone import groups, joined
 from storage_core.format.record import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.snapshot import index_of, part_path
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
-from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.columns import block_columns
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.part_work import ProveWork

@@ -34,8 +34,8 @@ from storage_core.format.part_entry import (
     part_file_name,
     visible_file_name,
 )
+from storage_core.parts.snapshot import parts_directory, visible_directory
 from storage_core.platform.durable_file import make_directories
-from storage_core.read.cold.parts import parts_directory, visible_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.shard import Shard
 

@@ -7,7 +7,7 @@ from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
 from storage_core.parts.part_bytes import digest_of, unread
-from storage_core.read.cold.parts import part_path, parts_directory, read_index
+from storage_core.parts.snapshot import part_path, parts_directory, read_index
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 

@@ -21,8 +21,8 @@ from storage_core.format.record import Rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
+from storage_core.parts.snapshot import parts_in
 from storage_core.read.answer import routed_here, scan_snapshot
-from storage_core.read.cold.parts import parts_in
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
 from storage_core.write.duplicates import new_part

@@ -14,8 +14,7 @@ from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import HeadTable
-from storage_core.read.answer import heads_of
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.answer import heads_of, trimmed_rows_of
 from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.snapshot import ShardSnapshot, whole_snapshot
@@ -41,7 +40,7 @@ class ShardViews:
         entries.
         """
         self._context = context
-        self._blocks_for = blocks_of_parts(context.directory)
+        self._trimmed_rows_of = trimmed_rows_of(context.directory)
         self._opened = opened
         self._guard = guard
         self._standing = standing
@@ -89,7 +88,9 @@ class ShardViews:
         self._guard.refuse_if_closed()
         context = self._context
         store = self._moment()[1]
-        return whole_snapshot(context.place, context.meta, context.born, store, self._blocks_for)
+        return whole_snapshot(
+            context.place, context.meta, context.born, store, self._trimmed_rows_of
+        )
 
     def _moment(self) -> tuple[ShardState, StoreView]:
         """Return where the shard stands, and a view that holds all that this covers.
@@ -110,7 +111,7 @@ class ShardViews:
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         context = self._context
         view = ShardSnapshot(
-            context.place, context.meta, state, committed, store, self._blocks_for, heads_for
+            context.place, context.meta, state, committed, store, self._trimmed_rows_of, heads_for
         )
         view.has_index = self._has_index()
         view.has_whole_heads = True

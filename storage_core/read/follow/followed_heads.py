@@ -43,9 +43,9 @@ class FollowedHeads:
     def as_of(
         self, store: object, begin: int, snapshot: ShardSnapshot, ids: Int32s | None
     ) -> Heads:
-        """Return heads as of a snapshot of an instance: those on disk, below `begin`, and behind it.
+        """Return heads as of a snapshot: those on disk, below `begin`, and of the blocks behind.
 
-        Blocks that were replayed once are not again, but for a snapshot that is older than they are.
+        Blocks that were replayed once are not again, unless the snapshot is older than they are.
         """
         with self._lock:
             replayed = self._replayed

@@ -49,12 +49,11 @@ from storage_core.format.marker_slot import MarkerState
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
+from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
 from storage_core.platform.forking import Home
-from storage_core.read.answer import resumed, scan_snapshot
-from storage_core.read.cold.parts import parts_in
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
 from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
 from storage_core.read.follow.reader_rights import refuse_unwritable
@@ -82,7 +81,7 @@ class ShardFollower:
         """Open the marker; the store follows when first needed."""
         self._meta = files.meta
         self._directory = files.shard_directory(shard)
-        self._blocks_for = blocks_of_parts(self._directory)
+        self._trimmed_rows_of = trimmed_rows_of(self._directory)
         self._place = BlockPlace(files.settings.lineages[shard], shard)
         self._born = files.born(shard)
         self._clock = clock
@@ -352,7 +351,7 @@ class ShardFollower:
     ) -> ShardSnapshot:
         heads_for = partial(self._heads.as_of, store, state.heads_through)
         return ShardSnapshot(
-            self._place, self._meta, state, committed, view, self._blocks_for, heads_for
+            self._place, self._meta, state, committed, view, self._trimmed_rows_of, heads_for
         )
 
     def _require_files(self) -> None:

@@ -52,7 +52,7 @@ from storage_core.format.shard_state import (
 )
 from storage_core.ids.heads.shard_heads import ShardHeads
 from storage_core.platform.durable_file import sync_directory, taking_errors
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.answer import trimmed_rows_of
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.guard import in_full
 from storage_core.write.opened import OpenedShard, ShardContext
@@ -307,7 +307,7 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
 
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardSnapshot:
     """Return all that is written, committed or not."""
-    blocks_for = blocks_of_parts(context.directory)
+    blocks_for = trimmed_rows_of(context.directory)
     return ShardSnapshot(
         context.place, context.meta, state, state.tail.next, store.view(), blocks_for
     )

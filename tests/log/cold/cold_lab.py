@@ -27,7 +27,7 @@ from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.part_values import Writer, columns_in, payloads_of, reader_of
-from storage_core.read.cold.parts import Part, _kept_parts
+from storage_core.parts.snapshot import Part, _part_lists
 from storage_core.tiering.compact import next_group
 from tests.snapshots import copy_of
 
@@ -216,7 +216,7 @@ def take_entry_away(stream: Stream) -> None:
         batch = Batch()
         batch.delete(key)
         shard._store.write(batch)
-    _kept_parts.cache_clear()
+    _part_lists.cache_clear()
 
 
 def give_up_a_block(stream: Stream) -> None:

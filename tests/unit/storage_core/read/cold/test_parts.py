@@ -15,9 +15,9 @@ import pytest
 from storage_core import CorruptionError, StreamReader
 from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import encode_part, part_key
+from storage_core.parts import snapshot as parts
 from storage_core.parts.part_list import replace_parts
-from storage_core.read.cold import parts
-from storage_core.read.cold.parts import _kept_parts, index_of, read_index
+from storage_core.parts.snapshot import _part_lists, index_of, read_index
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.unit.forks import in_fork
 
@@ -145,13 +145,13 @@ def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):
     shard._store.write(batch)
     assert lab.stream.parts() == before
     assert not lab.stream.verify().is_clean
-    _kept_parts.cache_clear()
+    _part_lists.cache_clear()
     with pytest.raises(CorruptionError, match="entry of a part"):
         lab.stream.parts()
 
 
 def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
-    monkeypatch.setattr(parts, "ENTRIES_KEPT", 10)
+    monkeypatch.setattr(parts, "ENTRIES_CACHED", 10)
     rng, shard = np.random.default_rng(7), lab.stream._shards[0]
     for _ in range(4):
         lab.append(rng, 50)
@@ -159,11 +159,11 @@ def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
         snapshot = shard.views.committed()
         assert index_of(snapshot) is index_of(snapshot)
         snapshot.close()
-        assert len(_kept_parts()._kept) == 1
+        assert len(_part_lists()._kept) == 1
 
 
 def test_fork_while_another_thread_looks_begins_anew(lab):
     lab.stream.parts()
-    with _kept_parts()._lock:
+    with _part_lists()._lock:
         found = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
     assert found == len(lab.stream.parts())

@@ -16,10 +16,10 @@ from storage_core import CorruptionError
 from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
 from storage_core.parts.row_groups import PartFile, foot_of
-from storage_core.read.cold import pieces as cold_pieces
+from storage_core.parts.snapshot import index_of, parts_directory
+from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
-from storage_core.read.cold.blocks import ColdBlocks
-from storage_core.read.cold.parts import parts_directory
+from storage_core.read.cold.blocks import ColdBlocks, DecodedSlices
 from storage_core.read.cold.rows import ColdRows
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
 from tests.thin import covering, thinned
@@ -33,7 +33,7 @@ GROUPS = -(-ROWS // GROUP_ROWS)
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(cold_slices, "ADDRESSES_FEW", 2048)
-    monkeypatch.setattr(cold_pieces, "_SHOWN_ROWS", 300)
+    monkeypatch.setattr(cold_blocks, "_WINDOW_ROWS", 300)
     monkeypatch.setattr(part_file, "GROUP_ROWS", GROUP_ROWS)
     return monkeypatch
 
@@ -127,11 +127,11 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
     before = trimmed(lab, in_turns(), payloads)
     bytes_max = 400_000
     small.setattr(cold_slices, "SLICE_BYTES", bytes_max)
-    small.setattr(cold_pieces, "SLICE_BYTES", bytes_max)
-    small.setattr(cold_pieces, "SHOWN_BYTES", 40_000)
+    small.setattr(cold_blocks, "SLICE_BYTES", bytes_max)
+    small.setattr(cold_blocks, "WINDOW_BYTES", 40_000)
     held: list[int] = []
     shown: list[int] = []
-    usual, usual_shown = ColdRows.decoded, ColdRows.shown
+    usual, usual_shown = ColdRows.decoded, ColdRows.as_log_rows
 
     def decoded(rows, some, columns):
         parts = usual(rows, some, columns)
@@ -143,7 +143,7 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
         return usual_shown(rows, part, first, behind, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    small.setattr(ColdRows, "shown", told)
+    small.setattr(ColdRows, "as_log_rows", told)
     assert tail(lab) == before
     assert len(held) > 1
     # What rows take is the mean of those of their groups.
@@ -155,13 +155,13 @@ def test_others_are_let_go_before_more_is_held(lab, small):
     before = trimmed(lab, np.zeros(ROWS))
     snapshot = lab.stream._shards[0].views.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
-    small.setattr(cold_pieces, "SLICE_BYTES", 400_000)
-    pieces = cold_pieces.ColdPieces(ColdRows(snapshot, directory), ("address", "payload"))
+    small.setattr(cold_blocks, "SLICE_BYTES", 400_000)
+    pieces = decoded_slices(snapshot, directory)
     for first in (0, 9000, 19_000, 3000, 9000):
         rows = pa.Table.from_batches(pieces.between(first, first + 50)).combine_chunks()
         assert rows == before.select(["address", "payload"]).slice(first, 50)
-        assert sum(one.bytes_held for one in pieces._pieces.values()) <= 400_000
-    assert len(pieces._pieces) > 1
+        assert sum(one.bytes_held for one in pieces._decoded.values()) <= 400_000
+    assert len(pieces._decoded) > 1
     snapshot.close()
 
 
@@ -170,12 +170,12 @@ def test_rows_that_are_shown_are_let_go_as_others_are(lab):
     before = trimmed(lab, in_turns())
     snapshot = lab.stream._shards[0].views.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
-    pieces = cold_pieces.ColdPieces(ColdRows(snapshot, directory), ("address", "payload"))
+    pieces = decoded_slices(snapshot, directory)
     found = []
     for rows in pieces.between(0, ROWS):
         found.append(rows)
         # What is asked for next may reach into those before.
-        assert len(pieces._shown) <= 2
+        assert len(pieces._windows) <= 2
     assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
     snapshot.close()
 
@@ -223,7 +223,7 @@ def test_snapshot_that_is_closed_holds_no_rows(lab):
     zone = next(snapshot.zones(0, INT64_MAX))
     assert snapshot.block(zone).batch.num_rows == zone.count
     assert isinstance(snapshot.trimmed, ColdBlocks)
-    held = weakref.ref(snapshot.trimmed._pieces)
+    held = weakref.ref(snapshot.trimmed._decoded)
     snapshot.close()
     assert held() is None
 
@@ -232,11 +232,11 @@ def test_snapshot_that_is_closed_holds_no_rows(lab):
 def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, key_mode):
     rng = np.random.default_rng(seed)
     small.setattr(cold_slices, "ADDRESSES_FEW", 64)
-    small.setattr(cold_pieces, "_SHOWN_ROWS", int(rng.integers(5, 90)))
+    small.setattr(cold_blocks, "_WINDOW_ROWS", int(rng.integers(5, 90)))
     lab = ColdLab(tmp_path, key_mode=key_mode, block_records=64)
     fill(lab, rng)
     size = int(rng.integers(2000, 200_000))
-    for name in (cold_slices, cold_pieces):
+    for name in (cold_slices, cold_blocks):
         small.setattr(name, "SLICE_BYTES", size)
     before = [rows_of(lab, shard) for shard in range(2)]
     lab.stream.trim()
@@ -244,6 +244,11 @@ def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, ke
     lab.stream.compact()
     assert [rows_of(lab, shard) for shard in range(2)] == before
     lab.stream.close()
+
+
+def decoded_slices(snapshot, directory):
+    slices = cold_slices.ColdSlices(index_of(snapshot), directory)
+    return DecodedSlices(ColdRows(snapshot, directory), slices, ("address", "payload"))
 
 
 def rows_of(lab, shard):

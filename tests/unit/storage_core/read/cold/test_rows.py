@@ -19,8 +19,8 @@ from storage_core.format.record import HEADERS_TYPE
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.row_groups import PartFile
 from storage_core.parts.same_rows import are_same
+from storage_core.parts.snapshot import parts_directory
 from storage_core.read.cold.blocks import ColdBlocks
-from storage_core.read.cold.parts import parts_directory
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.columns import COLUMNS
 from storage_core.read.request import ReadRequest
