@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from storage_core.avro import AvroSchema, encode_batch, frame_of
 from storage_core.avro.names import column_beside, field_beside, is_valid_name
 from storage_core.errors import InvalidRequestError
+from storage_core.format.row_columns import TYPES
 
 # Behind it is the number of a column that shows a field beside another column of its name.
 VARIANT: Final = "~"
@@ -37,13 +38,7 @@ FRAMES: Final[dict[int, tuple[int, Callable[["Writer"], bytes]]]] = {
     BY_ID: (5, lambda writer: frame_of(writer.schema, writer.registry_id)),
     SINGLE_OBJECT: (10, lambda writer: frame_of(writer.schema, None)),
 }
-ENVELOPE: Final = frozenset(
-    {
-        *("secondary", "key", "primary", "address", "version", "state", "headers", "timestamp"),
-        *("timestamp_type", "payload", "schema_id", "schema", "schema_fingerprint", FRAMING),
-        *("shard", "late", "committed_at_ms"),
-    }
-)
+ENVELOPE: Final = frozenset((*TYPES, FRAMING))
 _untyped: Any = pa
 _compute: Any = pc
 

@@ -77,8 +77,8 @@ def newest_ahead(snapshot: ShardSnapshot, ids: Int32s | None) -> RowPlaces:
     """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
     if not snapshot.state.tail.counters.ahead:
         return RowPlaces.of([])
-    each = (_newest_of(snapshot, secondary) for secondary in _ids_with_keys(snapshot, ids))
-    return RowPlaces.of([place for place in each if place is not None])
+    places = (_newest_of(snapshot, secondary) for secondary in _ids_with_keys(snapshot, ids))
+    return RowPlaces.of([place for place in places if place is not None])
 
 
 def ahead_between(snapshot: ShardSnapshot, ids: Int32s | None, start: int, end: int) -> RowPlaces:
@@ -100,10 +100,10 @@ def ids_with_ahead_below(snapshot: ShardSnapshot, primary: int) -> Iterator[int]
         item = snapshot.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
         if item is None or item[0][:1] != PREFIX_AHEAD:
             return
-        found, least, _ = decode_ahead_key(item[0])
+        holder, least, _ = decode_ahead_key(item[0])
         if least < primary:
-            yield found
-        secondary = found + 1
+            yield holder
+        secondary = holder + 1
 
 
 def _newest_of(snapshot: ShardSnapshot, secondary: int) -> _Place | None:
@@ -124,15 +124,15 @@ def _ids_with_keys(snapshot: ShardSnapshot, ids: Int32s | None) -> Iterator[int]
     secondary = INT32_MIN
     while secondary <= INT32_MAX:
         if ids is not None:
-            at = int(ids.searchsorted(secondary))
-            if at == len(ids):
+            position = int(ids.searchsorted(secondary))
+            if position == len(ids):
                 return
-            secondary = int(ids[at])
+            secondary = int(ids[position])
         item = snapshot.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
         if item is None or item[0][:1] != PREFIX_AHEAD:
             return
-        found = decode_ahead_key(item[0])[0]
-        if ids is None or found == secondary:
-            yield found
-            found += 1
-        secondary = found
+        holder = decode_ahead_key(item[0])[0]
+        if ids is None or holder == secondary:
+            yield holder
+            holder += 1
+        secondary = holder

@@ -1,9 +1,11 @@
 """The one door from a request to its rows, shared by writers and followers."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.format.head import decode_heads
@@ -12,61 +14,57 @@ from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.loading import loading
-from storage_core.read.keyed import (
-    Scanned,
-    by_key,
-    by_number,
-    keys_routed_here,
-    own_columns,
-    refuse_unfit,
-)
+from storage_core.read.keyed import Scanned, by_key, by_number, keys_routed_here
 from storage_core.read.newest.latest import scan_newest
 from storage_core.read.newest.latest_by import scan_latest_by
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, own_columns, refuse_unfit
 from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
-from storage_core.read.schema_columns import by_schema_number, with_schemas
+from storage_core.read.schema_columns import SCHEMA_COLUMNS, by_schema_number, with_schemas
 from storage_core.read.snapshot import ShardSnapshot, TrimmedRows, TrimmedRowsOf
 
 
 def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
     """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
     refuse_unfit(snapshot.meta, request)
-    asked = routed_here(request, snapshot.meta, snapshot.state.tail.counters.strays)
-    if asked is None:
+    routed = routed_here(request, snapshot.meta, snapshot.state.tail.counters.strays)
+    if routed is None:
         return iter(())
     if not snapshot.meta.has_keys:
-        return _scan(snapshot, asked)
-    numbered = by_number(snapshot, asked)
+        return _scan(snapshot, routed)
+    numbered = by_number(snapshot, routed)
     if numbered.ids == ():
         # IMPORTANT: what is gone may have had the first rows of these keys, and their entries.
         return scan_nothing(snapshot, filter_for(snapshot.state, snapshot.committed, numbered))
-    return by_key(_scan(snapshot, numbered), own_columns(snapshot.meta, asked), asked.order)
+    return by_key(_scan(snapshot, numbered), own_columns(snapshot.meta, routed), routed.order)
 
 
-def _scan(snapshot: ShardSnapshot, asked: ReadRequest) -> Scanned:
-    wanted = filter_for(snapshot.state, snapshot.committed, asked)
-    columns = by_schema_number(snapshot, wanted.columns)
-    if columns is wanted.columns:
-        return _scanned(snapshot, wanted, asked)
-    found = _scanned(snapshot, replace(wanted, columns=columns), asked)
-    return with_schemas(snapshot, found, wanted.columns)
+def _scan(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
+    wanted = filter_for(snapshot.state, snapshot.committed, request)
+    if not snapshot.state.schemas or SCHEMA_COLUMNS.isdisjoint(wanted.columns):
+        return _scan_in_order(snapshot, wanted, request)
+    numbered = replace(wanted, columns=by_schema_number(wanted.columns))
+    batches = _scan_in_order(snapshot, numbered, request)
+    return with_schemas(snapshot, batches, wanted.columns)
 
 
-def _scanned(snapshot: ShardSnapshot, wanted: RowFilter, asked: ReadRequest) -> Scanned:
-    match asked.order:
+def _scan_in_order(snapshot: ShardSnapshot, wanted: RowFilter, request: ReadRequest) -> Scanned:
+    match request.order:
         case "arrival" | "replay":
             return scan_arrival(snapshot, wanted)
         case "time":
             return scan_time(snapshot, wanted)
-        case "primary":
-            if asked.latest_by is not None:
-                found = scan_latest_by(snapshot, wanted, asked.latest_by, asked)
-            else:
-                found = scan_primary(snapshot, wanted, asked)
-            return ((batch, None) for batch in found)
         case "newest":
-            return ((batch, None) for batch in scan_newest(snapshot, wanted, asked.bytes_max))
+            return _whole(scan_newest(snapshot, wanted, request.bytes_max))
+        case "primary" if request.latest_by is not None:
+            return _whole(scan_latest_by(snapshot, wanted, request.latest_by, request))
+        case "primary":
+            return _whole(scan_primary(snapshot, wanted, request))
+
+
+def _whole(batches: Iterator[pa.RecordBatch]) -> Scanned:
+    """Yield what cannot be gone on with: a scan of it begins anew."""
+    return ((batch, None) for batch in batches)
 
 
 def trimmed_rows_of(shard_directory: Path) -> TrimmedRowsOf:
@@ -123,6 +121,6 @@ def heads_of(in_memory: HeadTable, snapshot: ShardSnapshot, ids: Int32s | None) 
             table.put(in_memory.heads)
         return table.heads
     heads, present = in_memory.find(ids)
-    at = np.flatnonzero(~present)
-    heads.fill(at, [snapshot.value_at(head_key(int(one))) for one in ids[at]])
+    absent = np.flatnonzero(~present)
+    heads.fill(absent, [snapshot.value_at(head_key(int(one))) for one in ids[absent]])
     return heads

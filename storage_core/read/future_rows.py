@@ -1,4 +1,4 @@
-"""Ahead records that outlive their blocks.
+"""Future-dated records that outlive their blocks.
 
 The log is cut by when rows came, as windows tell, and an ahead record is in none: a clock in
 2100 must not keep what came beside it. What it says of itself is not yet over then, so its
@@ -30,9 +30,9 @@ def without_blocks(snapshot: ShardSnapshot, places: RowPlaces) -> Mask:
     gone: Mask = places.address < snapshot.state.start
     begin, end = snapshot.state.start, snapshot.state.expired_end
     near = np.flatnonzero((places.address >= begin) & (places.address < end))
-    for at in near.tolist():
-        address = int(places.address[at])
-        gone[at] = any(True for _ in snapshot.expired(address, address + 1))
+    for position in near.tolist():
+        address = int(places.address[position])
+        gone[position] = any(True for _ in snapshot.expired(address, address + 1))
     return gone
 
 
@@ -40,10 +40,8 @@ def copies_at(snapshot: ShardSnapshot, places: RowPlaces) -> LateRows | None:
     """Return the ordered copies of records at these places, in their order; None if none."""
     windows = snapshot.scheme.of_many(places.primary)
     keys = encode_late_keys(windows, places.ids, places.primary, places.address)
-    found = [(key, value) for key in keys if (value := snapshot.value_at(key)) is not None]
-    if not found:
-        return None
-    return decode_late_rows([key for key, _ in found], [value for _, value in found])
+    copies = {key: value for key in keys if (value := snapshot.value_at(key)) is not None}
+    return decode_late_rows([*copies], [*copies.values()]) if copies else None
 
 
 def rows_at(
@@ -58,8 +56,8 @@ def rows_at(
         yield late_columns(late, snapshot.shard, wanted.columns, chosen)
 
 
-class KeptAhead:
-    """The wanted ahead records without blocks, taken in order of arrival."""
+class AheadRows:
+    """The wanted future-dated records without blocks, taken in order of arrival."""
 
     def __init__(self, snapshot: ShardSnapshot, wanted: RowFilter) -> None:
         """Look for them, if the shard has had any, and has lost blocks."""
@@ -76,7 +74,7 @@ class KeptAhead:
         """Yield those that came before an address and were not taken yet, as a scan does."""
         end = int(self._places.address.searchsorted(address))
         taken, self._places = self._places.where(slice(end)), self._places.where(slice(end, None))
-        for at in range(0, len(taken), _ROWS_AT_ONCE):
-            part = taken.where(slice(at, at + _ROWS_AT_ONCE))
-            for rows in rows_at(self._snapshot, self._wanted, part):
-                yield rows, int(part.address[-1]) + 1
+        for first in range(0, len(taken), _ROWS_AT_ONCE):
+            places = taken.where(slice(first, first + _ROWS_AT_ONCE))
+            for rows in rows_at(self._snapshot, self._wanted, places):
+                yield rows, int(places.address[-1]) + 1

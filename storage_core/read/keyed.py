@@ -14,54 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import CorruptionError
+from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.ids.dictionaries.keys import numbers_of
 from storage_core.ids.dictionaries.routing import shard_of_key
 from storage_core.platform.arrow import Array, distinct, int_array, nulls
-from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.rows import in_order
 from storage_core.read.snapshot import ShardSnapshot
 
 Keys = bytes | Iterable[bytes | None] | None
 Scanned = Iterator[tuple[pa.RecordBatch, int | None]]
 
-_RANKED: Final = ("secondary", "primary", "address")
 _NO_RANK: Final = -1
-
-
-def checked_keys(keys: object) -> tuple[bytes | None, ...] | None:
-    """Return the keys that a caller asks for, each once; None for all."""
-    if keys is None:
-        return None
-    is_one = isinstance(keys, bytes | bytearray | memoryview | str)
-    given = (keys,) if is_one or not isinstance(keys, Iterable) else tuple(keys)
-    found: dict[bytes | None, None] = {}
-    for key in given:
-        # Of a subclass too: numpy's has lost the zeros at its end.
-        if key is not None and type(key) is not bytes:
-            message = f"keys are bytes, or None for rows without one, not {key!r}"
-            raise InvalidRequestError(message)
-        found[key] = None
-    return tuple(found)
-
-
-def refuse_unfit(meta: StreamMeta, request: ReadRequest) -> None:
-    """Refuse ids where rows belong to keys, and keys where they do not."""
-    if meta.has_keys and request.ids is not None:
-        message = "this stream has a key dictionary: read by keys, not by ids"
-        raise InvalidRequestError(message, stream=meta.name)
-    if not meta.has_keys and request.keys is not None:
-        message = "this stream has no key dictionary: read by ids, not by keys"
-        raise InvalidRequestError(message, stream=meta.name)
-
-
-def own_columns(meta: StreamMeta, request: ReadRequest) -> tuple[str, ...]:
-    """Return the columns that a request asks for."""
-    if request.columns is not None:
-        return request.columns
-    columns = TAIL_COLUMNS if request.order == "replay" else READ_COLUMNS
-    return (*columns, "key") if meta.has_keys else columns
 
 
 def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | None:
@@ -92,7 +57,7 @@ def by_number(snapshot: ShardSnapshot, request: ReadRequest) -> ReadRequest:
     """
     columns = own_columns(snapshot.meta, request)
     if request.order == "primary":
-        columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
+        columns = tuple(dict.fromkeys((*columns, "key", *SORT_COLUMNS)))
     ids = None if request.keys is None else numbers_in(snapshot, request.keys)
     return replace(request, ids=ids, columns=columns)
 
@@ -101,7 +66,7 @@ def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:
     """Yield what was scanned by number as it is shown: without numbers, `primary` by key."""
     for batch, reached in scanned:
         if order == "primary":
-            rows = in_order([ranked(batch)], _RANKED, columns)
+            rows = in_order([ranked(batch)], SORT_COLUMNS, columns)
             yield unnumbered(rows), reached
         else:
             yield unnumbered(batch), reached

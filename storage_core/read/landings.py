@@ -75,11 +75,11 @@ def landings_in(
 
 
 def _looked_up(snapshot: ShardSnapshot, names: Collection[str]) -> dict[str, Landed]:
-    found = {}
+    landed = {}
     for name in names:
         data = snapshot.value_at(done_key(name))
         progress = None if data is None else decode_progress(data)
         if progress is not None and progress.is_done:
             rows = AddressRange(progress.begin, progress.begin + progress.rows_total)
-            found[name] = Landed(rows, progress.rows_of_all_shards)
-    return found
+            landed[name] = Landed(rows, progress.rows_of_all_shards)
+    return landed

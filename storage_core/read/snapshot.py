@@ -74,7 +74,7 @@ class ShardSnapshot:
         trimmed_rows_of: TrimmedRowsOf,
         heads_for: Callable[["ShardSnapshot", Int32s | None], Heads] | None = None,
     ) -> None:
-        """Take over a snapshot of the store; `close` lets go of it.
+        """Take over a view of the store, which `close` closes.
 
         `committed` was read before the state, so the state holds all that it covers.
         `trimmed_rows_of` gives the rows of blocks that were trimmed. `heads_for` gives the heads
@@ -92,7 +92,7 @@ class ShardSnapshot:
         self.route_mask = meta.route_mask
         self.state = state
         self.committed = committed
-        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._made_again)
+        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._rebuild)
         self._trimmed_rows_of = trimmed_rows_of
         self._trimmed: TrimmedRows | None = None
         self._store = store
@@ -106,7 +106,7 @@ class ShardSnapshot:
         return self.place.shard
 
     def close(self) -> None:
-        """Let go of the moment."""
+        """Close it; its files may be deleted then."""
         # It knows this snapshot, so that it would stay until somebody looks for rings.
         self._trimmed = None
         self._store.close()
@@ -141,8 +141,8 @@ class ShardSnapshot:
                 wanted &= wants(chunk)
             if with_expired:
                 wanted |= is_inside & (fields["count"] == 0)
-            for at in np.flatnonzero(wanted).tolist():
-                zone = chunk.zone(at)
+            for position in np.flatnonzero(wanted).tolist():
+                zone = chunk.zone(position)
                 if not self.state.gaps or not self._is_gap(zone):
                     yield zone
             if reached >= end:
@@ -231,8 +231,8 @@ class ShardSnapshot:
         ends = fields["last"][:-1] + 1
         breaks = np.flatnonzero((fields["previous_end"][1:] != ends) & (ends < end))
         if len(breaks):
-            at = int(breaks[0])
-            self._refuse_hole(int(fields["last"][at]) + 1, int(fields["first"][at + 1]))
+            before = int(breaks[0])
+            self._refuse_hole(int(fields["last"][before]) + 1, int(fields["first"][before + 1]))
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
@@ -240,15 +240,15 @@ class ShardSnapshot:
         Raises:
             CorruptionError: The block is missing or damaged.
         """
-        return self._blocks.one(zone)
+        return self._blocks.block(zone)
 
     def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield zones with their blocks, reading neighbours in one pass."""
-        return self._blocks.each(zones)
+        return self._blocks.blocks(zones)
 
     def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield what `blocks` does, of small neighbours one zone and one block for all."""
-        return self._blocks.each_or_joined(zones, self.state.expired_end)
+        return self._blocks.blocks_or_joined(zones, self.state.expired_end)
 
     def block_of_several(self, zones: Sequence[Zone]) -> Block | None:
         """Return the small blocks of some zones as one; None where one is amiss."""
@@ -256,12 +256,12 @@ class ShardSnapshot:
 
     @property
     def trimmed(self) -> TrimmedRows:
-        """What answers for blocks that were trimmed."""
+        """The rows of blocks that were trimmed."""
         if self._trimmed is None:
             self._trimmed = self._trimmed_rows_of(self)
         return self._trimmed
 
-    def _made_again(self, zone: Zone) -> Block:
+    def _rebuild(self, zone: Zone) -> Block:
         return self.trimmed.block(zone)
 
     @property
@@ -271,7 +271,7 @@ class ShardSnapshot:
 
     @property
     def gone_with_parts(self) -> list[AddressRange]:
-        """The trimmed blocks that could not be made again so far, since a part is damaged."""
+        """The trimmed blocks that could not be rebuilt so far, since a part is damaged."""
         return self._blocks.gone_with_parts
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:

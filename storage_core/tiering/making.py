@@ -15,11 +15,11 @@ import pyarrow as pa
 from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.part_entry import PartEntry
+from storage_core.format.row_columns import COMMITTED
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
-    COMMITTED,
     PartRows,
     numbered,
     numbers_of,

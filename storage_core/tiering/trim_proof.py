@@ -13,7 +13,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
 from storage_core.format.joined_zone import groups, joined
-from storage_core.format.record import ENVELOPE, SCHEMA
+from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.snapshot import index_of, part_path

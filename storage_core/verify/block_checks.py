@@ -25,7 +25,8 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
-from storage_core.format.record import ENVELOPE, SCHEMA, State
+from storage_core.format.record import State
+from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.ids.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
 from storage_core.read.snapshot import ShardSnapshot

@@ -23,8 +23,9 @@ from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
 from storage_core.parts.snapshot import parts_in
 from storage_core.read.answer import routed_here, scan_snapshot
-from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
+from storage_core.read.shard_reader import ShardFacts
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard

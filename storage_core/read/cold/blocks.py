@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.block import Block
+from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.parts.snapshot import index_of
@@ -33,7 +34,7 @@ from storage_core.read.cold.slices import SLICE_BYTES, ColdSlice, ColdSlices
 from storage_core.read.columns import no_rows
 from storage_core.read.row_filter import Int64s, RowFilter
 from storage_core.read.rows import in_order
-from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
+from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
 from storage_core.read.snapshot import ShardSnapshot
 
 # What the rows of a window are meant to take, and how many they are at most.
@@ -172,7 +173,7 @@ class DecodedSlices:
             if _about(self._failed, address) is not None:
                 message = "a part that has rows nearby cannot be read"
                 raise CorruptionError(message)
-            cut = self._slices.at(address, end)
+            cut = self._slices.about(address, end)
             if cut is None:
                 return None
             # Before a slice there may be addresses that no part has.

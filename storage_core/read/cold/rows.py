@@ -22,7 +22,8 @@ from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
-from storage_core.format.record import SCHEMA, State
+from storage_core.format.record import State
+from storage_core.format.row_columns import SCHEMA, schema_of
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_values import (
     FRAMING,
@@ -36,7 +37,7 @@ from storage_core.parts.row_groups import Foot, PartFile
 from storage_core.parts.snapshot import index_of, part_path
 from storage_core.platform.arrow import Array, distinct, int_array, nulls, repeated
 from storage_core.read.cold.slices import ColdSlice
-from storage_core.read.columns import is_late, no_rows, read_schema
+from storage_core.read.columns import is_late, no_rows
 from storage_core.read.keyed import numbers_in
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
@@ -247,10 +248,10 @@ class ColdRows:
             addresses = one_array(rows.column("address"))
             return pa.RecordBatch.from_arrays([addresses], names=["address"]).select([])
         arrays = [self._column(footer, rows, name) for name in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=read_schema(tuple(columns)))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema_of(tuple(columns)))
 
     def _column(self, footer: Foot, rows: pa.Table, name: str) -> Array:
-        kind = read_schema((name,)).field(0).type
+        kind = schema_of((name,)).field(0).type
         if name == "shard":
             return repeated(self._snapshot.shard, kind, rows.num_rows)
         if name == "late":

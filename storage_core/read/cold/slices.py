@@ -51,7 +51,7 @@ class ColdSlices:
         self._index = index
         self._directory = directory
 
-    def at(self, address: int, end: int) -> ColdSlice | None:
+    def about(self, address: int, end: int) -> ColdSlice | None:
         """Return the slice with the first address from one to before another that a part may have.
 
         It begins where a part does, or ends. It goes on within the largest part that is there, as

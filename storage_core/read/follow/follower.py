@@ -57,8 +57,9 @@ from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
 from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
 from storage_core.read.follow.reader_rights import refuse_unwritable
-from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
+from storage_core.read.shard_reader import ShardFacts
 from storage_core.read.snapshot import ShardSnapshot
 
 _T = TypeVar("_T")

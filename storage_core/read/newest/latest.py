@@ -33,15 +33,15 @@ Int64s = npt.NDArray[np.int64]
 
 
 def scan_newest(
-    snapshot: ShardSnapshot, asked: RowFilter, bytes_max: int
+    snapshot: ShardSnapshot, wanted: RowFilter, bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield one batch, sorted by id: each id's row with the largest primary, where it has one.
 
     Raises:
         InvalidRequestError: They come to more than `bytes_max` (0: any number).
     """
-    columns = tuple(dict.fromkeys((*asked.columns, "secondary")))
-    wanted = replace(asked, columns=columns)
+    columns = wanted.columns
+    wanted = replace(wanted, columns=tuple(dict.fromkeys((*columns, "secondary"))))
     snapshot.refuse_lost(wanted.address_start, wanted.address_end)
     newest = _newest_of_all(snapshot, wanted)
     gathered = Gathered(bytes_max)
@@ -49,11 +49,10 @@ def scan_newest(
         gathered.add(rows)
     open_ids = _without(newest.ids, gathered.batches)
     if len(open_ids):
-        found = newest_within(snapshot, wanted, open_ids)
-        for rows in _rows_at(snapshot, wanted, found):
+        for rows in _rows_at(snapshot, wanted, newest_within(snapshot, wanted, open_ids)):
             gathered.add(rows)
     if gathered.batches:
-        yield in_order(gathered.batches, ("secondary",), asked.columns)
+        yield in_order(gathered.batches, ("secondary",), columns)
 
 
 def _newest_of_all(snapshot: ShardSnapshot, wanted: RowFilter) -> RowPlaces:
@@ -87,9 +86,9 @@ def _rows_at(
         places = places.where(~gone)
     if snapshot.state.trimmed and not snapshot.meta.has_keys:
         answered = [np.empty(0, dtype=np.int64)]
-        for rows, found in _trimmed_rows(snapshot, wanted, places):
+        for rows, addresses in _trimmed_rows(snapshot, wanted, places):
             yield rows
-            answered.append(found)
+            answered.append(addresses)
         places = places.where(~np.isin(places.address, np.concatenate(answered)))
     for zone, block in snapshot.blocks_or_joined(_zones_of(snapshot, places.address)):
         first, end = places.address.searchsorted([zone.first, zone.end]).tolist()
@@ -102,17 +101,17 @@ def _rows_at(
 
 def _zones_of(snapshot: ShardSnapshot, addresses: Int64s) -> Iterator[Zone]:
     """Yield the zones of the blocks that span ascending addresses."""
-    at = 0
-    while at < len(addresses):
-        zone = snapshot.zone_at(int(addresses[at]))
+    position = 0
+    while position < len(addresses):
+        zone = snapshot.zone_at(int(addresses[position]))
         yield zone
-        at = int(addresses.searchsorted(zone.end))
+        position = int(addresses.searchsorted(zone.end))
 
 
 def _without(ids: Int32s, batches: Sequence[pa.RecordBatch]) -> Int32s:
     """Return the ids that no row of some batches has."""
-    found = [rows.column("secondary").to_numpy() for rows in batches]
-    left: Int32s = ids[~np.isin(ids, np.concatenate(found))] if found else ids
+    answered = [rows.column("secondary").to_numpy() for rows in batches]
+    left: Int32s = ids[~np.isin(ids, np.concatenate(answered))] if answered else ids
     return left
 
 
@@ -129,9 +128,9 @@ def _trimmed_rows(
     runs = [AddressRange(address, address + 1) for address in places.address.tolist()]
     for rows in snapshot.trimmed.normal(narrow, runs):
         addresses = rows.column("address").to_numpy()
-        at = places.address.searchsorted(addresses)
-        is_right = places.ids[at] == rows.column("secondary").to_numpy()
-        is_right &= places.primary[at] == rows.column("primary").to_numpy()
+        of_rows = places.where(places.address.searchsorted(addresses))
+        is_right = of_rows.ids == rows.column("secondary").to_numpy()
+        is_right &= of_rows.primary == rows.column("primary").to_numpy()
         right = rows.filter(pa.array(is_right)).select([*wanted.columns])
         yield right, addresses[is_right]
 
@@ -139,8 +138,8 @@ def _trimmed_rows(
 def _positions(block: Block, places: RowPlaces) -> npt.NDArray[np.int64]:
     """Return where in its block each place is, those left out that the block contradicts."""
     addresses = block.addresses
-    at = np.minimum(addresses.searchsorted(places.address), len(addresses) - 1)
-    is_right = (addresses[at] == places.address) & (block.secondaries[at] == places.ids)
-    is_right &= block.primaries[at] == places.primary
-    right: npt.NDArray[np.int64] = at[is_right]
-    return right
+    near = np.minimum(addresses.searchsorted(places.address), len(addresses) - 1)
+    is_right = (addresses[near] == places.address) & (block.secondaries[near] == places.ids)
+    is_right &= block.primaries[near] == places.primary
+    positions: npt.NDArray[np.int64] = near[is_right]
+    return positions

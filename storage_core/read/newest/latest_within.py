@@ -12,7 +12,6 @@ block is read: what is left of it are late rows, which have copies.
 """
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
+from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.future_rows import copies_at, without_blocks
@@ -27,8 +27,6 @@ from storage_core.read.row_filter import RowFilter
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, begin_of_ids
 from storage_core.read.scan.scan import flagged_rows
 from storage_core.read.snapshot import ShardSnapshot
-
-_PLACE_COLUMNS: Final = ("secondary", "primary", "address")
 
 Int32s = npt.NDArray[np.int32]
 
@@ -39,7 +37,7 @@ def newest_within(snapshot: ShardSnapshot, wanted: RowFilter, ids: Int32s) -> Ro
     search.look_ahead()
     search.look_at_late()
     search.look_back()
-    return search.found()
+    return search.places()
 
 
 class _Search:
@@ -54,7 +52,7 @@ class _Search:
         self._lowest = np.full(len(ids), INT64_MAX)
         self._open_ids = ids
 
-    def found(self) -> RowPlaces:
+    def places(self) -> RowPlaces:
         """Return the best places."""
         return RowPlaces(self._ids, self._primary, self._address).where(self._address >= 0)
 
@@ -77,9 +75,9 @@ class _Search:
         heads = self._snapshot.heads(ids)
         is_gone = np.maximum(heads.last, heads.address) < begin
         if is_gone.any():
-            wanted = replace(self._wanted, ids=ids[is_gone], columns=_PLACE_COLUMNS)
+            wanted = replace(self._wanted, ids=ids[is_gone], columns=SORT_COLUMNS)
             for rows in flagged_rows(self._snapshot, wanted):
-                columns = (rows.column(name).to_numpy() for name in _PLACE_COLUMNS)
+                columns = (rows.column(name).to_numpy() for name in SORT_COLUMNS)
                 self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
             self._open_ids = ids[~is_gone]
 
@@ -101,8 +99,8 @@ class _Search:
     def _take(self, zone: Zone, block: Block, ids: Int32s) -> None:
         """Take a block's wanted rows of sorted ids where they are better."""
         states = block.states
-        shown = None if states is None else states != State.EXPIRED
-        chosen = replace(self._wanted, ids=ids).choose(zone, block, states=shown)
+        unexpired = None if states is None else states != State.EXPIRED
+        chosen = replace(self._wanted, ids=ids).choose(zone, block, states=unexpired)
         if chosen is None:
             chosen = np.arange(len(block))
         self._take_rows(RowPlaces(block.secondaries, block.primaries, block.addresses), chosen)
@@ -116,21 +114,22 @@ class _Search:
 
     def _take_rows(self, rows: RowPlaces, chosen: npt.NDArray[np.int64]) -> None:
         rows = rows.where(chosen).newest()
-        at = self._ids.searchsorted(rows.ids)
-        known, address = self._primary[at], self._address[at]
-        is_better = (rows.primary > known) | ((rows.primary == known) & (rows.address > address))
-        at = at[is_better]
-        self._primary[at] = rows.primary[is_better]
-        self._address[at] = rows.address[is_better]
+        places = self._ids.searchsorted(rows.ids)
+        primary, address = self._primary[places], self._address[places]
+        is_better = rows.primary > primary
+        is_better |= (rows.primary == primary) & (rows.address > address)
+        places = places[is_better]
+        self._primary[places] = rows.primary[is_better]
+        self._address[places] = rows.address[is_better]
 
     def _close_ids(self, block: Block) -> None:
         """Be done with the ids of which no row before this block can be better."""
         secondaries, primaries, states = block.secondaries, block.primaries, block.states
-        at = np.minimum(self._ids.searchsorted(secondaries), len(self._ids) - 1)
-        mine = self._ids[at] == secondaries
+        places = np.minimum(self._ids.searchsorted(secondaries), len(self._ids) - 1)
+        mine = self._ids[places] == secondaries
         if states is not None:
             mine &= states == 0
-        np.minimum.at(self._lowest, at[mine], primaries[mine])
+        np.minimum.at(self._lowest, places[mine], primaries[mine])
         jitter = self._snapshot.jitter
         most_before = np.minimum(self._lowest, INT64_MAX - jitter) + jitter
         # IMPORTANT: an equal one before this block may still stand behind one from an ahead

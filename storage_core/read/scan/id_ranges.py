@@ -28,10 +28,10 @@ def ranges_of_ids(snapshot: ShardSnapshot, wanted: RowFilter, begin: int, end: i
         return [(begin, end)]
     # What bounds is kept to save time; where it cannot be read the blocks answer without it.
     with suppress(CorruptionError):
-        found: list[Range] = []
+        ranges: list[Range] = []
         for secondary in wanted.ids.tolist():
-            found.extend(_ranges_of(snapshot, wanted, secondary, begin, end))
-        return _joined(found)
+            ranges.extend(_ranges_of(snapshot, wanted, secondary, begin, end))
+        return _joined(ranges)
     return [(begin, end)]
 
 

@@ -12,8 +12,8 @@ the index and their heads (id_ranges.py); from there zones skip blocks. Bounds a
 shortcut: without them a scan takes time, and has the same rows.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -24,20 +24,22 @@ from storage_core.errors import LostRangeError
 from storage_core.format.keys import INT64_MAX, late_key, late_window_key
 from storage_core.format.late_rows import decode_late_rows
 from storage_core.format.record import State
+from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.format.shard_state import AddressRange
+from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
-from storage_core.read.future_rows import KeptAhead
+from storage_core.read.future_rows import AheadRows
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import Gathered, RowsOfEach, in_order
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, ranges_of_ids
-from storage_core.read.scan.windows import Stretch, stretches
 from storage_core.read.scan.zone_fields import ZoneFields
 from storage_core.read.snapshot import ShardSnapshot
 
 _SLICE_ZONES: Final = 16
-SORT_COLUMNS: Final = ("secondary", "primary", "address")
+# So many addresses cost little to look through, whatever windows they belong to.
+ADDRESSES_MIN: Final = 2**16
 
 
 def scan_arrival(
@@ -55,14 +57,14 @@ def scan_arrival(
     if wanted.is_replay:
         yield from _scan_blocks(snapshot, wanted, begin, end)
         return
-    kept = KeptAhead(snapshot, wanted)
+    ahead = AheadRows(snapshot, wanted)
     begin = max(begin, snapshot.state.start)
-    yield from kept.before(min(begin, end))
+    yield from ahead.before(min(begin, end))
     if begin < end:
         for rows, reached in _scan_blocks(snapshot, wanted, begin, end):
-            yield from kept.before(reached)
+            yield from ahead.before(reached)
             yield rows, reached
-    yield from kept.before(end)
+    yield from ahead.before(end)
 
 
 def _scan_blocks(
@@ -72,14 +74,15 @@ def _scan_blocks(
     if begin < snapshot.state.start:
         raise _expired(snapshot, begin, snapshot.state.start)
     wants = partial(wanted.wants_zones, flagged=True)
-    found = snapshot.zones(begin, end, wants, with_expired=is_replay)
+    zones = snapshot.zones(begin, end, wants, with_expired=is_replay)
     if is_replay:
-        found = _none_expired(snapshot, found, wanted.expired_until)
-    zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
+        zones = _none_expired(snapshot, zones, wanted.expired_until)
+    if wanted.ids is not None:
+        zones = filter(wanted.wants_ids_of, zones)
     for zone, block in snapshot.blocks_or_joined(zones):
         states = block.states if zone.expired and not is_replay else None
-        kept = None if states is None else states != State.EXPIRED
-        chosen = wanted.choose(zone, block, states=kept)
+        unexpired = None if states is None else states != State.EXPIRED
+        chosen = wanted.choose(zone, block, states=unexpired)
         if chosen is None or len(chosen):
             yield block_columns(block, snapshot.shard, wanted.columns, chosen), zone.last + 1
 
@@ -178,10 +181,10 @@ def _slices(
     sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
     wanted = replace(wanted, columns=sorting)
     first = wanted.start
-    for stretch in _stretches(snapshot, wanted):
-        last = min(snapshot.scheme.last_of(stretch.last), wanted.end)
+    for windows in _windows_of(snapshot, wanted):
+        last = min(snapshot.scheme.last_of(windows.last), wanted.end)
         fields = ZoneFields(
-            _normal_zones(snapshot, replace(wanted, start=first, end=last), stretch)
+            _normal_zones(snapshot, replace(wanted, start=first, end=last), windows)
         )
         for upto in fields.cuts(last, _SLICE_ZONES):
             part = replace(wanted, start=first, end=upto)
@@ -194,16 +197,51 @@ def _slices(
         yield wanted.end, batches
 
 
-def _stretches(snapshot: ShardSnapshot, wanted: RowFilter) -> list[Stretch]:
+@dataclass(frozen=True, slots=True)
+class WindowRange:
+    """Neighbouring windows up to `last`, whose normal rows have addresses in [start, end)."""
+
+    last: int
+    start: int
+    end: int
+
+    def takes(self, start: int, end: int) -> bool:
+        """Tell whether addresses of the next window are better looked through with these."""
+        together = max(end, self.end) - min(start, self.start)
+        shared = min(end, self.end) - max(start, self.start)
+        return together <= ADDRESSES_MIN or 2 * shared > min(end - start, self.end - self.start)
+
+
+def window_ranges(windows: Iterable[tuple[int, Window]]) -> list[WindowRange]:
+    """Return ascending windows as ranges that are scanned one after the other.
+
+    Rows that come about in the order of their primaries lie window after window, so a scan that
+    may stop early begins with the blocks of the first windows and asks for no others. Windows whose
+    blocks lie among each other's are taken together, lest each ask for the same blocks again.
+    Windows without normal rows are in none.
+    """
+    ranges: list[WindowRange] = []
+    for number, window in windows:
+        start, end = window.address_min, window.address_last + 1
+        if start >= end:
+            continue
+        if ranges and ranges[-1].takes(start, end):
+            start, end = min(start, ranges[-1].start), max(end, ranges[-1].end)
+            ranges.pop()
+        ranges.append(WindowRange(number, start, end))
+    return ranges
+
+
+def _windows_of(snapshot: ShardSnapshot, wanted: RowFilter) -> list[WindowRange]:
     scheme = snapshot.scheme
-    return stretches(snapshot.windows(scheme.of(wanted.start), scheme.of(wanted.end)))
+    return window_ranges(snapshot.windows(scheme.of(wanted.start), scheme.of(wanted.end)))
 
 
 def _normal_zones(
-    snapshot: ShardSnapshot, wanted: RowFilter, stretch: Stretch | None = None
+    snapshot: ShardSnapshot, wanted: RowFilter, windows: WindowRange | None = None
 ) -> Iterator[Zone]:
-    """Yield the zones that can hold wanted normal rows: those of a stretch, or of all."""
-    touched = _stretches(snapshot, wanted) if stretch is None else [stretch]
+    """Yield the zones that can hold wanted normal rows: those of some windows, or of all."""
+    touched = _windows_of(snapshot, wanted) if windows is None else [windows]
     begin = max(min((one.start for one in touched), default=0), wanted.address_start)
     end = min(max((one.end for one in touched), default=0), wanted.address_end)
     begin = max(begin, snapshot.state.start)

@@ -36,7 +36,7 @@ def blocks_ahead(bench: Workbench) -> list[int]:
     snapshot = bench.shard.views.committed()
     store = CountingStore(snapshot._store)
     reads = BlockReads("stream", snapshot.place, store)
-    ahead = [store.taken - at for at, _ in enumerate(reads.each(snapshot.zones(0, 100)), start=1)]
+    ahead = [store.taken - at for at, _ in enumerate(reads.blocks(snapshot.zones(0, 100)), start=1)]
     assert len(ahead) == store.taken
     snapshot.close()
     return ahead

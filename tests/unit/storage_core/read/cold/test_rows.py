@@ -15,14 +15,13 @@ import pytest
 from storage_core import CorruptionError, SchemaEntry
 from storage_core.avro import encode_batch
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.record import HEADERS_TYPE
+from storage_core.format.row_columns import COLUMNS, HEADERS_TYPE
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.row_groups import PartFile
 from storage_core.parts.same_rows import are_same
 from storage_core.parts.snapshot import parts_directory
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.rows import ColdRows
-from storage_core.read.columns import COLUMNS
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import filter_for
 from storage_core.read.rows import in_order
