@@ -119,7 +119,7 @@ def test_turn_of_maintenance_costs_no_more_where_there_are_many_parts(lab):
     assert calls_many < calls_few + 200
 
 
-def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
+def test_cached_entries_are_those_of_the_catalogue_as_it_changes(lab):
     shard = lab.stream._shards[0]
     rng = np.random.default_rng(6)
     old = shard.views.committed()
@@ -137,7 +137,7 @@ def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
     old.close()
 
 
-def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):
+def test_damaged_entry_is_found_by_verify_whatever_is_cached(lab):
     shard, before = lab.stream._shards[0], lab.stream.parts()
     part = before[0].entry
     batch = Batch()
@@ -150,7 +150,7 @@ def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):
         lab.stream.parts()
 
 
-def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
+def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
     monkeypatch.setattr(parts, "ENTRIES_CACHED", 10)
     rng, shard = np.random.default_rng(7), lab.stream._shards[0]
     for _ in range(4):
@@ -159,7 +159,7 @@ def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
         snapshot = shard.views.committed()
         assert index_of(snapshot) is index_of(snapshot)
         snapshot.close()
-        assert len(_part_lists()._kept) == 1
+        assert len(_part_lists()._cached) == 1
 
 
 def test_fork_while_another_thread_looks_begins_anew(lab):

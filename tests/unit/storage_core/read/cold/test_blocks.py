@@ -4,8 +4,6 @@ Method: the bounds are made small, so that some thousand rows are many slices; w
 are read is counted, and the rows are compared with those that the blocks gave.
 """
 
-import weakref
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -13,17 +11,13 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError
-from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
 from storage_core.parts.row_groups import PartFile, foot_of
-from storage_core.parts.snapshot import index_of, parts_directory
 from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
-from storage_core.read.cold.blocks import ColdBlocks, DecodedSlices
 from storage_core.read.cold.rows import ColdRows
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
-from tests.thin import covering, thinned
-from tests.unit.storage_core.read.cold.test_rows import fill
+from tests.thin import thinned
 
 ROWS = 20_000
 GROUP_ROWS = 512
@@ -151,35 +145,6 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
     assert max(shown) < 300
 
 
-def test_others_are_let_go_before_more_is_held(lab, small):
-    before = trimmed(lab, np.zeros(ROWS))
-    snapshot = lab.stream._shards[0].views.committed()
-    directory = parts_directory(lab.stream._shards[0].context.directory)
-    small.setattr(cold_blocks, "SLICE_BYTES", 400_000)
-    pieces = decoded_slices(snapshot, directory)
-    for first in (0, 9000, 19_000, 3000, 9000):
-        rows = pa.Table.from_batches(pieces.between(first, first + 50)).combine_chunks()
-        assert rows == before.select(["address", "payload"]).slice(first, 50)
-        assert sum(one.bytes_held for one in pieces._decoded.values()) <= 400_000
-    assert len(pieces._decoded) > 1
-    snapshot.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_rows_that_are_shown_are_let_go_as_others_are(lab):
-    before = trimmed(lab, in_turns())
-    snapshot = lab.stream._shards[0].views.committed()
-    directory = parts_directory(lab.stream._shards[0].context.directory)
-    pieces = decoded_slices(snapshot, directory)
-    found = []
-    for rows in pieces.between(0, ROWS):
-        found.append(rows)
-        # What is asked for next may reach into those before.
-        assert len(pieces._windows) <= 2
-    assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
-    snapshot.close()
-
-
 def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab, small):
     before = trimmed(lab, np.zeros(ROWS))
     part = lab.stream.parts()[0]
@@ -215,43 +180,3 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
     assert told in ([part.path], [part.path] * 2)
     assert found == ROWS - lost
     assert len(tried) == len(set(tried))
-
-
-def test_snapshot_that_is_closed_holds_no_rows(lab):
-    trimmed(lab, in_turns(3000))
-    snapshot = lab.stream._shards[0].views.committed()
-    zone = next(snapshot.zones(0, INT64_MAX))
-    assert snapshot.block(zone).batch.num_rows == zone.count
-    assert isinstance(snapshot.trimmed, ColdBlocks)
-    held = weakref.ref(snapshot.trimmed._decoded)
-    snapshot.close()
-    assert held() is None
-
-
-@covering(seed=[0, 1], key_mode=["none", "dictionary"])
-def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, key_mode):
-    rng = np.random.default_rng(seed)
-    small.setattr(cold_slices, "ADDRESSES_FEW", 64)
-    small.setattr(cold_blocks, "_WINDOW_ROWS", int(rng.integers(5, 90)))
-    lab = ColdLab(tmp_path, key_mode=key_mode, block_records=64)
-    fill(lab, rng)
-    size = int(rng.integers(2000, 200_000))
-    for name in (cold_slices, cold_blocks):
-        small.setattr(name, "SLICE_BYTES", size)
-    before = [rows_of(lab, shard) for shard in range(2)]
-    lab.stream.trim()
-    assert [rows_of(lab, shard) for shard in range(2)] == before
-    lab.stream.compact()
-    assert [rows_of(lab, shard) for shard in range(2)] == before
-    lab.stream.close()
-
-
-def decoded_slices(snapshot, directory):
-    slices = cold_slices.ColdSlices(index_of(snapshot), directory)
-    return DecodedSlices(ColdRows(snapshot, directory), slices, ("address", "payload"))
-
-
-def rows_of(lab, shard):
-    with closing(lab.stream._shards[shard].views.committed()) as snapshot:
-        start = snapshot.state.start
-    return [row for batch in lab.stream.tail(shard, start) for row in batch.to_pylist()]
