@@ -43,7 +43,7 @@ ENTRIES_CACHED: Final = 100_000
 _SEALED: Final = "sealed"
 _VISIBLE: Final = "parts"
 # Lineage, shard, sum, and how many numbers were given.
-_Key = tuple[bytes, int, int, bytes | None]
+_Key = tuple[bytes, int, bytes | None, bytes | None]
 
 
 class Snapshot(Protocol):
@@ -189,7 +189,8 @@ def index_of(snapshot: Snapshot) -> PartIndex:
     """
     # By the snapshot itself: the state may be of a moment before it.
     place = snapshot.place
-    key = (place.lineage, place.shard, _sum_in(snapshot), snapshot.value_at(KEY_PARTS))
+    entries_sum, count = snapshot.value_at(KEY_CATALOGUE), snapshot.value_at(KEY_PARTS)
+    key = (place.lineage, place.shard, entries_sum, count)
     index = _part_lists().get(key)
     if index is None:
         index = read_index(snapshot)
@@ -212,15 +213,11 @@ def read_index(snapshot: Snapshot) -> PartIndex:
         except CorruptionError as error:
             raise error.placed(stream, shard) from error
         total += entry_sum(key, data)
-    if _sum_in(snapshot) != total % CATALOGUE_SUMS:
+    entries_sum = snapshot.value_at(KEY_CATALOGUE)
+    if total % CATALOGUE_SUMS != (0 if entries_sum is None else decode_int(entries_sum)):
         message = "the part list is not whole"
         raise CorruptionError(message, stream=stream, shard=shard)
     return PartIndex(entries)
-
-
-def _sum_in(snapshot: Snapshot) -> int:
-    noted = snapshot.value_at(KEY_CATALOGUE)
-    return 0 if noted is None else decode_int(noted)
 
 
 def parts_directory(shard_directory: Path) -> Path:

@@ -1,15 +1,20 @@
 """The one door from a request to its rows, shared by writers and followers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.format.block import Block
 from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
+from storage_core.format.shard_state import AddressRange
+from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.parts.snapshot import parts_directory
@@ -21,7 +26,11 @@ from storage_core.read.request import ReadRequest, own_columns, refuse_unfit
 from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
 from storage_core.read.schema_columns import SCHEMA_COLUMNS, by_schema_number, with_schemas
-from storage_core.read.snapshot import ShardSnapshot, TrimmedRows, TrimmedRowsOf
+from storage_core.read.snapshot import ShardSnapshot, TrimmedRowsOf
+
+if TYPE_CHECKING:
+    from storage_core.read.cold.blocks import ColdBlocks
+    from storage_core.read.cold.rows import ColdRows
 
 
 def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
@@ -69,16 +78,37 @@ def _whole(batches: Iterator[pa.RecordBatch]) -> Scanned:
 
 def trimmed_rows_of(shard_directory: Path) -> TrimmedRowsOf:
     """Return what gives the rows of blocks that were trimmed, for any snapshot of a shard."""
-    directory = parts_directory(shard_directory)
+    return partial(_RowsOfParts, parts_directory(shard_directory))
 
-    def of_parts(snapshot: ShardSnapshot) -> TrimmedRows:
-        # Only who reads what was trimmed needs it, and it takes 100 ms.
-        with loading(snapshot.stream):
+
+class _RowsOfParts:
+    """The rows of a snapshot's parts; what makes them is loaded once a read comes to one."""
+
+    def __init__(self, directory: Path, snapshot: ShardSnapshot) -> None:
+        self._directory = directory
+        self._snapshot = snapshot
+
+    def block(self, zone: Zone) -> Block:
+        return self._blocks.block(zone)
+
+    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
+        return self._rows.normal(wanted, runs)
+
+    # Only who reads what was trimmed needs them, and they take 100 ms.
+
+    @cached_property
+    def _rows(self) -> "ColdRows":
+        with loading(self._snapshot.stream):
+            from storage_core.read.cold.rows import ColdRows  # noqa: PLC0415
+
+        return ColdRows(self._snapshot, self._directory)
+
+    @cached_property
+    def _blocks(self) -> "ColdBlocks":
+        with loading(self._snapshot.stream):
             from storage_core.read.cold.blocks import ColdBlocks  # noqa: PLC0415
 
-        return ColdBlocks(snapshot, directory)
-
-    return of_parts
+        return ColdBlocks(self._snapshot, self._directory)
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:

@@ -32,7 +32,7 @@ from storage_core.platform.arrow import concat
 from storage_core.read.cold.rows import ColdRows, DecodedPart
 from storage_core.read.cold.slices import SLICE_BYTES, ColdSlice, ColdSlices
 from storage_core.read.columns import no_rows
-from storage_core.read.row_filter import Int64s, RowFilter
+from storage_core.read.row_filter import Int64s
 from storage_core.read.rows import in_order
 from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
 from storage_core.read.snapshot import ShardSnapshot
@@ -71,15 +71,6 @@ class ColdBlocks:
             message = f"the block has {zone.count} rows, its parts have {count}"
             raise CorruptionError(message)
         return rows_as_block(zone, concat(batches) if len(batches) > 1 else batches[0])
-
-    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of addresses that were neither late nor future-dated, unsorted.
-
-        Raises:
-            CorruptionError: A part is damaged or gone.
-            UnavailableError: The system does not let one be read now.
-        """
-        return self._rows.normal(wanted, runs)
 
     def _decoded_for(self, zone: Zone) -> "DecodedSlices":
         # Most shards have no joined zone, and need not read when each row was committed.

@@ -22,7 +22,6 @@ from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
-from storage_core.format.record import State
 from storage_core.format.row_columns import SCHEMA, schema_of
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_values import (
@@ -101,6 +100,7 @@ class ColdRows:
         They are unsorted. Row groups that cannot have a wanted id or time are not read.
         """
         for part in self._index.overlapping_any(runs):
+            # Those that are flagged have the late, the future-dated and the expired.
             if not part.is_flagged:
                 yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
@@ -221,8 +221,6 @@ class ColdRows:
         ends = np.array([run.end for run in runs], np.int64)
         run = np.searchsorted(starts, addresses, side="right") - 1
         mask &= (run >= 0) & (addresses < ends[run])
-        if not wanted.is_replay:
-            mask &= _numpy(rows, "state") != State.EXPIRED
         return mask
 
     # --- rows as the log has them ----------------------------------------------------------
