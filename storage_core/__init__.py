@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     from storage_core.format.counters import StreamStats
     from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
     from storage_core.format.part_entry import PartEntry
-    from storage_core.format.record import HEADERS_TYPE, Record, State
+    from storage_core.format.record import Record, State
+    from storage_core.format.row_columns import HEADERS_TYPE
     from storage_core.format.schema_entry import SchemaEntry
     from storage_core.format.window import UNITS_PER_SECOND, Unit
     from storage_core.ids.index.worker import IndexWorker
+    from storage_core.parts.snapshot import Part
     from storage_core.platform.clock import Clock, SystemClock
     from storage_core.platform.locks import DirectoryLock
-    from storage_core.read.cold.parts import Part
-    from storage_core.read.request import ReadRequest, ShardReader
+    from storage_core.read.request import ReadRequest
+    from storage_core.read.shard_reader import ShardReader
     from storage_core.reader import StreamReader
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
     from storage_core.staging import StagingArea
@@ -84,7 +86,8 @@ else:
             "format.counters": ("StreamStats",),
             "format.keys": ("INT64_MAX", "INT64_MIN", "KEY_BYTES_MAX"),
             "format.part_entry": ("PartEntry",),
-            "format.record": ("HEADERS_TYPE", "Record", "State"),
+            "format.record": ("Record", "State"),
+            "format.row_columns": ("HEADERS_TYPE",),
             "format.schema_entry": ("SchemaEntry",),
             "format.window": ("UNITS_PER_SECOND", "Unit"),
             "platform.clock": ("Clock", "SystemClock"),
@@ -92,8 +95,9 @@ else:
             "ids.index.worker": ("IndexWorker",),
             "tiering.part_builder": ("PartBuilder",),
             "tiering.report": ("ShardTiering", "TieringReport", "TieringStep"),
-            "read.cold.parts": ("Part",),
-            "read.request": ("ReadRequest", "ShardReader"),
+            "parts.snapshot": ("Part",),
+            "read.request": ("ReadRequest",),
+            "read.shard_reader": ("ShardReader",),
             "reader": ("StreamReader",),
             "staging": ("StagingArea",),
             "engine.environment": ("Environment",),

@@ -1,12 +1,31 @@
 """What a stream's writer and its readers both answer: the calls of what they are composed of."""
 
-from typing import Generic, Self
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.open_shards import OpenShards, S
-from storage_core.platform.delegation import delegate
 from storage_core.rows import StreamRows
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def delegate(
+    part: str, method: Callable[Concatenate[Any, P], R]
+) -> Callable[Concatenate[Any, P], R]:
+    """Return a method that calls `method` of the object that an instance has as `part`.
+
+    It has the signature and the documentation of `method`.
+    """
+
+    @wraps(method)
+    def call(facade: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(facade, part), *args, **kwargs)
+
+    return call
 
 
 class StreamFacade(Generic[S]):

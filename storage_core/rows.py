@@ -16,22 +16,25 @@ import pyarrow as pa
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
+from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.open_shards import OpenShards
-from storage_core.read.columns import READ_COLUMNS, read_schema
 from storage_core.read.distinct import distinct_in_order
-from storage_core.read.keyed import (
-    Keys,
-    checked_keys,
-    own_columns,
-    ranked,
-    refuse_unfit,
-    unnumbered,
-)
+from storage_core.read.keyed import ranked, unnumbered
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
 from storage_core.read.read_slots import Read, ReadSlots
-from storage_core.read.request import LatestBy, ReadRequest, ShardReader
-from storage_core.read.requests import Ids, integer, request_of
+from storage_core.read.request import (
+    Ids,
+    Keys,
+    LatestBy,
+    ReadRequest,
+    checked_keys,
+    integer,
+    own_columns,
+    refuse_unfit,
+    request_of,
+)
 from storage_core.read.rows import Gathered, in_order, joined
+from storage_core.read.shard_reader import ShardReader
 
 # What `latest` tells records by: an id, or a key.
 Id = int | bytes | None
@@ -225,7 +228,7 @@ class StreamRows(Generic[S]):
         request = self._of(keys, request_of("time", ids, from_, None, limit, None, None))
         first = self.earliest(ids, from_, keys=request.keys)
         if first is None:
-            return None, read_schema(own_columns(self._shards.meta, request)).empty_table()
+            return None, schema_of(own_columns(self._shards.meta, request)).empty_table()
         last = saturating_add(first, width)
         return last, self.read(ids, first, last, limit, keys=request.keys)
 
@@ -276,7 +279,7 @@ class StreamRows(Generic[S]):
         columns, limit = own_columns(self._shards.meta, request), request.limit
         batches = self._gather_newest(request, (*columns, *self._key_column, *_READ_ORDER))
         if not batches:
-            return read_schema(columns).empty_table()
+            return schema_of(columns).empty_table()
         if self._has_keys:
             rows = in_order([ranked(joined(batches))], _READ_ORDER, columns, limit)
             return pa.Table.from_batches([unnumbered(rows)])
@@ -288,8 +291,8 @@ class StreamRows(Generic[S]):
     def _one_by_one(self, request: ReadRequest) -> Iterator[ReadRequest]:
         """Yield a request for each id or key that is asked for, in their order."""
         if self._has_keys:
-            keys = request.keys
-            keys = self._each_of("key") if keys is None else sorted(set(keys), key=_null_first)
+            wanted = request.keys
+            keys = self._each_of("key") if wanted is None else sorted({*wanted}, key=_null_first)
             for key in keys:
                 yield replace(request, keys=(key,))
         else:

@@ -17,7 +17,7 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocksdb_options import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.facade import StreamFacade
+from storage_core.facade import StreamFacade, delegate
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
@@ -25,7 +25,6 @@ from storage_core.ids.dictionaries.routing import refuse_strange_keys, rows_by_s
 from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.open_shards import OpenShards
-from storage_core.platform.delegation import delegate
 from storage_core.platform.durable_file import file_errors
 from storage_core.stream_maintenance import StreamMaintenance
 from storage_core.tiering.part_directory import with_correct_names

@@ -8,7 +8,7 @@ from storage_core.errors import InvalidRequestError
 from storage_core.open_shards import OpenShards
 from storage_core.parts.progress import OnRows
 from storage_core.platform.loading import loading
-from storage_core.read.requests import integer, span_ms
+from storage_core.read.request import integer, span_ms
 from storage_core.retention.expiry import expire_shard, terms_of
 from storage_core.retention.expiry_report import ExpiryReport
 from storage_core.tiering.expired_parts import remove_expired_parts

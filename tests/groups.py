@@ -32,7 +32,7 @@ OF_FILES: Final = {
     "tests/unit/mutants/test_verdicts.py": "verdicts",
     "tests/unit/storage_core/sql/test_part_files.py": "parts",
     "tests/unit/storage_core/tiering/test_making.py": "parts",
-    "tests/unit/storage_core/read/cold/test_parts.py": "parts",
+    "tests/unit/storage_core/parts/test_snapshot.py": "parts",
 }
 
 

@@ -29,9 +29,16 @@ from storage_core.export.manifest import (
 from storage_core.export.plain_rows import CHUNK_ROWS, Numbers, asked_columns, chunks_of
 from storage_core.export.work_place import WorkPlace
 from storage_core.platform.clock import SystemClock
-from storage_core.read.keyed import Keys, checked_keys, refuse_unfit
-from storage_core.read.request import ReadRequest, ShardFacts
-from storage_core.read.requests import Ids, integer, request_of
+from storage_core.read.request import (
+    Ids,
+    Keys,
+    ReadRequest,
+    checked_keys,
+    integer,
+    refuse_unfit,
+    request_of,
+)
+from storage_core.read.shard_reader import ShardFacts
 from storage_core.reader import StreamReader
 
 _NS_A_MS: Final = 10**6

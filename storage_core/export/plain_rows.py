@@ -11,33 +11,23 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.format.record import ENVELOPE
+from storage_core.format.row_columns import SCHEMA, STORED, schema_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import numbered, stored_columns
-from storage_core.read.request import ReadRequest, ShardReader
+from storage_core.read.request import ReadRequest
+from storage_core.read.shard_reader import ShardReader
 
 CHUNK_ROWS: Final = 131_072
 CHUNK_BYTES: Final = 64 * 2**20
 # What a row of another export, or of none, has for a schema.
 _STRANGE: Final = -2
-_KINDS: Final[dict[str, pa.DataType]] = {
-    "shard": pa.int32(),
-    "secondary": pa.int32(),
-    "primary": pa.int64(),
-    "address": pa.int64(),
-    "version": pa.uint16(),
-    "state": pa.uint8(),
-    **ENVELOPE,
-    "payload": pa.binary(),
-    "schema": pa.int32(),
-}
+_COLUMNS: Final = (*(name for name in STORED if not name.startswith("schema")), SCHEMA)
 _untyped: Any = pa
 
 
 def plain_schema(*, has_keys: bool) -> pa.Schema:
     """Return the columns of plain rows."""
-    names = [name for name in _KINDS if not (has_keys and name == "secondary")]
-    return pa.schema([pa.field(name, _KINDS[name]) for name in names])
+    return schema_of(tuple(name for name in _COLUMNS if not (has_keys and name == "secondary")))
 
 
 class Numbers(dict[tuple[int, bytes], int]):

@@ -28,7 +28,8 @@ import pyarrow.compute as pc
 import xxhash
 
 from storage_core.errors import CorruptionError
-from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
+from storage_core.format.record import Rows
+from storage_core.format.row_columns import COMMITTED, SCHEMA, SCHEMA_TYPE, TYPES
 from storage_core.platform.arrow import Array, alone, int_array, nulls, repeated
 
 Codec = Literal["none", "lz4", "zstd"]
@@ -146,27 +147,31 @@ class Block:
         return self.batch.column(name).to_numpy() if self.mask & bit else None
 
 
+def _never_null(name: str) -> "pa.Field[Any]":
+    return pa.field(name, TYPES[name], nullable=False)
+
+
 @cache
 def block_schema(mask: int) -> pa.Schema:
     """Return the schema of a block's message."""
     fields: list[pa.Field[Any]] = [
-        pa.field("secondary", pa.int32(), nullable=False),
-        pa.field("primary", pa.int64(), nullable=False),
-        pa.field("payload", pa.binary()),
+        _never_null("secondary"),
+        _never_null("primary"),
+        pa.field("payload", TYPES["payload"]),
     ]
     if mask & MASK_VERSION:
-        fields.append(pa.field("version", pa.uint16(), nullable=False))
+        fields.append(_never_null("version"))
     if mask & MASK_STATE:
-        fields.append(pa.field("state", pa.uint8(), nullable=False))
+        fields.append(_never_null("state"))
     if mask & MASK_ADDRESS:
-        fields.append(pa.field("address", pa.int64(), nullable=False))
+        fields.append(_never_null("address"))
     for name, bit in MASK_ENVELOPE.items():
         if mask & bit:
-            fields.append(pa.field(name, ENVELOPE[name]))
+            fields.append(pa.field(name, TYPES[name]))
     if mask & MASK_SCHEMA:
-        fields.append(pa.field(SCHEMA, SCHEMA_TYPE))
+        fields.append(pa.field(SCHEMA, TYPES[SCHEMA]))
     if mask & MASK_COMMITTED:
-        fields.append(pa.field("committed_at_ms", pa.int64(), nullable=False))
+        fields.append(_never_null(COMMITTED))
     return pa.schema(fields)
 
 

@@ -24,7 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.keys import decode_late_keys, encode_late_keys
-from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
+from storage_core.format.record import Rows
+from storage_core.format.row_columns import ENVELOPE, SCHEMA, SCHEMA_TYPE
 from storage_core.format.window import WindowScheme
 from storage_core.platform.arrow import Array
 

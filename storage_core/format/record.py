@@ -16,22 +16,11 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import KEY_BYTES_MAX, NULL_KEY_NUMBER
+from storage_core.format.row_columns import ENVELOPE, SCHEMA, SCHEMA_TYPE, TYPES
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.arrow import Array, binary_sizes, entry_sizes, int_array
 
-HEADERS_TYPE: Final = pa.list_(
-    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
-)
-ENVELOPE: Final[dict[str, pa.DataType]] = {
-    "key": pa.binary(),
-    "headers": HEADERS_TYPE,
-    "timestamp": pa.int64(),
-    "timestamp_type": pa.int8(),
-}
-# A row's schema, by number; it is no column of those that read.
-SCHEMA: Final = "schema"
-SCHEMA_TYPE: Final = pa.int32()
-_REQUIRED: Final[dict[str, pa.DataType]] = {"primary": pa.int64(), "secondary": pa.int32()}
+_REQUIRED: Final = {name: TYPES[name] for name in ("primary", "secondary")}
 _INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE, SCHEMA))
 
 

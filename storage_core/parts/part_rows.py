@@ -15,24 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.record import State
+from storage_core.format.row_columns import COMMITTED, ENVELOPE, STORED
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.payloads import distinct_numbers, with_typed_columns
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.typed_columns import FRAMING, Writer
 from storage_core.platform.arrow import one_array
 
-STORED: Final = (
-    *("shard", "secondary", "primary", "address", "version", "state"),
-    *("key", "headers", "timestamp", "timestamp_type", "payload"),
-    *("schema_id", "schema_fingerprint"),
-)
-# Parts have it, exports do not: of rows that are equal in two shards the later one is the newest.
-COMMITTED: Final = "committed_at_ms"
 RAW: Final = ""
 _AT: Final = STORED.index("state") + 1
+# Exports lack it: of rows that are equal in two shards the one committed later is the newest.
 _IN_ORDER: Final = (*STORED[:_AT], COMMITTED, *STORED[_AT:])
 # What is left out where no row has it.
-_OPTIONAL: Final = frozenset({"key", "headers", "timestamp", "timestamp_type", "payload"})
+_OPTIONAL: Final = frozenset((*ENVELOPE, "payload"))
 _NO_SCHEMA: Final = -1
 _untyped: Any = pa
 Int64s = npt.NDArray[np.int64]

@@ -23,7 +23,7 @@ from storage_core.format.keys import (
     ahead_key,
     decode_ahead_key,
 )
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 _KEYS_PER_BATCH: Final = 10_000
 
@@ -73,66 +73,66 @@ class RowPlaces:
         return self.where(order[is_last])
 
 
-def newest_ahead(view: ShardView, ids: Int32s | None) -> RowPlaces:
+def newest_ahead(snapshot: ShardSnapshot, ids: Int32s | None) -> RowPlaces:
     """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
-    if not view.state.tail.counters.ahead:
+    if not snapshot.state.tail.counters.ahead:
         return RowPlaces.of([])
-    each = (_newest_of(view, secondary) for secondary in _ids_with_keys(view, ids))
-    return RowPlaces.of([place for place in each if place is not None])
+    places = (_newest_of(snapshot, secondary) for secondary in _ids_with_keys(snapshot, ids))
+    return RowPlaces.of([place for place in places if place is not None])
 
 
-def ahead_between(view: ShardView, ids: Int32s | None, start: int, end: int) -> RowPlaces:
+def ahead_between(snapshot: ShardSnapshot, ids: Int32s | None, start: int, end: int) -> RowPlaces:
     """Return all ahead records of sorted ids (None: of all) in the closed range of primaries."""
-    if not view.state.tail.counters.ahead:
+    if not snapshot.state.tail.counters.ahead:
         return RowPlaces.of([])
     places: list[_Place] = []
-    for secondary in _ids_with_keys(view, ids):
+    for secondary in _ids_with_keys(snapshot, ids):
         first, last = ahead_key(secondary, start, 0), ahead_key(secondary, end, INT64_MAX)
-        keys = (key for key, _ in view.meta_items(first, last + b"\x00"))
-        places.extend(place for place in map(decode_ahead_key, keys) if view.shows(place[2]))
+        keys = (key for key, _ in snapshot.meta_items(first, last + b"\x00"))
+        places.extend(place for place in map(decode_ahead_key, keys) if snapshot.shows(place[2]))
     return RowPlaces.of(places)
 
 
-def ids_with_ahead_below(view: ShardView, primary: int) -> Iterator[int]:
+def ids_with_ahead_below(snapshot: ShardSnapshot, primary: int) -> Iterator[int]:
     """Yield the ids that have an ahead record below a primary, with one seek each id."""
     secondary = INT32_MIN
     while secondary <= INT32_MAX:
-        item = view.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
+        item = snapshot.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
         if item is None or item[0][:1] != PREFIX_AHEAD:
             return
-        found, least, _ = decode_ahead_key(item[0])
+        holder, least, _ = decode_ahead_key(item[0])
         if least < primary:
-            yield found
-        secondary = found + 1
+            yield holder
+        secondary = holder + 1
 
 
-def _newest_of(view: ShardView, secondary: int) -> _Place | None:
-    """Return an id's newest ahead record that the view shows."""
+def _newest_of(snapshot: ShardSnapshot, secondary: int) -> _Place | None:
+    """Return an id's newest ahead record that the snapshot shows."""
     key = ahead_key(secondary, INT64_MAX, INT64_MAX)
     while True:
-        item = view.item_at_or_before(key)
+        item = snapshot.item_at_or_before(key)
         if item is None or item[0] < ahead_key(secondary, INT64_MIN, 0):
             return None
         place = decode_ahead_key(item[0])
-        if view.shows(place[2]):
+        if snapshot.shows(place[2]):
             return place
         key = (int.from_bytes(item[0], "big") - 1).to_bytes(len(item[0]), "big")
 
 
-def _ids_with_keys(view: ShardView, ids: Int32s | None) -> Iterator[int]:
+def _ids_with_keys(snapshot: ShardSnapshot, ids: Int32s | None) -> Iterator[int]:
     """Yield those of sorted ids (None: of all) that have ahead records, with one seek each."""
     secondary = INT32_MIN
     while secondary <= INT32_MAX:
         if ids is not None:
-            at = int(ids.searchsorted(secondary))
-            if at == len(ids):
+            position = int(ids.searchsorted(secondary))
+            if position == len(ids):
                 return
-            secondary = int(ids[at])
-        item = view.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
+            secondary = int(ids[position])
+        item = snapshot.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
         if item is None or item[0][:1] != PREFIX_AHEAD:
             return
-        found = decode_ahead_key(item[0])[0]
-        if ids is None or found == secondary:
-            yield found
-            found += 1
-        secondary = found
+        holder = decode_ahead_key(item[0])[0]
+        if ids is None or holder == secondary:
+            yield holder
+            holder += 1
+        secondary = holder

@@ -1,69 +1,114 @@
 """The one door from a request to its rows, shared by writers and followers."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.format.block import Block
 from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
+from storage_core.format.shard_state import AddressRange
+from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
-from storage_core.read.keyed import (
-    Scanned,
-    by_key,
-    by_number,
-    keys_routed_here,
-    own_columns,
-    refuse_unfit,
-)
+from storage_core.parts.snapshot import parts_directory
+from storage_core.platform.loading import loading
+from storage_core.read.keyed import Scanned, by_key, by_number, keys_routed_here
 from storage_core.read.newest.latest import scan_newest
 from storage_core.read.newest.latest_by import scan_latest_by
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, own_columns, refuse_unfit
 from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan.scan import scan_arrival, scan_nothing, scan_primary, scan_time
-from storage_core.read.schema_columns import by_schema_number, with_schemas
-from storage_core.read.view import ShardView
+from storage_core.read.schema_columns import SCHEMA_COLUMNS, by_schema_number, with_schemas
+from storage_core.read.snapshot import ShardSnapshot, TrimmedRowsOf
+
+if TYPE_CHECKING:
+    from storage_core.read.cold.blocks import ColdBlocks
+    from storage_core.read.cold.rows import ColdRows
 
 
-def scan_view(view: ShardView, request: ReadRequest) -> Scanned:
+def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
     """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
-    refuse_unfit(view.meta, request)
-    asked = routed_here(request, view.meta, view.state.tail.counters.strays)
-    if asked is None:
+    refuse_unfit(snapshot.meta, request)
+    routed = routed_here(request, snapshot.meta, snapshot.state.tail.counters.strays)
+    if routed is None:
         return iter(())
-    if not view.meta.has_keys:
-        return _scan(view, asked)
-    numbered = by_number(view, asked)
+    if not snapshot.meta.has_keys:
+        return _scan(snapshot, routed)
+    numbered = by_number(snapshot, routed)
     if numbered.ids == ():
         # IMPORTANT: what is gone may have had the first rows of these keys, and their entries.
-        return scan_nothing(view, filter_for(view.state, view.committed, numbered))
-    return by_key(_scan(view, numbered), own_columns(view.meta, asked), asked.order)
+        return scan_nothing(snapshot, filter_for(snapshot.state, snapshot.committed, numbered))
+    return by_key(_scan(snapshot, numbered), own_columns(snapshot.meta, routed), routed.order)
 
 
-def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
-    wanted = filter_for(view.state, view.committed, asked)
-    columns = by_schema_number(view, wanted.columns)
-    if columns is wanted.columns:
-        return _scanned(view, wanted, asked)
-    found = _scanned(view, replace(wanted, columns=columns), asked)
-    return with_schemas(view, found, wanted.columns)
+def _scan(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
+    wanted = filter_for(snapshot.state, snapshot.committed, request)
+    if not snapshot.state.schemas or SCHEMA_COLUMNS.isdisjoint(wanted.columns):
+        return _scan_in_order(snapshot, wanted, request)
+    numbered = replace(wanted, columns=by_schema_number(wanted.columns))
+    batches = _scan_in_order(snapshot, numbered, request)
+    return with_schemas(snapshot, batches, wanted.columns)
 
 
-def _scanned(view: ShardView, wanted: RowFilter, asked: ReadRequest) -> Scanned:
-    match asked.order:
+def _scan_in_order(snapshot: ShardSnapshot, wanted: RowFilter, request: ReadRequest) -> Scanned:
+    match request.order:
         case "arrival" | "replay":
-            return scan_arrival(view, wanted)
+            return scan_arrival(snapshot, wanted)
         case "time":
-            return scan_time(view, wanted)
-        case "primary":
-            if asked.latest_by is not None:
-                found = scan_latest_by(view, wanted, asked.latest_by, asked)
-            else:
-                found = scan_primary(view, wanted, asked)
-            return ((batch, None) for batch in found)
+            return scan_time(snapshot, wanted)
         case "newest":
-            return ((batch, None) for batch in scan_newest(view, wanted, asked.bytes_max))
+            return _whole(scan_newest(snapshot, wanted, request.bytes_max))
+        case "primary" if request.latest_by is not None:
+            return _whole(scan_latest_by(snapshot, wanted, request.latest_by, request))
+        case "primary":
+            return _whole(scan_primary(snapshot, wanted, request))
+
+
+def _whole(batches: Iterator[pa.RecordBatch]) -> Scanned:
+    """Yield what cannot be gone on with: a scan of it begins anew."""
+    return ((batch, None) for batch in batches)
+
+
+def trimmed_rows_of(shard_directory: Path) -> TrimmedRowsOf:
+    """Return what gives the rows of blocks that were trimmed, for any snapshot of a shard."""
+    return partial(_RowsOfParts, parts_directory(shard_directory))
+
+
+class _RowsOfParts:
+    """The rows of a snapshot's parts; what makes them is loaded once a read comes to one."""
+
+    def __init__(self, directory: Path, snapshot: ShardSnapshot) -> None:
+        self._directory = directory
+        self._snapshot = snapshot
+
+    def block(self, zone: Zone) -> Block:
+        return self._blocks.block(zone)
+
+    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
+        return self._rows.normal(wanted, runs)
+
+    # Only who reads what was trimmed needs them, and they take 100 ms.
+
+    @cached_property
+    def _rows(self) -> "ColdRows":
+        with loading(self._snapshot.stream):
+            from storage_core.read.cold.rows import ColdRows  # noqa: PLC0415
+
+        return ColdRows(self._snapshot, self._directory)
+
+    @cached_property
+    def _blocks(self) -> "ColdBlocks":
+        with loading(self._snapshot.stream):
+            from storage_core.read.cold.blocks import ColdBlocks  # noqa: PLC0415
+
+        return ColdBlocks(self._snapshot, self._directory)
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:
@@ -97,15 +142,15 @@ def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:
     return replace(request, start_address=reached)
 
 
-def heads_of(in_memory: HeadTable, view: ShardView, ids: Int32s | None) -> Heads:
+def heads_of(in_memory: HeadTable, snapshot: ShardSnapshot, ids: Int32s | None) -> Heads:
     """Return the heads of sorted ids (None: of all): those in memory, else those on disk."""
     if ids is None:
-        items = list(view.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
+        items = list(snapshot.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
         table = HeadTable(capacity=2**62, heads=Heads(*decode_heads(items)))
         if len(in_memory):
             table.put(in_memory.heads)
         return table.heads
     heads, present = in_memory.find(ids)
-    at = np.flatnonzero(~present)
-    heads.fill(at, [view.value_at(head_key(int(one))) for one in ids[at]])
+    absent = np.flatnonzero(~present)
+    heads.fill(absent, [snapshot.value_at(head_key(int(one))) for one in ids[absent]])
     return heads

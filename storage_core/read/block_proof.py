@@ -46,8 +46,8 @@ def disagreement(zone: Zone, block: Block) -> str | None:
 def _distinct(secondaries: Int32s) -> Int32s:
     # NOTE: numpy's own `unique` hashes first, which takes eighty times as long (2.3).
     ordered = np.sort(secondaries)
-    found: Int32s = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return found
+    ids: Int32s = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return ids
 
 
 def all_agree(zones: Sequence[Zone], block: Block) -> bool:
@@ -82,22 +82,22 @@ def _agree_on_primaries(zones: Sequence[Zone], block: Block, begins: Int64s) -> 
 def _agree_on_counts(zones: Sequence[Zone], block: Block, begins: Int64s) -> bool:
     states = _states(block)
     nulls = block.batch.column("payload").is_null().to_numpy(zero_copy_only=False)
-    for rows, told in (
+    for rows, counts in (
         (states == State.LATE, [zone.late for zone in zones]),
         (states == State.AHEAD, [zone.ahead for zone in zones]),
         (states == State.EXPIRED, [zone.expired for zone in zones]),
         (nulls, [zone.tombstones for zone in zones]),
     ):
-        if (np.add.reduceat(rows.astype(np.int64), begins) != told).any():
+        if (np.add.reduceat(rows.astype(np.int64), begins) != counts).any():
             return False
     return True
 
 
 def _agree_on_places(zones: Sequence[Zone], block: Block, begins: Int64s, counts: Int64s) -> bool:
     addresses, times = block.addresses, block.committed_times
-    told = np.repeat([zone.committed_at_ms for zone in zones], counts)
+    zone_times = np.repeat([zone.committed_at_ms for zone in zones], counts)
     return bool(
-        (times == told).all()
+        (times == zone_times).all()
         and (addresses[begins] == [zone.first for zone in zones]).all()
         and (addresses[begins + counts - 1] == [zone.last for zone in zones]).all()
         and (addresses[1:] > addresses[:-1]).all()

@@ -1,6 +1,6 @@
-"""Blocks of a view: found by their zones, proven, decoded; or made again of parts, if trimmed.
+"""Blocks of a snapshot: found by their zones, proven, decoded; or rebuilt from parts, if trimmed.
 
-Those made again are compared with what zones say of them, since no checksum is of their bytes.
+Rebuilt blocks are compared with what zones say of them, since no checksum is of their bytes.
 
 Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
 proves ever more neighbours one after the other, and then decodes them one after the other, or
@@ -18,6 +18,7 @@ from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.format.joined_zone import spanning
 from storage_core.format.keys import FAMILY_LOG, log_key
+from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.small_blocks import decode_small_blocks, is_small
 from storage_core.format.zone import Zone
@@ -25,7 +26,7 @@ from storage_core.platform.arrow import concat
 from storage_core.read.block_proof import disagreement
 from storage_core.read.columns import block_columns
 from storage_core.read.rows import in_order
-from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
+from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
 
 _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20
@@ -42,9 +43,9 @@ class BlockReads:
         place: BlockPlace,
         store: StoreSnapshot,
         trimmed: int = 0,
-        made_again: Callable[[Zone], Block] | None = None,
+        rebuild: Callable[[Zone], Block] | None = None,
     ) -> None:
-        """Read blocks of this place, those below `trimmed` by what makes them again."""
+        """Read blocks of this place, those below `trimmed` by what rebuilds them."""
         self.unreadable: list[AddressRange] = []
         # Apart: a part's file may come back, from a backup or a disk that was away.
         self.gone_with_parts: list[AddressRange] = []
@@ -52,9 +53,9 @@ class BlockReads:
         self._place = place
         self._store = store
         self._trimmed = trimmed
-        self._made_again = made_again
+        self._rebuild = rebuild
 
-    def one(self, zone: Zone) -> Block:
+    def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
 
         Raises:
@@ -68,7 +69,7 @@ class BlockReads:
             raise self._unreadable(zone, str(error)) from error
         return self._decoded(zone, self._proven(zone, item))
 
-    def each(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+    def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield zones with their blocks, reading neighbours in one pass.
 
         Raises:
@@ -78,16 +79,16 @@ class BlockReads:
             while run:
                 yield self._next_of(run)
 
-    def each_or_joined(
+    def blocks_or_joined(
         self, zones: Iterator[Zone], expired_end: int
     ) -> Iterator[tuple[Zone, Block]]:
-        """Yield what `each` does, of small neighbours one zone and one block for all.
+        """Yield what `blocks` does, of small neighbours one zone and one block for all.
 
         The zone spans theirs, and has no ids. Below `expired_end` only blocks are joined between
         which none has expired: a scan has ahead records to show in its place.
 
         Raises:
-            CorruptionError: As `each` does.
+            CorruptionError: As `blocks` does.
         """
         for run in self._runs(zones, _SMALL_BLOCKS):
             while run:
@@ -103,13 +104,13 @@ class BlockReads:
     def several(self, zones: Sequence[Zone]) -> Block | None:
         """Return the blocks of small zones, none of them trimmed, as one.
 
-        None where one is damaged or is not what its zone says: `one` tells which.
+        None where one is damaged or is not what its zone says: `block` tells which.
         """
-        told = len(self.unreadable)
+        before = len(self.unreadable)
         try:
             joined = self._joined(list(self._proven_blocks(iter(zones))))
         except CorruptionError:
-            del self.unreadable[told:]
+            del self.unreadable[before:]
             return None
         return None if joined is None else joined[1]
 
@@ -138,13 +139,13 @@ class BlockReads:
         """Return small blocks as one; None where they are better told apart."""
         zone = spanning([zone for zone, _ in run])
         blocks = [data for _, data in run if data is not None]
-        found = decode_small_blocks([zone for zone, _ in run], blocks, self._place)
-        if found is None:
+        decoded = decode_small_blocks([zone for zone, _ in run], blocks, self._place)
+        if decoded is None:
             return None
-        if len(found) == 1:
-            return zone, found[0]
+        if len(decoded) == 1:
+            return zone, decoded[0]
         columns = (*BLOCK_COLUMNS, COMMITTED)
-        rows = concat([block_columns(one, self._place.shard, columns, None) for one in found])
+        rows = concat([block_columns(block, self._place.shard, columns, None) for block in decoded])
         return zone, rows_as_block(zone, in_order([rows], ("address",), columns))
 
     def _proven_blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, bytes | None]]:
@@ -174,31 +175,31 @@ class BlockReads:
         try:
             prove_block(item[1], self._place, zone.first, zone.checksum)
         except CorruptionError as error:
-            raise self._unreadable(zone, self._told_with_place(zone, error)) from error
+            raise self._unreadable(zone, self._with_place(zone, error)) from error
         return item[1]
 
     def _decoded(self, zone: Zone, data: bytes) -> Block:
         try:
             block = decode_proven(data, self._place, zone.first)
         except CorruptionError as error:
-            raise self._unreadable(zone, self._told_with_place(zone, error)) from error
+            raise self._unreadable(zone, self._with_place(zone, error)) from error
         if block.last != zone.last or block.batch.num_rows != zone.count:
             raise self._unreadable(zone, "the block differs from its zone")
         return block
 
     def _of_parts(self, zone: Zone) -> Block:
-        assert self._made_again is not None, "this view was made without parts"
+        assert self._rebuild is not None, "this snapshot was made without parts"
         try:
-            block = self._made_again(zone)
+            block = self._rebuild(zone)
             _refuse_other(zone, block)
         except CorruptionError as error:
             name = "" if error.path is None else f"{error.path.name}: "
             self.gone_with_parts.append(AddressRange(zone.first, zone.end))
-            why = f"it was trimmed, {name}{error.message}"
-            raise self._told(zone, why, error.path) from error
+            reason = f"it was trimmed, {name}{error.message}"
+            raise self._error(zone, reason, error.path) from error
         return block
 
-    def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
+    def _with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
         place = None
         # What is wrong is told, whatever becomes of this.
@@ -206,13 +207,13 @@ class BlockReads:
             place = self._store.segment_location(log_key(zone.first))
         return f"{error}" if place is None else f"{error}, {place}"
 
-    def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
+    def _unreadable(self, zone: Zone, reason: str) -> CorruptionError:
         self.unreadable.append(AddressRange(zone.first, zone.end))
-        return self._told(zone, why)
+        return self._error(zone, reason)
 
-    def _told(self, zone: Zone, why: str, path: Path | None = None) -> CorruptionError:
+    def _error(self, zone: Zone, reason: str, path: Path | None = None) -> CorruptionError:
         return CorruptionError(
-            f"a block cannot be read: {why}",
+            f"a block cannot be read: {reason}",
             stream=self._stream,
             shard=self._place.shard,
             path=path,
@@ -222,9 +223,9 @@ class BlockReads:
 
 
 def _refuse_other(zone: Zone, block: Block) -> None:
-    """Raise if parts make another block of a zone than it had."""
-    if what := disagreement(zone, block):
-        message = f"and of its parts comes another: {what}"
+    """Raise if parts make another block than the zone had."""
+    if difference := disagreement(zone, block):
+        message = f"its parts make another block: {difference}"
         raise CorruptionError(message)
 
 

@@ -4,7 +4,7 @@ Columns that a block does not store because they have one value are slices of co
 """
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,58 +14,24 @@ import pyarrow as pa
 from storage_core.format.block import MASK_ONE_SCHEMA, MASK_STATE, Block, block_schema
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.late_rows import LateRows
-from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, State
+from storage_core.format.record import State
+from storage_core.format.row_columns import ENVELOPE, SCHEMA, TYPES, schema_of
 from storage_core.platform.arrow import Array, int_array, nulls, repeated
 
 Positions = npt.NDArray[np.int64]
 
-READ_COLUMNS: Final = (
-    "shard",
-    "secondary",
-    "primary",
-    "version",
-    "address",
-    "late",
-    "payload",
-)
-TAIL_COLUMNS: Final = (*READ_COLUMNS, "state")
-_TYPES: Final[dict[str, pa.DataType]] = {
-    "shard": pa.int32(),
-    "secondary": pa.int32(),
-    "primary": pa.int64(),
-    "version": pa.uint16(),
-    "address": pa.int64(),
-    "late": pa.bool_(),
-    "payload": pa.binary(),
-    "state": pa.uint8(),
-    "committed_at_ms": pa.int64(),
-    **ENVELOPE,
-    "schema_id": SCHEMA_TYPE,
-    "schema_fingerprint": pa.binary(),
-}
-COLUMNS: Final = tuple(_TYPES)
 # What may be null in a block that does not store it; numbers of schemas are shown to no caller.
-_NULLS: Final = {
-    **{name: _TYPES[name] for name in (*ENVELOPE, "schema_id", "schema_fingerprint")},
-    SCHEMA: SCHEMA_TYPE,
-}
-_TYPES[SCHEMA] = SCHEMA_TYPE
+_NULLS: Final = frozenset((*ENVELOPE, "schema_id", "schema_fingerprint", SCHEMA))
 _CONSTANT_ROWS: Final = 2**16
 _PAGE_ROWS: Final = 2**16
 _NOTHING: Final = nulls(0, pa.null())
 _batch: Any = pa.RecordBatch
 
 
-@cache
-def read_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Return the schema of these columns."""
-    return pa.schema([pa.field(name, _TYPES[name]) for name in columns])
-
-
 def no_rows(columns: tuple[str, ...]) -> pa.RecordBatch:
     """Return these columns without a row."""
     # NOTE: an empty table has no batch that could be taken of it (pyarrow 26).
-    nothing: pa.RecordBatch = _batch.from_pylist([], schema=read_schema(columns))
+    nothing: pa.RecordBatch = _batch.from_pylist([], schema=schema_of(columns))
     return nothing
 
 
@@ -79,11 +45,11 @@ def block_columns(
         return _whole_block(block, shard, columns)
     count = len(chosen)
     places = _places(columns, block.mask)
-    stored = [at for _, at in places if at >= 0]
+    stored = [place for _, place in places if place >= 0]
     taken = iter(block.batch.select(stored).take(int_array(chosen)).columns)
     arrays = []
-    for name, at in places:
-        if at >= 0:
+    for name, place in places:
+        if place >= 0:
             arrays.append(next(taken))
         elif name == "address":
             arrays.append(int_array(block.addresses[chosen]))
@@ -93,7 +59,7 @@ def block_columns(
             arrays.append(_schemas(block).take(int_array(chosen)))
         else:
             arrays.append(_fixed(block, name, shard, count))
-    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
 
 
 def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.RecordBatch:
@@ -101,10 +67,10 @@ def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.Recor
     batch = block.batch
     frame = _frame(columns, block.mask, shard, batch.num_rows)
     arrays = frame.arrays.copy()
-    for place, at in frame.stored:
-        arrays[place] = batch.column(at)
-    for place, name in frame.computed:
-        arrays[place] = _computed(block, name)
+    for position, place in frame.stored:
+        arrays[position] = batch.column(place)
+    for position, name in frame.computed:
+        arrays[position] = _computed(block, name)
     # By names and not by schema, which would prove every type again.
     return pa.RecordBatch.from_arrays(arrays, names=frame.names)
 
@@ -122,16 +88,16 @@ class _Frame:
 @lru_cache(maxsize=64)
 def _frame(columns: tuple[str, ...], mask: int, shard: int, count: int) -> _Frame:
     frame = _Frame(list(columns), [], [], [])
-    for place, (name, at) in enumerate(_places(columns, mask)):
+    for position, (name, place) in enumerate(_places(columns, mask)):
         same = _NOTHING
-        if at >= 0:
-            frame.stored.append((place, at))
+        if place >= 0:
+            frame.stored.append((position, place))
         elif (
             name in ("address", "committed_at_ms")
             or (name == "late" and mask & MASK_STATE)
             or (name == SCHEMA and mask & MASK_ONE_SCHEMA)
         ):
-            frame.computed.append((place, name))
+            frame.computed.append((position, name))
         else:
             same = _same(name, shard, count)
         frame.arrays.append(same)
@@ -162,11 +128,11 @@ def same_number(name: str, value: int, count: int) -> Array:
 
 def _addresses(block: Block) -> Array:
     """Return the addresses of a dense block: mostly a slice of a page that others share."""
-    page, at = divmod(block.first, _PAGE_ROWS)
+    page, first = divmod(block.first, _PAGE_ROWS)
     count = block.batch.num_rows
-    if at + count > _PAGE_ROWS:
+    if first + count > _PAGE_ROWS:
         return int_array(block.addresses)
-    return _address_page(page).slice(at, count)
+    return _address_page(page).slice(first, count)
 
 
 @lru_cache(maxsize=8)
@@ -191,7 +157,7 @@ def _fixed(block: Block, name: str, shard: int, count: int) -> Array:
 def _same(name: str, shard: int, count: int) -> Array:
     """Return a column that has one value in every block that does not store it."""
     if name in _NULLS:
-        return nulls(count, _NULLS[name])
+        return nulls(count, TYPES[name])
     return _constant(name, shard if name == "shard" else 0, count)
 
 
@@ -216,14 +182,14 @@ def late_columns(
         elif name in ("secondary", "primary", "address"):
             arrays.append(pa.array(getattr(late, name)[chosen]))
         elif name in ("version", "state", "committed_at_ms"):
-            arrays.append(pa.array(late.fields[name][chosen], _TYPES[name]))
+            arrays.append(pa.array(late.fields[name][chosen], TYPES[name]))
         elif name == "late":
             arrays.append(_constant(name, value=1, count=len(chosen)))
         elif name in ("schema_id", "schema_fingerprint"):
-            arrays.append(nulls(len(chosen), _TYPES[name]))
+            arrays.append(nulls(len(chosen), TYPES[name]))
         else:
             arrays.append(late.column(name).take(take))
-    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
 
 
 def _counted(count: int) -> pa.RecordBatch:
@@ -245,4 +211,4 @@ def _constants(name: str, value: int) -> Array:
 
 
 def _constant_of(name: str, value: int, count: int) -> Array:
-    return repeated(bool(value) if name == "late" else value, _TYPES[name], count)
+    return repeated(bool(value) if name == "late" else value, TYPES[name], count)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from storage_core.platform.arrow import Array
 
-# So many are held beside those that are known to differ.
+# So many are held beside those that were found to differ.
 _WAITING_MOST: Final = 2**18
 _YIELDED_AT_ONCE: Final = 1024
 _untyped: Any = pa
@@ -21,20 +21,20 @@ def distinct_in_order(columns: Iterable[Array]) -> Iterator[Any]:
     The first comes once all columns were seen. In memory it holds the distinct values, twice at
     most, as Arrow has them.
     """
-    found: list[Array] = []
-    waiting, known = 0, 0
+    chunks: list[Array] = []
+    waiting, distinct = 0, 0
     for column in columns:
-        found.append(_wide(column).unique())
-        waiting += len(found[-1])
-        if waiting > known + _WAITING_MOST:
-            found = [_untyped.concat_arrays(found).unique()]
-            waiting, known = 0, len(found[0])
-    if not found:
+        chunks.append(_wide(column).unique())
+        waiting += len(chunks[-1])
+        if waiting > distinct + _WAITING_MOST:
+            chunks = [_untyped.concat_arrays(chunks).unique()]
+            waiting, distinct = 0, len(chunks[0])
+    if not chunks:
         return
-    whole: Any = _untyped.concat_arrays(found).unique()
+    whole: Any = _untyped.concat_arrays(chunks).unique()
     whole = whole.take(_compute.array_sort_indices(whole, null_placement="at_start"))
-    for at in range(0, len(whole), _YIELDED_AT_ONCE):
-        yield from whole.slice(at, _YIELDED_AT_ONCE).to_pylist()
+    for first in range(0, len(whole), _YIELDED_AT_ONCE):
+        yield from whole.slice(first, _YIELDED_AT_ONCE).to_pylist()
 
 
 def _wide(column: Array) -> Any:  # noqa: ANN401 - an array of Arrow's

@@ -1,9 +1,8 @@
 """Reads of streams whose rows belong to keys.
 
-A request for keys becomes one for the numbers that the shard has for them in the view at hand; a
-key that it does not have has no rows. What is read shows `key`, and no number: `secondary` is
-null. The order of numbers is that in which a shard met its keys, so rows by key are put in order
-once more, by the rank of each key among those at hand.
+A request for keys becomes one for the numbers that the snapshot has for them; a key without a
+number has no rows. Rows that are read have `key`, and no number: `secondary` is null. Numbers
+ascend as a shard met its keys, so rows by key are sorted once more, by the rank of each key.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,54 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import CorruptionError
+from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.ids.dictionaries.keys import numbers_of
 from storage_core.ids.dictionaries.routing import shard_of_key
 from storage_core.platform.arrow import Array, distinct, int_array, nulls
-from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.rows import in_order
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Keys = bytes | Iterable[bytes | None] | None
 Scanned = Iterator[tuple[pa.RecordBatch, int | None]]
 
-_RANKED: Final = ("secondary", "primary", "address")
 _NO_RANK: Final = -1
-
-
-def checked_keys(keys: object) -> tuple[bytes | None, ...] | None:
-    """Return the keys that a caller asks for, each once; None for all."""
-    if keys is None:
-        return None
-    is_one = isinstance(keys, bytes | bytearray | memoryview | str)
-    given = (keys,) if is_one or not isinstance(keys, Iterable) else tuple(keys)
-    found: dict[bytes | None, None] = {}
-    for key in given:
-        # Of a subclass too: numpy's has lost the zeros at its end.
-        if key is not None and type(key) is not bytes:
-            message = f"keys are bytes, or None for rows without one, not {key!r}"
-            raise InvalidRequestError(message)
-        found[key] = None
-    return tuple(found)
-
-
-def refuse_unfit(meta: StreamMeta, request: ReadRequest) -> None:
-    """Refuse ids where rows belong to keys, and keys where they do not."""
-    if meta.has_keys and request.ids is not None:
-        message = "this stream has a key dictionary: read by keys, not by ids"
-        raise InvalidRequestError(message, stream=meta.name)
-    if not meta.has_keys and request.keys is not None:
-        message = "this stream has no key dictionary: read by ids, not by keys"
-        raise InvalidRequestError(message, stream=meta.name)
-
-
-def own_columns(meta: StreamMeta, request: ReadRequest) -> tuple[str, ...]:
-    """Return the columns that a request asks for."""
-    if request.columns is not None:
-        return request.columns
-    columns = TAIL_COLUMNS if request.order == "replay" else READ_COLUMNS
-    return (*columns, "key") if meta.has_keys else columns
 
 
 def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | None:
@@ -74,27 +38,27 @@ def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | No
     return replace(request, keys=keys) if keys else None
 
 
-def numbers_in(view: ShardView, keys: Iterable[bytes | None]) -> tuple[int, ...]:
-    """Return the numbers that a view has for keys.
+def numbers_in(snapshot: ShardSnapshot, keys: Iterable[bytes | None]) -> tuple[int, ...]:
+    """Return the numbers that a snapshot has for keys.
 
     Raises:
         CorruptionError: An entry is no number that was given.
     """
     try:
-        return numbers_of(keys, view.value_at)
+        return numbers_of(keys, snapshot.value_at)
     except CorruptionError as error:
-        raise error.placed(view.stream, view.shard) from error
+        raise error.placed(snapshot.stream, snapshot.shard) from error
 
 
-def by_number(view: ShardView, request: ReadRequest) -> ReadRequest:
-    """Return a request for keys as one for the numbers that the view has for them.
+def by_number(snapshot: ShardSnapshot, request: ReadRequest) -> ReadRequest:
+    """Return a request for keys as one for the numbers that the snapshot has for them.
 
     It keeps the keys: parts know their rows by them.
     """
-    columns = own_columns(view.meta, request)
+    columns = own_columns(snapshot.meta, request)
     if request.order == "primary":
-        columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
-    ids = None if request.keys is None else numbers_in(view, request.keys)
+        columns = tuple(dict.fromkeys((*columns, "key", *SORT_COLUMNS)))
+    ids = None if request.keys is None else numbers_in(snapshot, request.keys)
     return replace(request, ids=ids, columns=columns)
 
 
@@ -102,7 +66,7 @@ def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:
     """Yield what was scanned by number as it is shown: without numbers, `primary` by key."""
     for batch, reached in scanned:
         if order == "primary":
-            rows = in_order([ranked(batch)], _RANKED, columns)
+            rows = in_order([ranked(batch)], SORT_COLUMNS, columns)
             yield unnumbered(rows), reached
         else:
             yield unnumbered(batch), reached

@@ -1,4 +1,4 @@
-"""Which transactions a view of a shard holds, and since when.
+"""Which transactions a snapshot of a shard holds, and since when.
 
 A shard remembers the last transactions that it took, by place and by name (write/ledger.py). Their
 rows lie side by side. They are committed or not: whoever asks compares with an address of its own.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
 from storage_core.format.shard_state import AddressRange, Ledger, decode_progress
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Landings:
-    """What a view says of the transactions of its shard.
+    """What a snapshot says of the transactions of its shard.
 
     Attributes:
-        committed: The view's.
-        ledger: By which a later view tells what has landed since.
-        since: Those that landed since an earlier view, by name.
+        committed: The snapshot's.
+        ledger: By which a later snapshot tells what has landed since.
+        since: Those that landed since an earlier snapshot, by name.
         named: Those asked for by name that are there.
         is_whole: Whether none that landed since is forgotten already.
         has_forgotten: Whether any was forgotten since.
@@ -47,16 +47,16 @@ class Landings:
 
 
 def landings_in(
-    view: ShardView, earlier: Ledger | None = None, names: Collection[str] = ()
+    snapshot: ShardSnapshot, earlier: Ledger | None = None, names: Collection[str] = ()
 ) -> Landings:
-    """Return what a view says of transactions.
+    """Return what a snapshot says of transactions.
 
     Args:
-        view: The view.
-        earlier: The ledger of an earlier view; None where nobody asks what landed since.
+        snapshot: The snapshot.
+        earlier: The ledger of an earlier snapshot; None where nobody asks what landed since.
         names: Transactions to look up.
     """
-    ledger = view.state.ledger or Ledger()
+    ledger = snapshot.state.ledger or Ledger()
     recent: set[str] = set()
     is_whole, has_forgotten = True, False
     if earlier is not None:
@@ -65,21 +65,21 @@ def landings_in(
             (KIND_NUMBERED, earlier.numbered, ledger.numbered),
         ):
             first, end = place_key(kind, was.next), place_key(kind, now.next)
-            recent.update(name.decode() for _, name in view.meta_items(first, end))
+            recent.update(name.decode() for _, name in snapshot.meta_items(first, end))
             is_whole = is_whole and now.first <= was.next
             has_forgotten = has_forgotten or now.first != was.first
-    since = _looked_up(view, recent)
+    since = _looked_up(snapshot, recent)
     is_whole = is_whole and len(since) == len(recent)
-    named = _looked_up(view, names)
-    return Landings(view.committed, ledger, since, named, is_whole, has_forgotten)
+    named = _looked_up(snapshot, names)
+    return Landings(snapshot.committed, ledger, since, named, is_whole, has_forgotten)
 
 
-def _looked_up(view: ShardView, names: Collection[str]) -> dict[str, Landed]:
-    found = {}
+def _looked_up(snapshot: ShardSnapshot, names: Collection[str]) -> dict[str, Landed]:
+    landed = {}
     for name in names:
-        data = view.value_at(done_key(name))
+        data = snapshot.value_at(done_key(name))
         progress = None if data is None else decode_progress(data)
         if progress is not None and progress.is_done:
             rows = AddressRange(progress.begin, progress.begin + progress.rows_total)
-            found[name] = Landed(rows, progress.rows_of_all_shards)
-    return found
+            landed[name] = Landed(rows, progress.rows_of_all_shards)
+    return landed

@@ -139,6 +139,6 @@ def _no_place() -> None:
     return None
 
 
-def _move(take: Callable[..., None], at: tuple[object], give: Callable[[None], None]) -> None:
+def _move(take: Callable[..., None], argument: tuple[object], give: Callable[[None], None]) -> None:
     """Give what is taken, in one call of the interpreter: no interruption comes in between."""
-    any(map(give, map(take, at)))
+    any(map(give, map(take, argument)))

@@ -1,27 +1,28 @@
-"""A read as a frozen, JSON-able value, and the protocol that answers it.
+"""A read as a frozen, JSON-able value, and what makes one of the arguments of a call.
 
 Every way of reading (the methods of `Stream` and `StreamReader`, Spark partitions, a remote
-service) passes one `ReadRequest` to one `ShardReader`.
+service) passes one `ReadRequest` to one `ShardReader` (shard_reader.py).
+
+Of a call's arguments numbers may be of any type that is an integer; ids and versions may be one or
+several. What is none is refused by name, before anything is read.
 """
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, Protocol, Self, get_args
+from datetime import timedelta
+from operator import index
+from typing import Literal, get_args
 
-import pyarrow as pa
-
+from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import InvalidRequestError
-from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from storage_core.format.part_entry import ShardParts
-from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.shard_state import ShardState
+from storage_core.format.row_columns import COLUMNS, READ_COLUMNS, TAIL_COLUMNS
 from storage_core.platform.likely_names import told_unknown
-from storage_core.read.columns import COLUMNS
 
-_NO_INDEX: Final = IndexCounts()
+Ids = int | Iterable[int] | None
+Keys = bytes | Iterable[bytes | None] | None
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
 LatestBy = Literal["primary", "key"]
 
@@ -47,7 +48,7 @@ class ReadRequest:
             one, or None for all. `primary` is by (key, primary, address) there, and no row shows
             a secondary.
         latest_by: Of rows with one (secondary, primary), or one (secondary, key), only the newest
-            (winners.py); None for all rows. For `primary` only; the limit is of what is left.
+            (newest_versions.py); None for all. For `primary` only; the limit is of what is left.
         tombstones: With `latest_by`: whether tombstones among the newest are shown. Without it they
             are rows like others.
         expired_until: For `replay` only: a shard's generation; what expired behind a row that has
@@ -121,8 +122,8 @@ class ReadRequest:
         numbers = (self.shard, self.start, self.end, self.limit, self.bytes_max, self.expired_until)
         optional = (self.start_address, self.end_address)
         listed = (*(self.ids or ()), *(self.versions or ()))
-        given = (*numbers, *(value for value in optional if value is not None), *listed)
-        if any(type(value) is not int for value in given):
+        values = (*numbers, *(value for value in optional if value is not None), *listed)
+        if any(type(value) is not int for value in values):
             _refuse(
                 "shard, addresses, primaries, ids, versions, limit, bytes_max and expired_until "
                 "are integers"
@@ -151,101 +152,6 @@ class ReadRequest:
             raise InvalidRequestError(message) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ShardFacts:
-    """What a shard says of itself at one moment.
-
-    Attributes:
-        committed: The exclusive end of what may be shown.
-        start: The first address that is still kept.
-        lost: The ranges that were acknowledged and are gone.
-        passed: The committed ranges that the source no longer had.
-        source: Where the source of the rows stands, as of the last batch written.
-        counters: What was counted, as of the last batch written, committed or not.
-        floor: The primary below which everything has expired.
-        expired_end: The exclusive end of the last blocks that expired behind one that has not.
-        index: What the sparse index has counted; a reader's as of the last entries written.
-        generation: Raised by each open for writing and by each expiry that takes something away.
-        parts: How many parts have got a number.
-        sealed: The address below which rows are in parts.
-        trimmed: The address below which they are there alone.
-        dead_letters_dropped: How many dead letters went without having been forwarded.
-    """
-
-    committed: int
-    start: int
-    lost: Sequence[tuple[int, int]]
-    passed: Sequence[tuple[int, int]]
-    source: Mapping[str, object] | None
-    counters: Counters
-    floor: int = INT64_MIN
-    expired_end: int = 0
-    index: IndexCounts = _NO_INDEX
-    generation: int = 0
-    parts: int = 0
-    sealed: int = 0
-    trimmed: int = 0
-    dead_letters_dropped: int = 0
-
-    @property
-    def untrimmed(self) -> int:
-        """How many sealed addresses have blocks too."""
-        return max(0, min(self.sealed, self.committed) - max(self.trimmed, self.start))
-
-    @property
-    def unsealed(self) -> int:
-        """How many committed addresses are in no part yet."""
-        return max(0, self.committed - max(self.sealed, self.start))
-
-    @classmethod
-    def of(cls, state: ShardState, committed: int) -> Self:
-        """Return the facts of a shard in one state; committed was read before it."""
-        return cls(
-            committed,
-            state.start,
-            [(lost.start, lost.end) for lost in state.lost],
-            [(gap.start, gap.end) for gap in state.passed if gap.end <= committed],
-            state.source,
-            state.tail.counters,
-            state.floor,
-            state.expired_end,
-            state.index,
-            state.generation,
-            state.parts,
-            state.sealed,
-            state.trimmed,
-            state.dead_letters_dropped,
-        )
-
-
-class ShardReader(Protocol):
-    """What answers a read: a writer's shard, a follower in another process, later a service."""
-
-    def committed(self) -> int:
-        """Return the exclusive end of what may be shown."""
-        ...
-
-    def state(self) -> ShardFacts:
-        """Return what the shard says of itself at this moment."""
-        ...
-
-    def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the committed dead letters of a range by address."""
-        ...
-
-    def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
-        """Return the schemas that rows have or had, or those of an id, as they came."""
-        ...
-
-    def parts(self) -> ShardParts:
-        """Return the parts of the shard, and up to where its rows are in them."""
-        ...
-
-    def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """Yield the rows asked for; never fewer in silence, never one not committed."""
-        ...
-
-
 def _text(key: bytes | None) -> str | None:
     return None if key is None else b64encode(key).decode()
 
@@ -256,3 +162,88 @@ def _bytes(text: str | None) -> bytes | None:
 
 def _refuse(message: str) -> None:
     raise InvalidRequestError(message)
+
+
+def request_of(  # noqa: PLR0913 - a request's parts
+    order: Order,
+    ids: Ids,
+    start: int | None,
+    end: int | None,
+    limit: int,
+    versions: Iterable[int] | None,
+    columns: Sequence[str] | None,
+) -> ReadRequest:
+    """Return what a caller asks of every shard."""
+    return ReadRequest(
+        0,
+        start=INT64_MIN if start is None else integer("start", start),
+        end=INT64_MAX if end is None else integer("end", end),
+        ids=None if ids is None else _integers("ids", ids),
+        versions=None if versions is None else _integers("versions", versions),
+        columns=None if columns is None else _names(columns),
+        order=order,
+        limit=integer("limit", limit),
+    )
+
+
+def _names(columns: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        message = f"columns are a list of names, not {columns!r}"
+        raise InvalidRequestError(message)
+    return tuple(columns)
+
+
+def _integers(name: str, values: int | Iterable[int]) -> tuple[int, ...]:
+    if isinstance(values, Iterable):
+        return tuple(sorted({integer(name, value) for value in values}))
+    return (integer(name, values),)
+
+
+def integer(name: str, value: object) -> int:
+    """Return what a caller gives as an integer."""
+    try:
+        return index(value)  # type: ignore[arg-type]  # refused below
+    except TypeError as error:
+        message = f"{name}: {value!r} is not an integer"
+        raise InvalidRequestError(message) from error
+
+
+def span_ms(name: str, value: object) -> int:
+    """Return how many milliseconds a caller gives as a span of time that is not negative."""
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        message = f"{name}: {value!r} is not a timedelta of 0 or more"
+        raise InvalidRequestError(message)
+    return value // timedelta(milliseconds=1)
+
+
+def checked_keys(keys: object) -> tuple[bytes | None, ...] | None:
+    """Return the keys that a caller asks for, each once; None for all."""
+    if keys is None:
+        return None
+    is_single = isinstance(keys, bytes | bytearray | memoryview | str)
+    checked: dict[bytes | None, None] = {}
+    for key in (keys,) if is_single or not isinstance(keys, Iterable) else tuple(keys):
+        # Of a subclass too: numpy's has lost the zeros at its end.
+        if key is not None and type(key) is not bytes:
+            message = f"keys are bytes, or None for rows without one, not {key!r}"
+            raise InvalidRequestError(message)
+        checked[key] = None
+    return tuple(checked)
+
+
+def refuse_unfit(meta: StreamMeta, request: ReadRequest) -> None:
+    """Refuse ids where rows belong to keys, and keys where they do not."""
+    if meta.has_keys and request.ids is not None:
+        message = "this stream has a key dictionary: read by keys, not by ids"
+        raise InvalidRequestError(message, stream=meta.name)
+    if not meta.has_keys and request.keys is not None:
+        message = "this stream has no key dictionary: read by ids, not by keys"
+        raise InvalidRequestError(message, stream=meta.name)
+
+
+def own_columns(meta: StreamMeta, request: ReadRequest) -> tuple[str, ...]:
+    """Return the columns that a request asks for."""
+    if request.columns is not None:
+        return request.columns
+    columns = TAIL_COLUMNS if request.order == "replay" else READ_COLUMNS
+    return (*columns, "key") if meta.has_keys else columns

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.late_rows import LateRows
+from storage_core.format.row_columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.format.shard_state import ShardState
 from storage_core.format.zone import Zone, ZoneChunk
-from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS, Positions
+from storage_core.read.columns import Positions
 from storage_core.read.request import ReadRequest
 
 Int32s = npt.NDArray[np.int32]

@@ -105,8 +105,8 @@ class RowsOfEach:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Count rows of these ids."""
-        found, times = np.unique(rows.column("secondary").to_numpy(), return_counts=True)
-        for secondary, count in zip(found.tolist(), times.tolist(), strict=True):
+        ids, counts = np.unique(rows.column("secondary").to_numpy(), return_counts=True)
+        for secondary, count in zip(ids.tolist(), counts.tolist(), strict=True):
             self._counts[secondary] += count
 
     @property

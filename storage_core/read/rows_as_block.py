@@ -14,11 +14,10 @@ from storage_core.format.block import (
     Block,
     block_schema,
 )
-from storage_core.format.record import SCHEMA
+from storage_core.format.row_columns import COMMITTED, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.platform.arrow import Array
 
-COMMITTED: Final = "committed_at_ms"
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
 # What rows must be read with, and `COMMITTED` where they were not all committed at once.
 BLOCK_COLUMNS: Final = (

@@ -2,7 +2,7 @@
 
 Blocks and late rows have a shard's own numbers, which no one else is told. Where `schema_id` or
 `schema_fingerprint` is asked for, a scan reads the numbers in their stead, and here they become
-what the view's dictionary has under them. Each schema is looked up once a scan.
+what the snapshot's dictionary has under them. Each schema is looked up once a scan.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT32_MAX, INT32_MIN
-from storage_core.format.record import SCHEMA, SCHEMA_TYPE
+from storage_core.format.row_columns import SCHEMA, TYPES
 from storage_core.format.schema_entry import (
     FINGERPRINT_BYTES_MAX,
     SchemaEntry,
@@ -23,92 +23,89 @@ from storage_core.ids.dictionaries.schemas import schema_of
 from storage_core.platform.arrow import Array, distinct, int_array, nulls, repeated
 from storage_core.read.columns import same_number
 from storage_core.read.keyed import Scanned
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 SCHEMA_ID: Final = "schema_id"
 SCHEMA_FINGERPRINT: Final = "schema_fingerprint"
-_KINDS: Final[dict[str, pa.DataType]] = {SCHEMA_ID: SCHEMA_TYPE, SCHEMA_FINGERPRINT: pa.binary()}
+SCHEMA_COLUMNS: Final = frozenset((SCHEMA_ID, SCHEMA_FINGERPRINT))
 
 
-def by_schema_number(view: ShardView, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is to be read of rows for these columns; the same where no row has a schema."""
-    if not view.state.schemas or _KINDS.keys().isdisjoint(columns):
-        return columns
-    return (*(name for name in columns if name not in _KINDS), SCHEMA)
+def by_schema_number(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return what is to be read of rows that have schemas, for columns some of which show them."""
+    return (*(name for name in columns if name not in SCHEMA_COLUMNS), SCHEMA)
 
 
-def with_schemas(view: ShardView, scanned: Scanned, columns: Sequence[str]) -> Scanned:
+def with_schemas(snapshot: ShardSnapshot, scanned: Scanned, columns: Sequence[str]) -> Scanned:
     """Yield what was scanned by number with the columns that were asked for.
 
     Raises:
         CorruptionError: A row's number has no entry, or a damaged one.
     """
-    known: dict[int, SchemaEntry] = {}
+    entries: dict[int, SchemaEntry] = {}
     for batch, reached in scanned:
         numbers = batch.column(SCHEMA)
         made: dict[str, Array] = {}
-        for name in _KINDS.keys() & columns:
-            made[name] = _shown(view, name, numbers, known)
+        for name in SCHEMA_COLUMNS.intersection(columns):
+            made[name] = _column(snapshot, name, numbers, entries)
         arrays = [made[name] if name in made else batch.column(name) for name in columns]
         yield pa.RecordBatch.from_arrays(arrays, names=list(columns)), reached
 
 
-def schemas_in(view: ShardView, registry_id: int | None = None) -> Iterator[SchemaEntry]:
-    """Yield the schemas that a view knows, or those of a registry's id, by number.
+def schemas_in(snapshot: ShardSnapshot, registry_id: int | None = None) -> Iterator[SchemaEntry]:
+    """Yield the schemas that a snapshot knows, or those of a registry's id, by number.
 
     Raises:
         CorruptionError: One that was given is missing or damaged.
     """
-    every = range(view.state.schemas)
-    for number in every if registry_id is None else _numbers_of(view, registry_id):
-        yield _entry(view, number)
+    every = range(snapshot.state.schemas)
+    for number in every if registry_id is None else _numbers_of(snapshot, registry_id):
+        yield _entry(snapshot, number)
 
 
-def _numbers_of(view: ShardView, registry_id: int) -> list[int]:
-    """Return the numbers of schemas with an id, those that the view does not know yet left out."""
-    given = view.state.schemas
-    if not given or not INT32_MIN <= registry_id <= INT32_MAX:
+def _numbers_of(snapshot: ShardSnapshot, registry_id: int) -> list[int]:
+    """Return the numbers of the schemas with an id that the snapshot has."""
+    count = snapshot.state.schemas
+    if not count or not INT32_MIN <= registry_id <= INT32_MAX:
         return []
     start = schema_number_key(registry_id, b"")
-    items = view.meta_items(start, start + b"\xff" * (FINGERPRINT_BYTES_MAX + 1))
+    items = snapshot.meta_items(start, start + b"\xff" * (FINGERPRINT_BYTES_MAX + 1))
     numbers = (decode_schema_number(value) for _, value in items)
-    return sorted(one for one in numbers if one is not None and 0 <= one < given)
+    return sorted(one for one in numbers if one is not None and 0 <= one < count)
 
 
-def _shown(view: ShardView, name: str, numbers: Array, known: dict[int, SchemaEntry]) -> Array:
-    kind = _KINDS[name]
+def _column(
+    snapshot: ShardSnapshot, name: str, numbers: Array, entries: dict[int, SchemaEntry]
+) -> Array:
+    """Return what a column shows of schemas; `entries` are those that were looked up before."""
+    kind = TYPES[name]
     if numbers.null_count == len(numbers):
         return nulls(len(numbers), kind)
     if not numbers.null_count and (plain := numbers.to_numpy())[0] == plain[-1]:
         first = int(plain[0])
         if (plain == first).all():
-            return _same(name, _known(view, first, known), len(numbers))
+            value = _value(snapshot, name, first, entries)
+            if isinstance(value, int):
+                return same_number(name, value, len(numbers))
+            return repeated(value, kind, len(numbers))
     values, codes = distinct(numbers)
-    shown: list[Any] = []
-    there: list[Any] = values.to_pylist()
-    for number in there:
-        entry = _known(view, number, known)
-        shown.append(entry.registry_id if name == SCHEMA_ID else entry.fingerprint)
+    distinct_numbers: list[Any] = values.to_pylist()
+    column = [_value(snapshot, name, number, entries) for number in distinct_numbers]
     # The last is that of rows without a schema, whose code is -1.
-    table: Array = pa.array([*shown, None], kind)
+    table: Array = pa.array([*column, None], kind)
     return table.take(int_array(codes % len(table)))
 
 
-def _same(name: str, entry: SchemaEntry, count: int) -> Array:
-    if name == SCHEMA_ID:
-        return same_number(SCHEMA_ID, entry.registry_id, count)
-    return repeated(entry.fingerprint, _KINDS[name], count)
+def _value(
+    snapshot: ShardSnapshot, name: str, number: int, entries: dict[int, SchemaEntry]
+) -> int | bytes:
+    if number not in entries:
+        entries[number] = _entry(snapshot, number)
+    entry = entries[number]
+    return entry.registry_id if name == SCHEMA_ID else entry.fingerprint
 
 
-def _known(view: ShardView, number: int, known: dict[int, SchemaEntry]) -> SchemaEntry:
-    entry = known.get(number)
-    if entry is None:
-        entry = known[number] = _entry(view, number)
-    return entry
-
-
-def _entry(view: ShardView, number: int) -> SchemaEntry:
+def _entry(snapshot: ShardSnapshot, number: int) -> SchemaEntry:
     try:
-        return schema_of(number, view.state.schemas, view.value_at)
+        return schema_of(number, snapshot.state.schemas, snapshot.value_at)
     except CorruptionError as error:
-        raise error.placed(view.stream, view.shard) from error
+        raise error.placed(snapshot.stream, snapshot.shard) from error

@@ -40,11 +40,11 @@ from storage_core.format.shard_state import (
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zone
 from storage_core.read.ahead_places import ahead_between, ids_with_ahead_below
-from storage_core.read.view import ShardView, ZoneMask
+from storage_core.read.snapshot import ShardSnapshot, ZoneMask
 from storage_core.retention.removal import DeadRun, Removal, Segment
 
 
-def has_expired(view: ShardView, window: int, *, is_floor_written: bool) -> bool:
+def has_expired(view: ShardSnapshot, window: int, *, is_floor_written: bool) -> bool:
     """Tell by one seek whether a window before this one is there, or this one under a new floor.
 
     Ahead rows are in no window; of a shard that has had any, another seek asks for them.
@@ -59,7 +59,7 @@ def has_expired(view: ShardView, window: int, *, is_floor_written: bool) -> bool
     return first < window or (first == window and not is_floor_written)
 
 
-def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
+def find_removal(view: ShardSnapshot, floor: int, cut: int, rows: int) -> Removal:
     """Find what goes at a floor and, whatever its primary, below an address.
 
     Args:
@@ -103,7 +103,7 @@ def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
     )
 
 
-def _first_window(view: ShardView) -> int | None:
+def _first_window(view: ShardSnapshot) -> int | None:
     least = window_key(view.scheme.of(INT64_MIN))
     item = view.item_at_or_after(least)
     if item is None or item[0][:1] != least[:1]:
@@ -111,7 +111,7 @@ def _first_window(view: ShardView) -> int | None:
     return decode_window_key(item[0])
 
 
-def _start_at(view: ShardView, window: int) -> int:
+def _start_at(view: ShardSnapshot, window: int) -> int:
     """Return where the log begins once the windows before this one are gone."""
     begin = view.scheme.first_of(window)
     live = view.windows(window, view.scheme.of(INT64_MAX))
@@ -126,7 +126,7 @@ def _start_at(view: ShardView, window: int) -> int:
     return _before_ahead_rows(view, start, begin) if view.state.tail.counters.ahead else start
 
 
-def _before_ahead_rows(view: ShardView, start: int, begin: int) -> int:
+def _before_ahead_rows(view: ShardSnapshot, start: int, begin: int) -> int:
     """Return where the log begins if ahead rows stay that came behind all that goes.
 
     They hold back nothing that came behind them. Where nothing did, nobody gains by their end, and
@@ -144,7 +144,7 @@ def _with_late_rows(chunk: ZoneChunk) -> ZoneMask:
     return late
 
 
-def _begin_of_block(view: ShardView, address: int) -> int:
+def _begin_of_block(view: ShardSnapshot, address: int) -> int:
     """Return where the log begins if all goes below an address; a block goes whole or stays."""
     item = view.item_at_or_before(zone_key(address)) if address > view.state.start else None
     if item is None or item[0][:1] != PREFIX_ZONE:
@@ -154,13 +154,13 @@ def _begin_of_block(view: ShardView, address: int) -> int:
     return _begin_of(view, zone) if is_kept else max(view.state.start, zone.end)
 
 
-def _begin_of(view: ShardView, zone: Zone) -> int:
+def _begin_of(view: ShardSnapshot, zone: Zone) -> int:
     """Return where the log begins if all goes before a block: what lies between is of none."""
     return max(view.state.start, zone.previous_end)
 
 
 def _windows_below(
-    view: ShardView, window: int, start: int, cut: int
+    view: ShardSnapshot, window: int, start: int, cut: int
 ) -> Iterator[tuple[int, Window]]:
     """Yield the windows from this one on that a cap leaves nothing of."""
     if cut > view.state.cut:
@@ -170,7 +170,7 @@ def _windows_below(
 
 
 def _deletes_below(
-    view: ShardView, gone: list[Zone], start: int, cut: int
+    view: ShardSnapshot, gone: list[Zone], start: int, cut: int
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the keys that go with what a cap takes, of the windows that stay.
 
@@ -195,7 +195,7 @@ def _deletes_below(
             yield "default", ahead_key_of(key)
 
 
-def _ranges_before(view: ShardView, window: int, begin: int) -> Iterator[KeyRange]:
+def _ranges_before(view: ShardSnapshot, window: int, begin: int) -> Iterator[KeyRange]:
     """Yield the ranges of keys that go with the windows before one, of which there are any."""
     least = view.scheme.of(INT64_MIN)
     kinds = [
@@ -214,7 +214,7 @@ def _ranges_before(view: ShardView, window: int, begin: int) -> Iterator[KeyRang
             yield "default", item[0], end
 
 
-def _dead_runs(view: ShardView, spans: list[AddressRange], begin: int) -> Iterator[DeadRun]:
+def _dead_runs(view: ShardSnapshot, spans: list[AddressRange], begin: int) -> Iterator[DeadRun]:
     """Yield the runs of neighbouring blocks in these spans of which no row stays."""
     reached = 0
     run: DeadRun | None = None
@@ -254,7 +254,7 @@ def _with_zone(run: DeadRun | None, zone: Zone) -> DeadRun:
     )
 
 
-def _grown(view: ShardView, run: DeadRun) -> Iterator[DeadRun]:
+def _grown(view: ShardSnapshot, run: DeadRun) -> Iterator[DeadRun]:
     """Yield a run with the expired zones beside it, if any block of it goes."""
     if not run.blocks:
         return
@@ -274,7 +274,7 @@ def _grown(view: ShardView, run: DeadRun) -> Iterator[DeadRun]:
 
 
 def dead_segments(
-    view: ShardView, start: int, runs: tuple[DeadRun, ...]
+    view: ShardSnapshot, start: int, runs: tuple[DeadRun, ...]
 ) -> tuple[tuple[Segment, ...], int]:
     """Return the segments whose blocks all go, and the first that is kept (0: as before).
 
@@ -302,7 +302,7 @@ def dead_segments(
     return tuple(gone), kept if is_begin else 0
 
 
-def _stays(view: ShardView, start: int, end: int, runs: tuple[DeadRun, ...]) -> bool:
+def _stays(view: ShardSnapshot, start: int, end: int, runs: tuple[DeadRun, ...]) -> bool:
     """Tell whether a block that stays lies between two addresses."""
     if start >= end:
         return False
@@ -314,7 +314,7 @@ def _stays(view: ShardView, start: int, end: int, runs: tuple[DeadRun, ...]) -> 
     )
 
 
-def _is_dead(view: ShardView, zone: Zone, begin: int) -> bool:
+def _is_dead(view: ShardSnapshot, zone: Zone, begin: int) -> bool:
     """Tell whether no row of a block stays; ahead ones stay without it."""
     if zone.end > view.committed or zone.primary_max >= begin:
         return False
@@ -339,5 +339,5 @@ def _merged(spans: list[AddressRange]) -> Iterator[AddressRange]:
         yield AddressRange(start, end)
 
 
-def _decoded(view: ShardView, item: tuple[bytes, bytes]) -> Zone:
+def _decoded(view: ShardSnapshot, item: tuple[bytes, bytes]) -> Zone:
     return decode_zone(int.from_bytes(item[0][1:], "big"), item[1], view.shard)

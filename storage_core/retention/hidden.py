@@ -10,11 +10,11 @@ committed yet) all of the range is read.
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.read.ahead_places import ahead_between
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.shard import Shard
 
 
-def count_hidden(shard: Shard, view: ShardView, floor: int, cut: int) -> int:
+def count_hidden(shard: Shard, view: ShardSnapshot, floor: int, cut: int) -> int:
     """Return how many rows of a view a floor would hide, or a cut.
 
     Args:
@@ -42,7 +42,7 @@ def count_hidden(shard: Shard, view: ShardView, floor: int, cut: int) -> int:
     return count + _rows(shard, view, end, floor - 1, view.committed)
 
 
-def _rows(shard: Shard, view: ShardView, first: int, last: int, until: int) -> int:
+def _rows(shard: Shard, view: ShardSnapshot, first: int, last: int, until: int) -> int:
     """Return how many rows with primaries of a closed range reads show below an address."""
     if first > last:
         return 0

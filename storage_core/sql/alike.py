@@ -14,8 +14,8 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import ShardParts
 from storage_core.parts.footer import footer_summary
+from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.parts.visible_rows import may_hide_rows
-from storage_core.read.cold.parts import part_path, parts_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 
 from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
-from storage_core.read.cold.parts import Part
+from storage_core.parts.snapshot import Part
 from storage_core.reader import StreamReader
 from storage_core.verify.part_checks import difference
 

@@ -28,7 +28,7 @@ from storage_core.sql.alike import FilesAlike, files_alike
 from storage_core.sql.field_columns import field_columns
 from storage_core.sql.stream_columns import StreamColumns, row_columns
 from storage_core.sql.united import Shown
-from storage_core.sql.whole_transactions import ShardSnapshot, snapshot_of_shards
+from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shards
 
 # How often is looked anew for parts that have gone.
 TRIES_MAX: Final = 5
@@ -112,7 +112,7 @@ def _alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
 
 
 def _hot_rows(
-    reader: StreamReader, shard: int, one: ShardSnapshot, *, has_keys: bool
+    reader: StreamReader, shard: int, one: SnapshotShard, *, has_keys: bool
 ) -> Iterator[pa.RecordBatch]:
     columns = stored_columns(has_keys=has_keys)
     start = max(one.parts.sealed, reader.start(shard))

@@ -9,9 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from storage_core.format.row_columns import COLUMNS, schema_of
 from storage_core.format.window import Unit
 from storage_core.parts.typed_columns import fields_in
-from storage_core.read.columns import COLUMNS, read_schema
 from storage_core.sql.field_columns import FieldColumns
 from storage_core.sql.united import Shown, Source
 
@@ -23,7 +23,7 @@ def row_columns(*, has_keys: bool) -> pa.Schema:
     """Return the columns that each row has beside its value's fields."""
     who = ("key",) if has_keys else ("secondary",)
     brought = () if has_keys else ("key",)
-    return read_schema(
+    return schema_of(
         (
             *("shard", *who, "primary", "address", "version", "state"),
             *(*brought, "headers", "timestamp", "timestamp_type", "schema_id", "payload"),

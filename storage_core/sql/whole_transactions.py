@@ -28,11 +28,11 @@ from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import UnavailableError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
+from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import reading_errors
-from storage_core.read.cold.parts import parts_in
 from storage_core.read.landings import Landed, Landings, landings_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.reader import StreamReader
 from storage_core.transactions.manifest import Manifest, Staging, staged_transactions
 
@@ -44,7 +44,7 @@ Places = Mapping[int, Landed]
 
 
 @dataclass(frozen=True, slots=True)
-class ShardSnapshot:
+class SnapshotShard:
     """A shard in a snapshot of several.
 
     Attributes:
@@ -57,14 +57,14 @@ class ShardSnapshot:
     parts: ShardParts
 
 
-def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, ShardSnapshot]:
+def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, SnapshotShard]:
     """Return all shards of a stream, with each transaction in all of its shards or in none.
 
     Raises:
         CorruptionError: A manifest is damaged.
         UnavailableError: Transactions land faster than they can be told apart.
     """
-    first = {n: reader.shard(n).shown(_parts_and_landings) for n in reader.committed()}
+    first = {n: reader.shard(n).ask(_parts_and_landings) for n in reader.committed()}
     parts = {n: one for n, (one, _) in first.items()}
     ends: Ends
     if len(first) > 1 and reader.origin is None:
@@ -72,10 +72,10 @@ def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, Sh
         ends, hidden = _ends_and_hidden(reader, files, landings)
     else:
         ends, hidden = {n: end for n, end in reader.committed().items() if n in first}, {}
-    return {n: ShardSnapshot(ends[n], _with_gaps(parts[n], hidden.get(n, []))) for n in first}
+    return {n: SnapshotShard(ends[n], _with_gaps(parts[n], hidden.get(n, []))) for n in first}
 
 
-def _parts_and_landings(view: ShardView) -> tuple[ShardParts, Landings]:
+def _parts_and_landings(view: ShardSnapshot) -> tuple[ShardParts, Landings]:
     # IMPORTANT: of one view; what is behind `sealed` is in no part of it.
     return parts_in(view), landings_in(view)
 
@@ -123,7 +123,7 @@ def _looked_at(
         for n in shards:
             names = [name for name, one in under_way.items() if n in one.shards]
             asked = partial(landings_in, earlier=earlier[n].ledger, names=names)
-            found[n] = reader.shard(n).shown(asked)
+            found[n] = reader.shard(n).ask(asked)
 
     of_manifests = {n for one in under_way.values() for n in one.shards}
     first = {n for n in earlier if upper[n] > lower[n] or n in of_manifests}

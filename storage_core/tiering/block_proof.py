@@ -13,14 +13,14 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
 from storage_core.format.joined_zone import groups, joined
-from storage_core.format.record import ENVELOPE, SCHEMA
+from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.parts.progress import OnRows
+from storage_core.parts.snapshot import index_of, part_path
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
-from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.columns import block_columns
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.work import Built, ProveWork
 from storage_core.verify.part_checks import difference
 
@@ -34,7 +34,7 @@ _BYTES_TOGETHER: Final = 512 * 2**10
 Blocks = Sequence[tuple[Zone, Block]]
 
 
-def prove_blocks(view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows) -> Built:
+def prove_blocks(view: ShardSnapshot, directory: Path, work: ProveWork, on_rows: OnRows) -> Built:
     """Compare the files of parts with their digests, and what they rebuild with the blocks.
 
     `on_rows` is called with how many rows were compared, some blocks at a time.
@@ -56,7 +56,7 @@ def prove_blocks(view: ShardView, directory: Path, work: ProveWork, on_rows: OnR
     return Built((), work.end)
 
 
-def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
+def _prove_files(view: ShardSnapshot, begin: int, end: int, directory: Path) -> None:
     """Compare the files of parts that have rows of a range with what was published.
 
     Raises:
@@ -76,7 +76,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
             )
 
 
-def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, on_rows: OnRows) -> None:
+def _prove(view: ShardSnapshot, zones: list[Zone], parts: ColdBlocks, on_rows: OnRows) -> None:
     """Compare blocks with what is rebuilt of their parts.
 
     Raises:
@@ -91,7 +91,7 @@ def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, on_rows: OnRow
             on_rows(zone.count)
 
 
-def _are_proven(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> bool:
+def _are_proven(view: ShardSnapshot, blocks: Blocks, parts: ColdBlocks) -> bool:
     """Tell whether several blocks together are what their parts have; if not, each is proven."""
     rows = concat([_rows(view, block) for _, block in blocks])
     try:
@@ -100,7 +100,7 @@ def _are_proven(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> bool:
         return False
 
 
-def _prove_each(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> None:
+def _prove_each(view: ShardSnapshot, blocks: Blocks, parts: ColdBlocks) -> None:
     for zone, block in blocks:
         try:
             if _rows(view, parts.block(zone)).equals(_rows(view, block)):
@@ -112,11 +112,11 @@ def _prove_each(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> None:
         raise _of_zone(view, zone, message, None)
 
 
-def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
+def _rows(view: ShardSnapshot, block: Block) -> pa.RecordBatch:
     return block_columns(block, view.shard, _COMPARED, None)
 
 
-def _of_zone(view: ShardView, zone: Zone, message: str, path: Path | None) -> CorruptionError:
+def _of_zone(view: ShardSnapshot, zone: Zone, message: str, path: Path | None) -> CorruptionError:
     return CorruptionError(
         message,
         stream=view.stream,

@@ -17,12 +17,12 @@ from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError, LostRangeError, UnavailableError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import State
+from storage_core.format.row_columns import COMMITTED
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import (
-    COMMITTED,
     RAW,
     PartRows,
     numbered,
@@ -32,16 +32,16 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.parts.typed_columns import Writer
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
-from storage_core.read.answer import scan_view
-from storage_core.read.cold.parts import part_path, parts_directory
+from storage_core.read.answer import scan_snapshot
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.cold.slices import ColdSlice
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.block_proof import prove_blocks
 from storage_core.tiering.limits import STEP_BYTES_MAX, STEP_ROWS_MAX
 from storage_core.tiering.work import (
@@ -98,7 +98,7 @@ def build_errors(directory: Path) -> Iterator[None]:
 
 
 def build_here(
-    context: ShardContext, view: ShardView, work: Work, on_rows: OnRows = ignore_rows
+    context: ShardContext, view: ShardSnapshot, work: Work, on_rows: OnRows = ignore_rows
 ) -> Built:
     """Build or prove the files in this thread, of what the writer itself sees.
 
@@ -135,7 +135,9 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) ->
             )
 
 
-def source_rows(view: ShardView, directory: Path, work: BuildWork, on_rows: OnRows) -> SourceRows:
+def source_rows(
+    view: ShardSnapshot, directory: Path, work: BuildWork, on_rows: OnRows
+) -> SourceRows:
     """Return the rows of a piece of work.
 
     Raises:
@@ -218,7 +220,9 @@ def _write_part(
     return replace(part, **asdict(proof))
 
 
-def _of_log(view: ShardView, work: SealWork, on_rows: OnRows) -> tuple[list[pa.RecordBatch], int]:
+def _of_log(
+    view: ShardSnapshot, work: SealWork, on_rows: OnRows
+) -> tuple[list[pa.RecordBatch], int]:
     """Return stored rows from an address on, and the exclusive end that they reach to."""
     if view.committed < work.end:
         message = "the log ends before what is to be sealed"
@@ -237,7 +241,7 @@ def _of_log(view: ShardView, work: SealWork, on_rows: OnRows) -> tuple[list[pa.R
     rows: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     count, size, end = 0, 0, work.end
-    for batch, reached in scan_view(view, request):
+    for batch, reached in scan_snapshot(view, request):
         batch_bytes = batch.nbytes
         count += batch.num_rows
         size += batch_bytes
@@ -267,7 +271,7 @@ def _together(
 
 
 def _of_parts(
-    view: ShardView, directory: Path, work: CompactWork, on_rows: OnRows
+    view: ShardSnapshot, directory: Path, work: CompactWork, on_rows: OnRows
 ) -> list[pa.RecordBatch]:
     """Return the rows of some parts."""
     names = [
@@ -283,7 +287,7 @@ def _of_parts(
     return rows
 
 
-def rows_of_part(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
+def rows_of_part(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatch]:
     """Yield the rows that the log has of a part, by address.
 
     Raises:
@@ -303,7 +307,7 @@ def rows_of_part(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
         expired_until=view.state.generation,
     )
     try:
-        for stored, _ in scan_view(view, request):
+        for stored, _ in scan_snapshot(view, request):
             batch = numbered(stored, number_of)
             numbers = batch.column("schema").fill_null(-1).to_numpy()
             is_flagged = batch.column("state").to_numpy() != State.NORMAL

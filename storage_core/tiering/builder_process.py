@@ -20,10 +20,10 @@ import pyarrow as pa
 from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
 from storage_core.parts.progress import OnRows
+from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
-from storage_core.read.cold.parts import parts_directory
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.tiering.block_proof import prove_blocks
 from storage_core.tiering.build import build, build_errors, refuse_damaged, source_rows
@@ -86,10 +86,10 @@ def built(order: Order, on_rows: OnRows) -> Built:
     with build_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
             prove = partial(prove_blocks, directory=directory, work=work, on_rows=on_rows)
-            return follower.shown(prove)
+            return follower.ask(prove)
         refuse_damaged(order.stream, order.shard, directory, work)
         read = partial(source_rows, directory=directory, work=work, on_rows=on_rows)
-        rows = follower.shown(read)
+        rows = follower.ask(read)
         # What it reads by may hold files that the owner wants to be rid of.
         follower.close()
         return build(rows, directory, work, on_rows)

@@ -9,8 +9,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
 from storage_core.parts.footer import footer_summary
-from storage_core.read.cold.parts import index_of, part_path, parts_directory
-from storage_core.read.view import ShardView
+from storage_core.parts.snapshot import index_of, part_path, parts_directory
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.limits import (
     COMPACTED_BYTES_MAX,
@@ -45,7 +45,7 @@ def compact_shard(shard: Shard, builder: Builder = build_here) -> TieringStep | 
     return run_step(shard, _choose, builder)
 
 
-def _choose(shard: Shard, view: ShardView) -> Plan | None:
+def _choose(shard: Shard, view: ShardSnapshot) -> Plan | None:
     index = index_of(view)
     if shard.maintenance.compacted_parts is index:
         return None
@@ -148,7 +148,7 @@ def _decoded_bytes(directory: Path, part: PartEntry) -> int:
 
 
 def _refuse_short(
-    view: ShardView, parts: Sequence[PartEntry], directory: Path, built: Built
+    view: ShardSnapshot, parts: Sequence[PartEntry], directory: Path, built: Built
 ) -> None:
     """Refuse a part that does not have all rows of those it replaces, whoever built it.
 

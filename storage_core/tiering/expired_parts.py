@@ -7,8 +7,8 @@ from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.parts.part_list import replace_parts
-from storage_core.read.cold.parts import parts_directory, parts_in
-from storage_core.read.view import ShardView
+from storage_core.parts.snapshot import parts_directory, parts_in
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.part_directory import show_parts
 from storage_core.write.shard import Shard
 
@@ -52,7 +52,7 @@ def _remove(shard: Shard) -> list[PartEntry]:
     return expired
 
 
-def _has_expired(part: PartEntry, view: ShardView) -> bool:
+def _has_expired(part: PartEntry, view: ShardSnapshot) -> bool:
     scheme, state = view.scheme, view.state
     if part.last < state.start:
         return True

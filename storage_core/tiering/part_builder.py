@@ -18,7 +18,7 @@ from typing import IO, Final, Self
 from storage_core.errors import ClosedError, ShardlogError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.forking import Home
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.work import Built, Order, Work, decode_message, encode_message
 from storage_core.write.opened_shard import ShardContext
 
@@ -72,7 +72,7 @@ class PartBuilder:
         """Tell whether it died so lately that work is refused for now."""
         return self._clock.monotonic_s() < self._paused_until_s
 
-    def build(self, context: ShardContext, _view: ShardView, work: Work) -> Built:
+    def build(self, context: ShardContext, _view: ShardSnapshot, work: Work) -> Built:
         """Have the files of parts built, and return their entries.
 
         Raises:

@@ -38,9 +38,9 @@ from storage_core.format.part_entry import (
     part_file_name,
     visible_file_name,
 )
+from storage_core.parts.snapshot import parts_directory, parts_in, visible_directory
 from storage_core.platform.durable_file import make_directories, taking_errors
-from storage_core.read.cold.parts import parts_directory, parts_in, visible_directory
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.shard import Shard
 
 _NS_A_US: Final = 1000
@@ -52,7 +52,7 @@ _NO_LINKS: Final = (
 
 
 @contextmanager
-def room_for_parts(shard: Shard, view: ShardView) -> Iterator[None]:
+def room_for_parts(shard: Shard, view: ShardSnapshot) -> Iterator[None]:
     """Make the directories in which parts are built; delete what is not to be published.
 
     Files with numbers that were not given yet are what a crash left, and nobody ever read them:
@@ -148,7 +148,7 @@ def _sweep(shard: Shard) -> None:
     shard.free((), (), overdue)
 
 
-def _overdue(shard: Shard, view: ShardView) -> list[Path]:
+def _overdue(shard: Shard, view: ShardSnapshot) -> list[Path]:
     """Delete files that nobody ever read; return the obsolete ones that stayed long enough."""
     directory = parts_directory(shard.context.directory)
     names = {part.file_name for part in parts_in(view).entries}
@@ -175,7 +175,7 @@ def _overdue(shard: Shard, view: ShardView) -> list[Path]:
     return overdue
 
 
-def correct_names(shard: Shard, view: ShardView) -> None:
+def correct_names(shard: Shard, view: ShardSnapshot) -> None:
     """Make the visible names those of the part list. The caller holds the append lock.
 
     Raises:
@@ -220,7 +220,7 @@ def with_correct_names(shards: Mapping[int, Shard]) -> Mapping[int, Shard]:
     return shards
 
 
-def _unpublished(directory: Path, view: ShardView) -> list[Path]:
+def _unpublished(directory: Path, view: ShardSnapshot) -> list[Path]:
     """Return the files of parts whose numbers were not given yet."""
     first = part_file_name(view.state.parts)
     return [file for file in directory.glob(PART_FILES) if file.name >= first]

@@ -5,8 +5,8 @@ from functools import partial
 
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.part_entry import PartEntry
-from storage_core.read.cold.parts import index_of, part_path, parts_directory
-from storage_core.read.view import ShardView
+from storage_core.parts.snapshot import index_of, part_path, parts_directory
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.report import TieringStep
 from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_step
@@ -51,7 +51,7 @@ def rebuild_parts(shard: Shard) -> list[TieringStep]:
     return steps
 
 
-def _choose(part: PartEntry, shard: Shard, view: ShardView) -> Plan | None:
+def _choose(part: PartEntry, shard: Shard, view: ShardSnapshot) -> Plan | None:
     damage = difference(part_path(parts_directory(shard.context.directory), part), part)
     if not damage or part not in index_of(view).entries:
         return None

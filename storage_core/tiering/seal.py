@@ -9,7 +9,7 @@ from functools import partial
 
 from storage_core.engine.key_value import Batch
 from storage_core.format.shard_state import KEY_SEALED, ShardState, encode_int
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.report import TieringStep
 from storage_core.tiering.step import Plan, now_ms, run_step
@@ -33,7 +33,7 @@ def seal_shard(
     return run_step(shard, partial(_choose, rows_min), builder)
 
 
-def _choose(rows_min: int, shard: Shard, view: ShardView) -> Plan | None:
+def _choose(rows_min: int, shard: Shard, view: ShardSnapshot) -> Plan | None:
     begin = max(view.state.sealed, view.state.start)
     lost = [gap.start for gap in view.state.lost if gap.end > begin]
     end = min([view.committed, *lost])

@@ -28,9 +28,9 @@ from storage_core.format.shard_state import (
 )
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.progress import OnRows
+from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.durable_file import taking_errors
-from storage_core.read.cold.parts import parts_directory
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.part_directory import discard_files, room_for_parts, show_parts, sweep
 from storage_core.tiering.report import ShardTiering, TieringReport, TieringStep
@@ -72,7 +72,7 @@ class Plan:
 
 
 # Chooses what is to be done; None where nothing is.
-Choose = Callable[[Shard, ShardView], Plan | None]
+Choose = Callable[[Shard, ShardSnapshot], Plan | None]
 # Does one step; None where there is none to do.
 Step = Callable[[Shard, Builder], TieringStep | None]
 
@@ -184,7 +184,7 @@ def _run(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | None:
     return plan.report(built)  # 6
 
 
-def _built(shard: Shard, view: ShardView, work: Work, builder: Builder) -> Built:
+def _built(shard: Shard, view: ShardSnapshot, work: Work, builder: Builder) -> Built:
     if isinstance(work, ProveWork):
         return builder(shard.context, view, work)
     directory = parts_directory(shard.context.directory)

@@ -17,7 +17,7 @@ from storage_core.format.joined_zone import groups, joined
 from storage_core.format.keys import log_key, zone_key
 from storage_core.format.shard_state import KEY_TRIMMED, ShardState, encode_int
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.retention.expired import dead_segments
 from storage_core.retention.removal import Segment, put_segments
 from storage_core.tiering.build import build_here
@@ -64,7 +64,7 @@ class _Trim:
         small: The zones that become one each.
     """
 
-    view: ShardView
+    view: ShardSnapshot
     begin: int
     zones: list[Zone]
     segments: tuple[tuple[Segment, ...], int]
@@ -127,7 +127,7 @@ class _Trim:
         )
 
 
-def _choose(keep_hot_ms: int, shard: Shard, view: ShardView) -> Plan | None:
+def _choose(keep_hot_ms: int, shard: Shard, view: ShardSnapshot) -> Plan | None:
     begin = max(view.state.trimmed, view.state.start)
     zones = _chosen(view, begin, now_ms(shard), keep_hot_ms)
     if not zones:
@@ -136,7 +136,7 @@ def _choose(keep_hot_ms: int, shard: Shard, view: ShardView) -> Plan | None:
     return _Trim(view, begin, zones, segments, _small_neighbours(shard, view, zones)).plan()
 
 
-def _chosen(view: ShardView, begin: int, now: int, keep_hot_ms: int) -> list[Zone]:
+def _chosen(view: ShardSnapshot, begin: int, now: int, keep_hot_ms: int) -> list[Zone]:
     """Return the zones of the blocks that may be trimmed next, neighbours all.
 
     A block whose time is still to come was committed while the clock was ahead. All behind it came
@@ -164,7 +164,7 @@ def _is_enough(chosen: Sequence[Zone], rows: int, size: int) -> bool:
     return len(chosen) >= STEP_BLOCKS_MAX or rows >= STEP_ROWS_MAX or size >= STEP_BYTES_MAX
 
 
-def _small_neighbours(shard: Shard, view: ShardView, zones: Sequence[Zone]) -> list[list[Zone]]:
+def _small_neighbours(shard: Shard, view: ShardSnapshot, zones: Sequence[Zone]) -> list[list[Zone]]:
     """Return the zones that become one each: of blocks that go, and of the last that went."""
     begin = zones[0].previous_end
     before = list(islice(view.zones_back(view.state.start, begin), 1))

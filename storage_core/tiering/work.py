@@ -9,7 +9,7 @@ from typing import Any
 
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.opened_shard import ShardContext
 
 
@@ -95,7 +95,7 @@ class Built:
 BuildWork = SealWork | CompactWork | RebuildWork
 Work = BuildWork | ProveWork
 # Builds or proves the files of parts; the view has what they are built of.
-Builder = Callable[[ShardContext, ShardView, Work], Built]
+Builder = Callable[[ShardContext, ShardSnapshot, Work], Built]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import CorruptionError, UnavailableError
-from storage_core.format.record import SCHEMA, Rows, rows_from_arrow
+from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.arrow import concat, int_array
 from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, schemas_of_part

@@ -25,7 +25,8 @@ import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import UnavailableError
-from storage_core.format.record import ENVELOPE, SCHEMA, Rows, rows_from_arrow
+from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_keys
 from storage_core.ids.dictionaries.schemas import checked_schemas

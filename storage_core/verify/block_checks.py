@@ -25,10 +25,11 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
-from storage_core.format.record import ENVELOPE, SCHEMA, State
+from storage_core.format.record import State
+from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.ids.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE, SCHEMA)
@@ -38,7 +39,7 @@ _KEY_BYTES: Final = 29
 class CopyCheck:
     """Compares flagged rows with their ordered copies."""
 
-    def __init__(self, view: ShardView, findings: Findings) -> None:
+    def __init__(self, view: ShardSnapshot, findings: Findings) -> None:
         """Compare with the copies of a view."""
         self._view = view
         self._findings = findings

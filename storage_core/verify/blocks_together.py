@@ -13,7 +13,7 @@ from storage_core.format.joined_zone import spanning
 from storage_core.format.small_blocks import SMALL_BYTES, SMALL_ROWS
 from storage_core.format.zone import Zone
 from storage_core.read.block_proof import all_agree
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 # So many, that whoever waits is told often how far it is.
 _BLOCKS_MAX: Final = 64
@@ -35,7 +35,7 @@ class Together(NamedTuple):
 
 
 def blocks_together(
-    view: ShardView, zones: Iterable[Zone], marks: Sequence[int]
+    view: ShardSnapshot, zones: Iterable[Zone], marks: Sequence[int]
 ) -> Iterator[Together]:
     """Yield zones, small neighbours as one with their block.
 
@@ -52,7 +52,9 @@ def blocks_together(
             yield Together(spanning(group), len(group), block)
 
 
-def _groups(view: ShardView, zones: Iterable[Zone], marks: Sequence[int]) -> Iterator[list[Zone]]:
+def _groups(
+    view: ShardSnapshot, zones: Iterable[Zone], marks: Sequence[int]
+) -> Iterator[list[Zone]]:
     group: list[Zone] = []
     size = 0
     try:
@@ -79,11 +81,11 @@ def _groups(view: ShardView, zones: Iterable[Zone], marks: Sequence[int]) -> Ite
         yield group
 
 
-def _is_lost(view: ShardView, zone: Zone) -> bool:
+def _is_lost(view: ShardSnapshot, zone: Zone) -> bool:
     return any(lost.overlaps(zone.first, zone.end) for lost in view.state.lost)
 
 
-def _block_of(view: ShardView, group: Sequence[Zone]) -> Block | None:
+def _block_of(view: ShardSnapshot, group: Sequence[Zone]) -> Block | None:
     """Return the block of several zones, if each says of its rows what it has."""
     block = view.block_of_several(group)
     return block if block is not None and all_agree(group, block) else None

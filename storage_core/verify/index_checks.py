@@ -27,7 +27,7 @@ from storage_core.format.keys import (
 from storage_core.format.record import State
 from storage_core.format.shard_state import ShardState
 from storage_core.format.zone import Zone
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 ENTRIES_AT_ONCE: Final = 2**17
@@ -38,7 +38,7 @@ Places = npt.NDArray[np.intp]
 
 
 def check_index(
-    view: ShardView, state: ShardState, findings: Findings, at_once: int = ENTRIES_AT_ONCE
+    view: ShardSnapshot, state: ShardState, findings: Findings, at_once: int = ENTRIES_AT_ONCE
 ) -> None:
     """Compare the entries with their rows, some at a time."""
     items = view.meta_items(PREFIX_INDEX, prefix_end(PREFIX_INDEX))
@@ -53,14 +53,16 @@ def check_index(
             _check_rows(view, state, keys, findings)
 
 
-def _check_windows(view: ShardView, keys: list[bytes], findings: Findings) -> None:
+def _check_windows(view: ShardSnapshot, keys: list[bytes], findings: Findings) -> None:
     _, primaries, _ = decode_late_keys(keys)
     for key, window in zip(keys, view.scheme.of_many(primaries).tolist(), strict=True):
         if decode_index_key(key)[0] != window:
             findings.tell("index", "an entry lies under another window than its row's", key=key)
 
 
-def _check_rows(view: ShardView, state: ShardState, keys: list[bytes], findings: Findings) -> None:
+def _check_rows(
+    view: ShardSnapshot, state: ShardState, keys: list[bytes], findings: Findings
+) -> None:
     secondaries, primaries, addresses = decode_late_keys(keys)
     order = np.argsort(addresses, kind="stable")
     gone = (addresses < state.start) | (primaries < state.floor)
@@ -80,7 +82,7 @@ def _check_rows(view: ShardView, state: ShardState, keys: list[bytes], findings:
 
 
 def _by_zone(
-    view: ShardView, addresses: Int64s, order: Places
+    view: ShardSnapshot, addresses: Int64s, order: Places
 ) -> Iterator[tuple[Places, Zone | None]]:
     """Yield places of ascending addresses, those in one block together, one without alone."""
     ascending = addresses[order]

@@ -25,7 +25,7 @@ from storage_core.format.shard_state import KEY_KEYS
 from storage_core.ids.dictionaries.routing import shards_of_keys
 from storage_core.platform.arrow import distinct, nulls
 from storage_core.read.columns import block_columns
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 NUMBERS_AT_ONCE: Final = 2**26
@@ -36,7 +36,7 @@ _NOT_THERE: Final = -2
 class DictionaryCheck:
     """Compares one shard's dictionary with its rows; nothing of a stream that has none."""
 
-    def __init__(self, view: ShardView, findings: Findings) -> None:
+    def __init__(self, view: ShardSnapshot, findings: Findings) -> None:
         """Look at the entries of a view."""
         self._view = view
         self._findings = findings

@@ -8,12 +8,12 @@ from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
 from storage_core.parts.footer import read_error
 from storage_core.parts.part_proof import digest_of
-from storage_core.read.cold.parts import part_path, parts_directory, read_index
-from storage_core.read.view import ShardView
+from storage_core.parts.snapshot import part_path, parts_directory, read_index
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 
-def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> int:
+def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) -> int:
     """Compare a shard's catalogue with the files it names; return how many were read."""
     read = 0
     directory = parts_directory(shard_directory)

@@ -21,7 +21,7 @@ from storage_core.format.schema_entry import (
 from storage_core.format.shard_state import KEY_SCHEMAS
 from storage_core.platform.arrow import distinct
 from storage_core.read.columns import block_columns
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 # The fingerprint of a schema's text, longer than who keeps a short one has it; None where it is no
@@ -33,7 +33,7 @@ class SchemaCheck:
     """Compares one shard's dictionary of schemas with its rows."""
 
     def __init__(
-        self, view: ShardView, findings: Findings, fingerprint_of: FingerprintOf | None
+        self, view: ShardSnapshot, findings: Findings, fingerprint_of: FingerprintOf | None
     ) -> None:
         """Look at the entries of a view; without `fingerprint_of` not at what texts say."""
         self._view = view

@@ -28,7 +28,7 @@ from storage_core.format.shard_state import (
     ShardState,
     decode_progress,
 )
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
 _PROGRESS_BYTES: Final = 32
@@ -37,7 +37,7 @@ _PROGRESS_BYTES: Final = 32
 class DeadLetterCheck:
     """Compares dead letters with the blocks' addresses; both ascend."""
 
-    def __init__(self, view: ShardView, state: ShardState, findings: Findings) -> None:
+    def __init__(self, view: ShardSnapshot, state: ShardState, findings: Findings) -> None:
         """Look at the dead letters of a view."""
         self._findings = findings
         self._state = state
@@ -107,7 +107,7 @@ def check_counters(
         findings.tell("counter", what, key=KEY_DROPPED)
 
 
-def check_largest_of_heads(view: ShardView, largest: int, findings: Findings) -> None:
+def check_largest_of_heads(view: ShardSnapshot, largest: int, findings: Findings) -> None:
     """Compare what is noted as above all heads on disk with the largest primary of some."""
     noted = decode_most(view.value_at(KEY_HEADS_MOST))
     if noted < largest:
@@ -137,7 +137,7 @@ def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findi
         findings.tell("tail", "the store names another lineage than the shard's")
 
 
-def check_places(view: ShardView, state: ShardState, findings: Findings) -> None:
+def check_places(view: ShardSnapshot, state: ShardState, findings: Findings) -> None:
     """Compare the ids of transactions with the places that the ledger counts."""
     ledger = state.ledger
     if ledger is None:
@@ -154,7 +154,7 @@ def check_places(view: ShardView, state: ShardState, findings: Findings) -> None
         findings.tell("transaction", what, key=KEY_TRANSACTIONS)
 
 
-def _check_kind(view: ShardView, kind: int, kept: Places, findings: Findings) -> int:
+def _check_kind(view: ShardSnapshot, kind: int, kept: Places, findings: Findings) -> int:
     found = 0
     for key, name in view.meta_items(place_key(kind, 0), PREFIX_PLACE + bytes([kind + 1])):
         found += 1
@@ -175,7 +175,7 @@ def _check_kind(view: ShardView, kind: int, kept: Places, findings: Findings) ->
     return found
 
 
-def check_keys(view: ShardView, findings: Findings) -> None:
+def check_keys(view: ShardSnapshot, findings: Findings) -> None:
     """Find keys of the default family that are none of the log's."""
     start = b""
     for prefix in (*(bytes([one]) for one in PREFIXES), None):

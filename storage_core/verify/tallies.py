@@ -30,7 +30,7 @@ from storage_core.ids.heads.grouping import Grouping, group
 from storage_core.ids.heads.replay import replay_rows
 from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.platform.arrow import binary_sizes
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.states import StateRules, judge
 
 HEADS_AT_ONCE: Final = 2**22
@@ -165,7 +165,7 @@ def counts_of(block: Block, shard: int, route_mask: int | None) -> Counters:
     )
 
 
-def stored_heads(view: ShardView, first: int, limit: int) -> Iterator[Heads]:
+def stored_heads(view: ShardSnapshot, first: int, limit: int) -> Iterator[Heads]:
     """Yield the heads on disk of the ids from `first` to before `limit`, some at a time."""
     end = head_key(limit) if limit <= INT32_MAX else prefix_end(PREFIX_HEAD)
     items = view.meta_items(head_key(max(first, INT32_MIN)), end)

@@ -31,7 +31,7 @@ from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.read.block_proof import disagreement
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.block_checks import CopyCheck
 from storage_core.verify.blocks_together import blocks_together
 from storage_core.verify.findings import PROBLEMS_MAX, Findings, Problem
@@ -75,7 +75,7 @@ UNCHECKED_CHAIN: Final = "all that follows from the blocks: the chain of zones i
 _BLOCKS_PER_PROGRESS: Final = 64
 
 Progress = Callable[[int, int, int], None]
-_Shown = Callable[[Int32s], ShardView]
+_Shown = Callable[[Int32s], ShardSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class _ShardCheck:
 
     def __init__(
         self,
-        view: ShardView,
+        view: ShardSnapshot,
         committed: int,
         findings: Findings,
         fingerprint_of: FingerprintOf | None,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.entry import Entry
 
 
@@ -46,7 +46,7 @@ def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def new_part(entry: Entry, view: ShardView, tail: int) -> Entry:
+def new_part(entry: Entry, view: ShardSnapshot, tail: int) -> Entry:
     """Return an entry without the rows and dead letters that are stored, counted as duplicates.
 
     Raises:
@@ -70,7 +70,7 @@ def new_part(entry: Entry, view: ShardView, tail: int) -> Entry:
     )
 
 
-def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -> int:
+def _count_stored(view: ShardSnapshot, addresses: npt.NDArray[np.int64], tail: int) -> int:
     """Return how many rows at the front are stored already; the rest lie at or above the tail."""
     count = int(np.searchsorted(addresses, tail))
     if count == 0:
@@ -101,7 +101,7 @@ def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) 
     return count
 
 
-def _count_dead_stored(view: ShardView, addresses: Sequence[int], tail: int) -> int:
+def _count_dead_stored(view: ShardSnapshot, addresses: Sequence[int], tail: int) -> int:
     """Return how many of ascending dead letters' addresses lie below the tail."""
     old = [address for address in addresses if address < tail]
     if old:
@@ -115,7 +115,7 @@ def _inside(addresses: npt.NDArray[np.int64], start: int, end: int) -> npt.NDArr
     return (addresses >= start) & (addresses < end)
 
 
-def _refuse_unborn(view: ShardView, address: int) -> None:
+def _refuse_unborn(view: ShardSnapshot, address: int) -> None:
     born = view.state.born
     if address < born:
         message = f"address {address} lies below {born}, the first the shard can have"

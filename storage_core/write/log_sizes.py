@@ -18,7 +18,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import AddressRange
 from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.future_rows import without_blocks
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Int64s = npt.NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class LogSizes:
     _generation: int | None = None
 
     def cut(
-        self, view: ShardView, floor: int, records_max: int | None, bytes_max: int | None
+        self, view: ShardSnapshot, floor: int, records_max: int | None, bytes_max: int | None
     ) -> tuple[int, int]:
         """Return the address below which all exceeds a limit, and how many rows this takes.
 
@@ -68,7 +68,7 @@ class LogSizes:
         return cut, taken - self._hidden(view)
 
     def _cut_by_records(
-        self, view: ShardView, records_max: int | None, addresses: Int64s
+        self, view: ShardSnapshot, records_max: int | None, addresses: Int64s
     ) -> tuple[int, int]:
         """Return the address behind as many records as exceed the limit, and those of its block."""
         over = 0 if records_max is None else self._records + len(addresses) - records_max
@@ -97,7 +97,7 @@ class LogSizes:
                     break
         return cut
 
-    def _without_blocks(self, view: ShardView, floor: int) -> Int64s:
+    def _without_blocks(self, view: ShardSnapshot, floor: int) -> Int64s:
         """Return the addresses of ahead rows without blocks; they change when something goes."""
         if view.state.generation != self._generation:
             self._generation = view.state.generation
@@ -111,14 +111,14 @@ class LogSizes:
         )
         return self._rows_without_blocks.address[is_shown]
 
-    def _hidden(self, view: ShardView) -> int:
+    def _hidden(self, view: ShardSnapshot) -> int:
         """Return how many rows of the first blocks were cut before."""
         cut, hidden = view.state.cut, 0
         for block in takewhile(lambda block: block.first < cut, self._blocks):
             hidden += block.records if block.end <= cut else _rows_below(view, block.first, cut)
         return hidden
 
-    def _follow(self, view: ShardView) -> None:
+    def _follow(self, view: ShardSnapshot) -> None:
         if view.state.gaps != self._gaps:
             # Their loss was accepted.
             self._blocks.clear()
@@ -142,7 +142,7 @@ class LogSizes:
         self._bytes -= block.bytes
 
 
-def _address_in(view: ShardView, first: int, rows: int) -> int:
+def _address_in(view: ShardSnapshot, first: int, rows: int) -> int:
     """Return the address of the row behind so many of a block."""
     zone = view.zone_at(first)
     if zone.is_dense:
@@ -152,7 +152,7 @@ def _address_in(view: ShardView, first: int, rows: int) -> int:
     return int(addresses[addresses.searchsorted(first) + rows])
 
 
-def _rows_below(view: ShardView, first: int, cut: int) -> int:
+def _rows_below(view: ShardSnapshot, first: int, cut: int) -> int:
     """Return how many rows of a block lie below an address."""
     begin, end = view.block(view.zone_at(first)).addresses.searchsorted([first, cut]).tolist()
     rows: int = end - begin

@@ -6,7 +6,7 @@ under the shard's maintenance lock.
 
 from dataclasses import dataclass, field
 
-from storage_core.read.cold.part_index import PartIndex
+from storage_core.parts.snapshot import PartIndex
 from storage_core.write.log_sizes import LogSizes
 
 

@@ -19,10 +19,11 @@ from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import Rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, Tail
-from storage_core.read.answer import routed_here, scan_view
-from storage_core.read.cold.parts import parts_in
-from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.parts.snapshot import parts_in
+from storage_core.read.answer import routed_here, scan_snapshot
+from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
+from storage_core.read.shard_reader import ShardFacts
 from storage_core.write.commit_path import CommitPath
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
@@ -243,7 +244,7 @@ class Shard:
                 # The shard's first strays came in between; their ids are left out of what is asked.
                 yield from self.scan(request)
                 return
-            for batch, _ in scan_view(view, routed):
+            for batch, _ in scan_snapshot(view, routed):
                 yield batch
 
     def state(self) -> ShardFacts:

@@ -14,11 +14,10 @@ from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import HeadTable
-from storage_core.read.answer import heads_of
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.answer import heads_of, trimmed_rows_of
 from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardView, whole_view
+from storage_core.read.snapshot import ShardSnapshot, whole_snapshot
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.writer_state import WriterState
@@ -41,23 +40,23 @@ class ShardSnapshots:
         entries.
         """
         self._context = context
-        self._blocks_for = blocks_of_parts(context.directory)
+        self._trimmed_rows_of = trimmed_rows_of(context.directory)
         self._opened = opened
         self._guard = guard
         self._progress = progress
         self._has_index = has_index
 
-    def committed(self) -> ShardView:
+    def committed(self) -> ShardSnapshot:
         """Return what is committed; it is not to be asked for heads."""
         self._guard.refuse_if_closed()
         return self._at(self._opened.marker.state.committed, None)
 
-    def with_heads(self, ids: Int32s | None) -> ShardView:
+    def with_heads(self, ids: Int32s | None) -> ShardSnapshot:
         """Return what is committed, with the heads of sorted ids (None: of all)."""
         self._guard.refuse_if_closed()
         return self._opened.heads.as_of_committed(ids, self._at)
 
-    def asked_for(self, request: ReadRequest) -> ShardView:
+    def asked_for(self, request: ReadRequest) -> ShardSnapshot:
         """Return what is committed, as a request needs it."""
         if request.order != "newest":
             return self.committed()
@@ -66,7 +65,7 @@ class ShardSnapshots:
         ids = request.ids
         return self.with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
 
-    def _with_heads_of(self, keys: tuple[bytes | None, ...]) -> ShardView:
+    def _with_heads_of(self, keys: tuple[bytes | None, ...]) -> ShardSnapshot:
         """Return what is committed, with the heads of keys.
 
         A key may get its number and its first rows before the heads' moment. A number stays, so
@@ -84,12 +83,14 @@ class ShardSnapshots:
                 return view
             view.close()
 
-    def whole(self) -> ShardView:
+    def whole(self) -> ShardSnapshot:
         """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
         context = self._context
         store = self._moment()[1]
-        return whole_view(context.place, context.meta, context.born, store, self._blocks_for)
+        return whole_snapshot(
+            context.place, context.meta, context.born, store, self._trimmed_rows_of
+        )
 
     def _moment(self) -> tuple[ShardState, StoreSnapshot]:
         """Return where the shard stands, and a view that holds all that this covers.
@@ -105,12 +106,12 @@ class ShardSnapshots:
                 return state, store
             store.close()
 
-    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
+    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardSnapshot:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         context = self._context
-        view = ShardView(
-            context.place, context.meta, state, committed, store, self._blocks_for, heads_for
+        view = ShardSnapshot(
+            context.place, context.meta, state, committed, store, self._trimmed_rows_of, heads_for
         )
         view.has_index = self._has_index()
         view.has_whole_heads = True
@@ -123,8 +124,8 @@ def _expired_in(state: ShardState) -> tuple[int, int, int, int]:
 
 @contextmanager
 def closing(
-    view: ShardView, note_lost: Callable[[Iterable[AddressRange]], None]
-) -> Iterator[ShardView]:
+    view: ShardSnapshot, note_lost: Callable[[Iterable[AddressRange]], None]
+) -> Iterator[ShardSnapshot]:
     """Close a view behind its reader, and record what of it cannot be read."""
     try:
         yield view

@@ -44,7 +44,7 @@ from storage_core.format.keys import (
     prefix_end,
     zone_key,
 )
-from storage_core.format.record import ENVELOPE
+from storage_core.format.row_columns import ENVELOPE
 from storage_core.format.schema_entry import schema_key
 from storage_core.format.shard_state import (
     KEY_FLOOR,

@@ -23,7 +23,8 @@ import numpy as np
 from storage_core.engine.key_value import Batch
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import INT32_MAX
-from storage_core.format.record import SCHEMA, Rows
+from storage_core.format.record import Rows
+from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import (
     SchemaEntry,
     decode_schema,

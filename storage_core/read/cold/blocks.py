@@ -1,40 +1,62 @@
-"""Blocks made again of parts: those below `trimmed`, whose bytes in the log are gone.
+"""Blocks rebuilt from parts: those below `trimmed`, whose bytes in the log are gone.
 
 Zones stay when blocks are trimmed, and each says how many rows its block had and between which
-addresses. Parts are sorted by id, so that the rows of one block lie all over them: those of many
-blocks are read at once, and held (cold_pieces.py).
+addresses. Parts are sorted by id, so that the rows of one block lie all over them. So a slice of
+addresses (slices.py) is read at once and held as its files have it, the payloads that they leave
+out not rebuilt, beside the order of its addresses. Of that some thousand rows at a time are made
+rows of the log, a window, and held, until others are asked for. It takes, at most and about,
+
+    SLICE_BYTES (192 MiB)          of decoded rows, however many slices
+    the largest column again       while a slice is put together
+    twice WINDOW_BYTES (16 MiB)    of rows of the log, thrice that while they are made
+
+A single row group that takes more, or rows that are unlike most of their part, take what they
+take.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.block import Block
+from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
+from storage_core.parts.snapshot import index_of
 from storage_core.platform.arrow import concat
-from storage_core.read.cold.pieces import ColdPieces
-from storage_core.read.cold.rows import ColdRows
-from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
-from storage_core.read.view import ShardView
+from storage_core.read.cold.rows import ColdRows, DecodedPart
+from storage_core.read.cold.slices import SLICE_BYTES, ColdSlice, ColdSlices
+from storage_core.read.columns import no_rows
+from storage_core.read.row_filter import Int64s
+from storage_core.read.rows import in_order
+from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
+from storage_core.read.snapshot import ShardSnapshot
+
+# What the rows of a window are meant to take, and how many they are at most.
+WINDOW_BYTES: Final = 16 * 2**20
+_WINDOW_ROWS: Final = 2**15
+# A block may reach from one window into the next.
+_WINDOWS_HELD: Final = 2
 
 
 class ColdBlocks:
-    """Makes blocks of one view again. One thread at a time."""
+    """Rebuilds blocks of one snapshot. One thread at a time."""
 
-    def __init__(self, view: ShardView, directory: Path) -> None:
-        """Look at a view's catalogue.
+    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
+        """Read the parts of a snapshot, whose files lie in a directory.
 
         Raises:
-            CorruptionError: An entry of the catalogue is damaged.
+            CorruptionError: An entry of the part list is damaged.
         """
-        self._stream, self._shard = view.stream, view.shard
-        self._rows = ColdRows(view, directory)
-        self._columns: tuple[str, ...] = BLOCK_COLUMNS
-        self._pieces = ColdPieces(self._rows, self._columns)
+        self._snapshot = snapshot
+        self._directory = directory
+        self._rows = ColdRows(snapshot, directory)
+        self._decoded: DecodedSlices | None = None
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block as its parts have it.
@@ -43,46 +65,148 @@ class ColdBlocks:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
             UnavailableError: The system does not let one be read now.
         """
-        if zone.is_joined and COMMITTED not in self._columns:
-            # Most shards have none such, and need not read what their zones tell.
-            self._columns = (*BLOCK_COLUMNS, COMMITTED)
-            self._pieces = ColdPieces(self._rows, self._columns)
-        try:
-            found = self._found(zone)
-        except FileNotFoundError as error:
-            message = "the part is gone"
-            raise CorruptionError(message, path=Path(error.filename)) from error
-        count = sum(rows.num_rows for rows in found)
+        batches = self._decoded_for(zone).of_block(zone.first, zone.end)
+        count = sum(rows.num_rows for rows in batches)
         if count != zone.count:
-            message = f"of its {zone.count} rows parts have {count}"
+            message = f"the block has {zone.count} rows, its parts have {count}"
             raise CorruptionError(message)
-        return rows_as_block(zone, concat(found) if len(found) > 1 else found[0])
+        return rows_as_block(zone, concat(batches) if len(batches) > 1 else batches[0])
 
-    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of addresses that were neither late nor ahead, unsorted.
+    def _decoded_for(self, zone: Zone) -> "DecodedSlices":
+        # Most shards have no joined zone, and need not read when each row was committed.
+        if self._decoded is None or (zone.is_joined and COMMITTED not in self._decoded.columns):
+            columns = (*BLOCK_COLUMNS, COMMITTED) if zone.is_joined else BLOCK_COLUMNS
+            slices = ColdSlices(index_of(self._snapshot), self._directory)
+            self._decoded = DecodedSlices(self._rows, slices, columns)
+        return self._decoded
 
-        Groups of rows that cannot have an id or a time that is wanted are not read.
+
+class _DecodedSlice:
+    """A slice's rows as the files have them."""
+
+    def __init__(self, cut: ColdSlice, parts: Sequence[DecodedPart]) -> None:
+        self.range: Final = cut.range
+        self.parts: Final = tuple(parts)
+        self.addresses: Final = _merged([part.addresses for part in parts])
+        self.bytes_held: Final = sum(part.bytes_held for part in parts)
+        row_bytes = max(1, self.bytes_held // max(1, len(self.addresses)))
+        self._window_rows: Final = max(1, min(_WINDOW_ROWS, WINDOW_BYTES // row_bytes))
+
+    def window_about(self, address: int) -> AddressRange:
+        """Return the addresses whose rows are made together with those of an address."""
+        place = int(np.searchsorted(self.addresses, address))
+        first = place - place % self._window_rows
+        behind = first + self._window_rows
+        begin = int(self.addresses[first - 1]) + 1 if first else self.range.start
+        if behind >= len(self.addresses):
+            return AddressRange(begin, self.range.end)
+        return AddressRange(begin, int(self.addresses[behind - 1]) + 1)
+
+
+class DecodedSlices:
+    """The rows of a snapshot's parts by address, for who reads neighbours. One thread at a time."""
+
+    def __init__(self, rows: ColdRows, slices: ColdSlices, columns: tuple[str, ...]) -> None:
+        """Make rows with these columns, `address` among them."""
+        self.columns = columns
+        self._rows = rows
+        self._slices = slices
+        self._decoded: OrderedDict[AddressRange, _DecodedSlice] = OrderedDict()
+        self._windows: OrderedDict[AddressRange, pa.RecordBatch] = OrderedDict()
+        # Whoever asks for a block of them asks for the next one, too.
+        self._failed: list[AddressRange] = []
+
+    def of_block(self, start: int, end: int) -> list[pa.RecordBatch]:
+        """Return the rows of addresses from one to before another, by address.
 
         Raises:
-            CorruptionError: A part is damaged or gone.
-            UnavailableError: The system does not let one be read now.
+            CorruptionError: A part that has rows of them is damaged or gone.
+            UnavailableError: It cannot be read now.
         """
         try:
-            yield from self._rows.normal(wanted, runs)
-        except FileNotFoundError as error:
-            message = "a part whose blocks were trimmed is gone"
-            raise CorruptionError(
-                message,
-                stream=self._stream,
-                shard=self._shard,
-                path=Path(error.filename),
-                start=runs[0].start,
-                end=runs[-1].end,
-            ) from error
+            return list(self.between(start, end))
+        except (CorruptionError, UnavailableError):
+            # It need not be a part that has rows of this block.
+            return [self._rows.of_slice(self._slices.of(start, end), self.columns)]
 
-    def _found(self, zone: Zone) -> list[pa.RecordBatch]:
+    def between(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of addresses from one to before another, by address.
+
+        It raises also where a part cannot be read at addresses nearby.
+        """
+        address = start
+        while address < end and (window := self._window_at(address, end)) is not None:
+            rows = self._windows[window]
+            addresses = rows.column("address").to_numpy()
+            first, behind = _places(addresses, AddressRange(address, min(window.end, end)))
+            if behind > first:
+                yield rows.slice(first, behind - first)
+            address = window.end
+
+    def _window_at(self, address: int, end: int) -> AddressRange | None:
+        """Return the first window with addresses from one to before another."""
+        window = _about(self._windows, address)
+        if window is None:
+            decoded = self._slice_at(address, end)
+            if decoded is None:
+                return None
+            window = decoded.window_about(max(address, decoded.range.start))
+            if window not in self._windows:
+                while len(self._windows) >= _WINDOWS_HELD:
+                    self._windows.popitem(last=False)
+                self._windows[window] = self._log_rows(decoded, window)
+        self._windows.move_to_end(window)
+        return window
+
+    def _slice_at(self, address: int, end: int) -> _DecodedSlice | None:
+        held = _about(self._decoded, address)
+        if held is None:
+            if _about(self._failed, address) is not None:
+                message = "a part that has rows nearby cannot be read"
+                raise CorruptionError(message)
+            cut = self._slices.about(address, end)
+            if cut is None:
+                return None
+            # Before a slice there may be addresses that no part has.
+            held = _about(self._decoded, max(address, cut.range.start))
+            if held is None:
+                held = cut.range
+                self._decode(cut)
+        self._decoded.move_to_end(held)
+        return self._decoded[held]
+
+    def _decode(self, cut: ColdSlice) -> None:
+        """Hold the rows of a slice, and of others as far as memory is meant to take them."""
+        held = sum(decoded.bytes_held for decoded in self._decoded.values()) + cut.held_bytes
+        while self._decoded and held > SLICE_BYTES:
+            held -= self._decoded.popitem(last=False)[1].bytes_held
         try:
-            return list(self._pieces.between(zone.first, zone.end))
-        except (CorruptionError, UnavailableError, FileNotFoundError):
-            # It need not be one that has rows of this block.
-            return [self._rows.of_slice(self._rows.slices.of(zone.first, zone.end), self._columns)]
+            parts = self._rows.decoded(cut, self.columns)
+        except (CorruptionError, UnavailableError):
+            self._failed.append(cut.range)
+            raise
+        self._decoded[cut.range] = _DecodedSlice(cut, parts)
+
+    def _log_rows(self, decoded: _DecodedSlice, window: AddressRange) -> pa.RecordBatch:
+        batches = []
+        for part in decoded.parts:
+            first, behind = _places(part.addresses, window)
+            if behind > first:
+                batches.append(self._rows.as_log_rows(part, first, behind, self.columns))
+        return in_order(batches, ("address",), self.columns) if batches else no_rows(self.columns)
+
+
+def _about(ranges: Iterable[AddressRange], address: int) -> AddressRange | None:
+    return next((some for some in ranges if some.start <= address < some.end), None)
+
+
+def _merged(addresses: Sequence[Int64s]) -> Int64s:
+    if len(addresses) == 1:
+        return addresses[0]
+    return np.sort(np.concatenate([*addresses, np.empty(0, np.int64)]))
+
+
+def _places(addresses: Int64s, some: AddressRange) -> tuple[int, int]:
+    """Return the places of the addresses, which ascend, that lie in a range."""
+    first, behind = np.searchsorted(addresses, [some.start, some.end]).tolist()
+    return first, behind

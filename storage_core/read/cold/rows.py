@@ -1,11 +1,11 @@
 """Rows of parts as rows of the log: with the very columns that blocks would have given.
 
-    normal       those that were neither late nor ahead, in no order, a group of a file at a time
+    normal       those that were neither late nor future-dated, in no order, by row group
     of_slice     all of some addresses, as they came
-    decoded      the same as the files have them; `shown` makes rows of the log of some of those
+    decoded      the same as the files have them; `as_log_rows` makes rows of the log of some
 
-Which addresses are asked for the caller says, by runs: zones know which of them have rows that
-still stand. Payloads that parts leave out are made again, of the rows that are wanted alone.
+Which addresses are wanted the caller says, by runs: zones know which of them have rows that
+still stand. Payloads that parts leave out are rebuilt, of the rows that are wanted alone.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,40 +18,45 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
-from storage_core.format.record import State
+from storage_core.format.row_columns import SCHEMA, schema_of
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer
+from storage_core.parts.payloads import payloads_of
 from storage_core.parts.row_groups import PartFile
-from storage_core.platform.arrow import Array, int_array
-from storage_core.read.cold.parts import index_of, part_path
-from storage_core.read.cold.slices import ColdSlice, ColdSlices
-from storage_core.read.cold.visible import ShownRows, one_of
-from storage_core.read.columns import no_rows
+from storage_core.parts.snapshot import index_of, part_path
+from storage_core.parts.typed_columns import FRAMING, Writer, columns_in, reader_schema
+from storage_core.platform.arrow import Array, distinct, int_array, nulls, one_array, repeated
+from storage_core.read.cold.slices import ColdSlice
+from storage_core.read.columns import is_late, no_rows
+from storage_core.read.keyed import numbers_in
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
-from storage_core.read.view import ShardView
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.snapshot import ShardSnapshot
 
 Runs = Sequence[AddressRange]
 _untyped: Any = pa
+_NO_IDS: Final[Int32s] = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
-class ColdPart:
-    """The rows of some addresses of a part as its file has them, payloads not made again.
+class DecodedPart:
+    """The rows of some addresses of a part as its file has them, payloads not rebuilt.
 
     Attributes:
         part: Its entry.
-        foot: What is known of its file.
+        footer: Of its file.
         rows: As they lie in the file, each column in one piece.
         addresses: Of the rows, ascending.
         order: The place of the row that has each of them; None if they lie so.
     """
 
     part: PartEntry
-    foot: Footer
+    footer: Footer
     rows: pa.Table
     addresses: Int64s
     order: Int64s | None
@@ -64,104 +69,98 @@ class ColdPart:
 
 
 class ColdRows:
-    """The rows of a view's parts. One thread at a time.
+    """The rows of a snapshot's parts. One thread at a time.
 
-    What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
-    `CorruptionError` where one is damaged, `UnavailableError` where it cannot be read now.
+    What is read raises `CorruptionError` where a part is damaged, or has gone since the snapshot
+    was taken, and `UnavailableError` where it cannot be read now.
     """
 
-    def __init__(self, view: ShardView, directory: Path) -> None:
-        """Look at a view's catalogue.
-
-        Args:
-            view: Of the shard.
-            directory: Where its parts lie.
+    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
+        """Read the parts of a snapshot, whose files lie in a directory.
 
         Raises:
-            CorruptionError: An entry of the catalogue is damaged.
+            CorruptionError: An entry of the part list is damaged.
         """
-        self._view = view
+        self._snapshot = snapshot
         self._directory = directory
-        self._index = index_of(view)
-        self.slices: Final = ColdSlices(self._index, directory)
-        self._has_keys = view.meta.has_keys
-        self._show = ShownRows(view)
+        self._index = index_of(snapshot)
+        self._has_keys = snapshot.meta.has_keys
+        self._writers: dict[int, Writer] | None = None
+        self._readers: dict[tuple[int, ...], AvroSchema] = {}
+        self._key_numbers: dict[bytes | None, int] = {}
 
     def normal(self, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of some addresses that were neither late nor ahead, unsorted."""
+        """Yield the wanted rows of some addresses that were neither late nor future-dated.
+
+        They are unsorted. Row groups that cannot have a wanted id or time are not read.
+        """
         for part in self._index.overlapping_any(runs):
+            # Those that are flagged have the late, the future-dated and the expired.
             if not part.is_flagged:
                 yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
-    def of_slice(self, some: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
+    def of_slice(self, cut: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
         """Return all rows of a slice by their addresses, those that had expired among them."""
-        return self.in_order(some, [some.range], _all_with(columns))
-
-    def in_order(self, some: ColdSlice, runs: Runs, wanted: RowFilter) -> pa.RecordBatch:
-        """Return the wanted rows of a slice that lie in some runs, by their addresses.
-
-        Rows that had expired as they came are those of a replay alone.
-        """
-        found = [rows for part in some.parts for rows in self._rows(part, wanted, runs)]
-        return in_order(found, ("address",), wanted.columns) if found else no_rows(wanted.columns)
-
-    def _path(self, part: PartEntry) -> Path:
-        return part_path(self._directory, part)
-
-    def decoded(self, some: ColdSlice, columns: tuple[str, ...]) -> list[ColdPart]:
-        """Return the rows of a slice, with what `shown` needs to show them with these columns."""
         wanted = _all_with(columns)
-        found = (self._decoded(part, wanted, [some.range]) for part in some.parts)
-        return [one for one in found if one is not None]
+        rows = [batch for part in cut.parts for batch in self._rows(part, wanted, [cut.range])]
+        return in_order(rows, ("address",), columns) if rows else no_rows(columns)
 
-    def shown(
-        self, some: ColdPart, first: int, behind: int, columns: tuple[str, ...]
+    def decoded(self, cut: ColdSlice, columns: tuple[str, ...]) -> list[DecodedPart]:
+        """Return the rows of a slice, with what `as_log_rows` needs to give them these columns."""
+        wanted = _all_with(columns)
+        parts = (self._decoded(part, wanted, [cut.range]) for part in cut.parts)
+        return [part for part in parts if part is not None]
+
+    def as_log_rows(
+        self, decoded: DecodedPart, first: int, end: int, columns: tuple[str, ...]
     ) -> pa.RecordBatch:
         """Return rows by their addresses, from one place among these to before another."""
-        rows: Any = some.rows
-        if some.order is None:
-            rows = rows.slice(first, behind - first)
+        rows: Any = decoded.rows
+        if decoded.order is None:
+            rows = rows.slice(first, end - first)
         else:
-            rows = rows.take(int_array(some.order[first:behind]))
-        with self._placed(some.part):
-            return self._show.of(some.foot, rows, columns)
+            rows = rows.take(int_array(decoded.order[first:end]))
+        with self._placed(decoded.part):
+            return self._as_log_rows(decoded.footer, rows, columns)
 
-    def _decoded(self, part: PartEntry, wanted: RowFilter, runs: Runs) -> ColdPart | None:
+    def _decoded(self, part: PartEntry, wanted: RowFilter, runs: Runs) -> DecodedPart | None:
         chunks: dict[str, list[Array]] = {}
-        foot: Footer | None = None
-        for told, rows in self._found(part, wanted, runs):
-            foot = told
+        footer: Footer | None = None
+        for file_footer, rows in self._file_rows(part, wanted, runs):
+            footer = file_footer
             for name in rows.schema.names:
-                chunks.setdefault(name, []).append(one_of(rows, name))
-        if foot is None:
+                chunks.setdefault(name, []).append(one_array(rows.column(name)))
+        if footer is None:
             return None
         # One by one, so that what is put together takes the place of what was not.
-        columns = {name: _whole(chunks.pop(name)) for name in list(chunks)}
-        whole = _untyped.table(columns)
+        whole = _untyped.table({name: _whole(chunks.pop(name)) for name in list(chunks)})
         addresses: Int64s = _numpy(whole, "address")
         if (addresses[1:] >= addresses[:-1]).all():
-            return ColdPart(part, foot, whole, addresses, None)
+            return DecodedPart(part, footer, whole, addresses, None)
         order = np.argsort(addresses)
-        return ColdPart(part, foot, whole, addresses[order], order)
+        return DecodedPart(part, footer, whole, addresses[order], order)
 
     def _rows(self, part: PartEntry, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of a part, a group at a time."""
-        for foot, rows in self._found(part, wanted, runs):
+        """Yield the wanted rows of a part, by row group."""
+        for footer, rows in self._file_rows(part, wanted, runs):
             with self._placed(part):
-                shown = self._show.of(foot, rows, wanted.columns)
-            yield shown
+                batch = self._as_log_rows(footer, rows, wanted.columns)
+            yield batch
 
-    def _found(
+    # --- rows as the files have them -------------------------------------------------------
+
+    def _file_rows(
         self, part: PartEntry, wanted: RowFilter, runs: Runs
     ) -> Iterator[tuple[Footer, pa.Table]]:
-        """Yield the wanted rows of a part as its file has them, a group at a time."""
+        """Yield the wanted rows of a part as its file has them, by row group."""
         if part.primary_max < wanted.start or part.primary_min > wanted.end:
             return
-        who = "key" if self._has_keys else "secondary"
-        first = tuple(dict.fromkeys((who, "primary", "address", "version", "state")))
-        with self._placed(part), PartFile(self._path(part), part.proof) as file:
-            more = self._show.more_columns(file.footer, wanted.columns, first)
-            for group in self._groups(file, wanted, runs):
+        identity = "key" if self._has_keys else "secondary"
+        first = (identity, "primary", "address", "version", "state")
+        path = part_path(self._directory, part)
+        with self._placed(part), PartFile(path, part.proof) as file:
+            more = self._more_columns(file.footer, wanted.columns, first)
+            for group in self._row_groups(file.footer, wanted, runs):
                 if _are_all_wanted(file.footer, group, wanted, runs):
                     yield file.footer, file.read(group, (*first, *more))
                     continue
@@ -179,64 +178,149 @@ class ColdRows:
 
     @contextmanager
     def _placed(self, part: PartEntry) -> Iterator[None]:
-        """Tell of what keeps a part from being read that it is a part's, and of which addresses."""
+        """Say of what keeps a part from being read which part it is, and of which addresses."""
         try:
-            yield
+            try:
+                yield
+            except FileNotFoundError as error:
+                message = "the part is gone"
+                raise CorruptionError(message, path=Path(error.filename)) from error
         except (CorruptionError, UnavailableError) as error:
             raise type(error)(
                 error.message,
-                stream=self._view.stream,
-                shard=self._view.shard,
+                stream=self._snapshot.stream,
+                shard=self._snapshot.shard,
                 path=error.path,
                 start=part.first,
                 end=part.last + 1,
             ) from error
 
-    def _groups(self, file: PartFile, wanted: RowFilter, runs: Runs) -> list[int]:
-        """Return the groups of a file that can have wanted rows."""
-        foot = file.footer
-        mask = foot.may_lie_between("primary", wanted.start, wanted.end)
-        mask &= foot.may_lie_between("address", runs[0].start, runs[-1].end - 1)
+    def _row_groups(self, footer: Footer, wanted: RowFilter, runs: Runs) -> list[int]:
+        """Return the row groups of a file that can have wanted rows."""
+        mask = footer.may_lie_between("primary", wanted.start, wanted.end)
+        mask &= footer.may_lie_between("address", runs[0].start, runs[-1].end - 1)
         if wanted.ids is not None and not self._has_keys:
-            mask &= foot.may_have("secondary", wanted.ids)
+            mask &= footer.may_have("secondary", wanted.ids)
         if wanted.keys is not None:
-            mask &= foot.may_have_keys(wanted.keys)
-        found: list[int] = np.flatnonzero(mask).tolist()
-        return found
+            mask &= footer.may_have_keys(wanted.keys)
+        groups: list[int] = np.flatnonzero(mask).tolist()
+        return groups
 
     def _mask(self, rows: pa.Table, wanted: RowFilter, runs: Runs) -> Mask:
-        addresses: Int64s = rows.column("address").to_numpy()
-        secondaries = self._show.secondaries(rows) if wanted.ids is not None else _NO_IDS
+        addresses: Int64s = _numpy(rows, "address")
+        secondaries = self._secondaries(rows) if wanted.ids is not None else _NO_IDS
         mask = wanted.choose_rows(
-            secondaries, rows.column("primary").to_numpy(), addresses, _numpy(rows, "version")
+            secondaries, _numpy(rows, "primary"), addresses, _numpy(rows, "version")
         )
-        starts = np.array([one.start for one in runs], np.int64)
-        ends = np.array([one.end for one in runs], np.int64)
-        at = np.searchsorted(starts, addresses, side="right") - 1
-        mask &= (at >= 0) & (addresses < ends[at])
-        if not wanted.is_replay:
-            mask &= _numpy(rows, "state") != State.EXPIRED
+        starts = np.array([run.start for run in runs], np.int64)
+        ends = np.array([run.end for run in runs], np.int64)
+        run = np.searchsorted(starts, addresses, side="right") - 1
+        mask &= (run >= 0) & (addresses < ends[run])
         return mask
+
+    # --- rows as the log has them ----------------------------------------------------------
+
+    def _more_columns(
+        self, footer: Footer, columns: Sequence[str], first: Sequence[str]
+    ) -> list[str]:
+        """Return what is to be read of the wanted rows, beside what tells that they are."""
+        names = [name for name in columns if name not in (*first, "shard", "secondary", "late")]
+        stored = footer.schema.names
+        if "payload" in columns and FRAMING in stored:
+            names += [SCHEMA, FRAMING, *columns_in(self._reader(footer), stored).values()]
+        return [name for name in dict.fromkeys(names) if name in stored]
+
+    def _as_log_rows(
+        self, footer: Footer, rows: pa.Table, columns: Sequence[str]
+    ) -> pa.RecordBatch:
+        """Return rows of a file as rows of the log.
+
+        Raises:
+            CorruptionError: One has a key that the shard has no number for.
+        """
+        if not columns:
+            # Arrow counts rows of no columns only if they had one before.
+            addresses = one_array(rows.column("address"))
+            return pa.RecordBatch.from_arrays([addresses], names=["address"]).select([])
+        arrays = [self._column(footer, rows, name) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema_of(tuple(columns)))
+
+    def _column(self, footer: Footer, rows: pa.Table, name: str) -> Array:
+        kind = schema_of((name,)).field(0).type
+        if name == "shard":
+            return repeated(self._snapshot.shard, kind, rows.num_rows)
+        if name == "late":
+            late: Array = _untyped.array(is_late(_numpy(rows, "state")))
+            return late
+        if name == "secondary":
+            return int_array(self._secondaries(rows))
+        if name == "payload" and FRAMING in footer.schema.names:
+            return self._payloads(footer, rows)
+        if name not in rows.schema.names:
+            return nulls(rows.num_rows, kind)
+        column: Array = one_array(rows.column(name))
+        return column if column.type == kind else column.cast(kind)
+
+    def _secondaries(self, rows: pa.Table) -> Int32s:
+        """Return the ids of rows, or the numbers of their keys."""
+        if not self._has_keys:
+            ids: Int32s = _numpy(rows, "secondary")
+            return ids
+        distinct_keys, codes = distinct(one_array(rows.column("key")))
+        # The last is that of rows without a key, whose code is -1.
+        keys: list[Any] = [*distinct_keys.to_pylist(), None]
+        for key in keys:
+            if key not in self._key_numbers:
+                self._key_numbers[key] = self._number_of(key)
+        numbers: Int32s = np.array([self._key_numbers[key] for key in keys], np.int32)
+        return numbers[codes]
+
+    def _number_of(self, key: bytes | None) -> int:
+        numbers = numbers_in(self._snapshot, (key,))
+        if not numbers:
+            message = "a row of a part has a key that the shard has no number for"
+            raise CorruptionError(message, stream=self._snapshot.stream, shard=self._snapshot.shard)
+        return numbers[0]
+
+    def _payloads(self, footer: Footer, rows: pa.Table) -> Array:
+        if "payload" not in rows.schema.names:
+            rows = rows.append_column("payload", nulls(rows.num_rows, pa.binary()))
+        reader = self._reader(footer)
+        columns = columns_in(reader, footer.schema.names)
+        payloads: Array = payloads_of(rows, self._all_writers(), columns, reader)
+        return payloads
+
+    def _reader(self, footer: Footer) -> AvroSchema:
+        """Return the schema by which a part shows values."""
+        numbers = footer.table.schemas
+        if numbers not in self._readers:
+            self._readers[numbers] = reader_schema(self._all_writers(), numbers)
+        return self._readers[numbers]
+
+    def _all_writers(self) -> dict[int, Writer]:
+        if self._writers is None:
+            self._writers = {
+                number: Writer(AvroSchema.stored(schema.text), schema.registry_id)
+                for number, schema in enumerate(schemas_in(self._snapshot))
+            }
+        return self._writers
 
 
 def _all_with(columns: tuple[str, ...]) -> RowFilter:
     return RowFilter(INT64_MIN, INT64_MAX, 0, INT64_MAX, None, None, columns, is_replay=True)
 
 
-def _are_all_wanted(foot: Footer, group: int, wanted: RowFilter, runs: Runs) -> bool:
-    """Tell whether all rows of a group are wanted, whatever they are, by what its foot tells."""
+def _are_all_wanted(footer: Footer, group: int, wanted: RowFilter, runs: Runs) -> bool:
+    """Tell whether all rows of a row group are wanted, by what the footer tells of it."""
     if not wanted.is_all_primaries or not wanted.is_replay:
         return False
-    if any(one is not None for one in (wanted.ids, wanted.keys, wanted.versions)):
+    if any(condition is not None for condition in (wanted.ids, wanted.keys, wanted.versions)):
         return False
-    least, most = foot.table.bounds["address"]
+    least, most = footer.table.bounds["address"]
     whole = AddressRange(int(least[group]), int(most[group]) + 1)
     if whole.start < wanted.address_start or whole.end > wanted.address_end:
         return False
     return _within(runs, whole.start, whole.end) == [whole]
-
-
-_NO_IDS: Final[Int32s] = np.empty(0, np.int32)
 
 
 def _numpy(rows: pa.Table, name: str) -> Any:  # noqa: ANN401 - of the column's type
@@ -254,6 +338,6 @@ def _whole(chunks: list[Array]) -> Array:
 
 def _within(runs: Runs, start: int, end: int) -> list[AddressRange]:
     """Return what of some runs, which ascend, lies in a range."""
-    first = bisect_right(runs, start, key=lambda one: one.end)
-    behind = bisect_left(runs, end, key=lambda one: one.start)
-    return [AddressRange(max(one.start, start), min(one.end, end)) for one in runs[first:behind]]
+    first = bisect_right(runs, start, key=lambda run: run.end)
+    behind = bisect_left(runs, end, key=lambda run: run.start)
+    return [AddressRange(max(run.start, start), min(run.end, end)) for run in runs[first:behind]]

@@ -1,8 +1,8 @@
 """Which addresses of parts are read at once, and what that costs.
 
 A part is sorted by id, so that few addresses may lie all over it: reading them costs most of its
-groups, and reading all others then costs little more. Where ids are few each group has addresses
-of its own, and whoever asks for few reads few groups. What groups tell of their addresses decides.
+row groups, and reading all others then costs little more. Where ids are few each row group has
+addresses of its own, and whoever asks for few reads few. The bounds of row groups decide.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer, footer_of
-from storage_core.read.cold.part_index import PartIndex
-from storage_core.read.cold.parts import part_path
+from storage_core.parts.snapshot import PartIndex, part_path
 
 # What the rows of a slice are meant to take in memory.
 SLICE_BYTES: Final = 192 * 2**20
@@ -44,62 +44,65 @@ class ColdSlice:
 
 
 class ColdSlices:
-    """Cuts a catalogue into slices. What it returns depends on nothing but the files."""
+    """Cuts the parts of a snapshot into slices. What it returns depends on the files alone."""
 
     def __init__(self, index: PartIndex, directory: Path) -> None:
-        """Cut the parts of a catalogue, whose files lie in a directory."""
+        """Cut these parts, whose files lie in a directory."""
         self._index = index
         self._directory = directory
 
-    def at(self, address: int, end: int) -> ColdSlice | None:
+    def about(self, address: int, end: int) -> ColdSlice | None:
         """Return the slice with the first address from one to before another that a part may have.
 
         It begins where a part does, or ends. It goes on within the largest part that is there, as
         long as others that begin have no more rows than those of its begin.
 
         Raises:
-            FileNotFoundError: The file of a part is gone.
-            CorruptionError: It is damaged.
+            CorruptionError: The file of a part is damaged or gone.
         """
         near = self._index.overlapping(address, end)
         if not near:
             return None
-        found = self._index.around(max(address, min(one.first for one in near)))
-        parts = self._index.overlapping(found.start, found.end)
-        spare = sum(one.rows for one in parts)
-        most = max(found.end, max(parts, key=lambda one: one.rows).last + 1)
-        while (more := self._index.around(found.end).end) <= most:
-            new = [
-                one for one in self._index.overlapping(found.end, more) if one.first >= found.end
-            ]
-            spare -= sum(one.rows for one in new)
+        whole = self._index.around(max(address, min(part.first for part in near)))
+        start, end = whole.start, whole.end
+        parts = self._index.overlapping(start, end)
+        spare = sum(part.rows for part in parts)
+        most = max(end, max(parts, key=lambda part: part.rows).last + 1)
+        while (more := self._index.around(end).end) <= most:
+            new = [part for part in self._index.overlapping(end, more) if part.first >= end]
+            spare -= sum(part.rows for part in new)
             if spare < 0:
                 break
-            found, parts = AddressRange(found.start, more), [*parts, *new]
-        return self._cut(found, parts, max(address, found.start))
+            end, parts = more, [*parts, *new]
+        return self._cut(AddressRange(start, end), parts, max(address, start))
 
     def of(self, start: int, end: int) -> ColdSlice:
         """Return the slice of these very addresses, with no parts but those that can have some."""
         return ColdSlice(AddressRange(start, end), tuple(self._index.overlapping(start, end)))
 
-    def _cut(self, found: AddressRange, parts: Sequence[PartEntry], address: int) -> ColdSlice:
+    def _cut(self, whole: AddressRange, parts: Sequence[PartEntry], address: int) -> ColdSlice:
         """Return what of a range is about an address: all, or a half, a quarter and so on."""
-        some = [
-            _PartGroups(part, footer_of(part_path(self._directory, part), part.proof))
-            for part in parts
-        ]
-        size = found.end - found.start
-        few = _about(address, found, -(-size // ADDRESSES_FEW))
-        affordable = _DEARER * sum(one.read_bytes(few) for one in some)
+        groups = [_RowGroups(part, self._footer(part)) for part in parts]
+        size = whole.end - whole.start
+        few = _about(address, whole, -(-size // ADDRESSES_FEW))
+        affordable = _DEARER * sum(of_part.read_bytes(few) for of_part in groups)
         count = 1
         while True:
-            cut = _about(address, found, count)
-            held = sum(one.held_bytes(cut) for one in some)
+            cut = _about(address, whole, count)
+            held = sum(of_part.held_bytes(cut) for of_part in groups)
             is_few = cut.end - cut.start <= ADDRESSES_FEW
-            is_cheap = sum(one.read_bytes(cut) for one in some) <= affordable
+            is_cheap = sum(of_part.read_bytes(cut) for of_part in groups) <= affordable
             if ((is_few or is_cheap) and held <= SLICE_BYTES) or count >= size:
                 return ColdSlice(cut, self.of(cut.start, cut.end).parts, int(held))
             count *= 2
+
+    def _footer(self, part: PartEntry) -> Footer:
+        path = part_path(self._directory, part)
+        try:
+            return footer_of(path, part.proof)
+        except FileNotFoundError as error:
+            message = "the part is gone"
+            raise CorruptionError(message, path=path) from error
 
 
 def _about(address: int, whole: AddressRange, count: int) -> AddressRange:
@@ -109,23 +112,23 @@ def _about(address: int, whole: AddressRange, count: int) -> AddressRange:
     return AddressRange(begin, min(begin + step, whole.end))
 
 
-class _PartGroups:
-    """The groups of a part by their addresses, and what each takes in memory."""
+class _RowGroups:
+    """The row groups of a part by their addresses, and what each takes in memory."""
 
-    def __init__(self, part: PartEntry, foot: Footer) -> None:
-        least, most = foot.table.bounds["address"]
+    def __init__(self, part: PartEntry, footer: Footer) -> None:
+        least, most = footer.table.bounds["address"]
         self._least: Final = np.clip(least, part.first, part.last)
         self._most: Final = np.clip(most, part.first, part.last)
-        told: list[Any] = [
-            foot.metadata.row_group(at).total_byte_size for at in range(foot.row_groups)
+        sizes: list[Any] = [
+            footer.metadata.row_group(group).total_byte_size for group in range(footer.row_groups)
         ]
-        shares: Floats = np.array(told, np.float64)
+        shares: Floats = np.array(sizes, np.float64)
         self._bytes: Final[Floats] = shares * (
-            foot.table.decoded_bytes / max(1.0, float(shares.sum()))
+            footer.table.decoded_bytes / max(1.0, float(shares.sum()))
         )
 
     def read_bytes(self, some: AddressRange) -> float:
-        """Return what the groups take that can have one of some addresses."""
+        """Return what the row groups take that can have one of some addresses."""
         is_near = (self._least < some.end) & (self._most >= some.start)
         return float(self._bytes[is_near].sum())
 

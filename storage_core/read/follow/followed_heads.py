@@ -10,7 +10,7 @@ from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.replay import block_groups, replay_block
 from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.read.answer import heads_of
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
 class _Replayed:
@@ -22,41 +22,43 @@ class _Replayed:
         self.end = begin
         self.table = HeadTable()
 
-    def advance(self, view: ShardView) -> None:
-        """Replay the blocks up to what a view has committed."""
-        for zone in view.zones(max(self.end, view.state.start), view.committed):
-            block = view.block(zone)
+    def advance(self, snapshot: ShardSnapshot) -> None:
+        """Replay the blocks up to what a snapshot has committed."""
+        for zone in snapshot.zones(max(self.end, snapshot.state.start), snapshot.committed):
+            block = snapshot.block(zone)
             groups = block_groups(block)
-            before = heads_of(self.table, view, groups.ids)
+            before = heads_of(self.table, snapshot, groups.ids)
             self.table.put(replay_block(block, groups, before))
             self.end = zone.end
 
 
 class FollowedHeads:
-    """The heads of one shard, as of any view of it."""
+    """The heads of one shard, as of any snapshot of it."""
 
     def __init__(self) -> None:
         """Start with nothing replayed."""
         self._lock = threading.Lock()
         self._replayed = _Replayed(None, 0)
 
-    def as_of(self, store: object, begin: int, view: ShardView, ids: Int32s | None) -> Heads:
-        """Return heads as of a view of an instance: those on disk, below `begin`, and behind it.
+    def as_of(
+        self, store: object, begin: int, snapshot: ShardSnapshot, ids: Int32s | None
+    ) -> Heads:
+        """Return heads as of a snapshot: those on disk, below `begin`, and of the blocks behind.
 
-        Blocks that were replayed once are not again, but for a view that is older than they are.
+        Blocks that were replayed once are not again, unless the snapshot is older than they are.
         """
         with self._lock:
             replayed = self._replayed
             if replayed.store is not store or replayed.begin < begin:
-                # What was replayed may be older than what this view has on disk.
+                # What was replayed may be older than what this snapshot has on disk.
                 replayed = self._replayed = _Replayed(store, begin)
-            if replayed.begin == begin and replayed.end <= view.committed:
-                replayed.advance(view)
-                return heads_of(replayed.table, view, ids)
-        # A newer view was here first: its heads do not go with this one's moment.
+            if replayed.begin == begin and replayed.end <= snapshot.committed:
+                replayed.advance(snapshot)
+                return heads_of(replayed.table, snapshot, ids)
+        # A newer snapshot was here first: its heads do not go with this one's moment.
         replayed = _Replayed(store, begin)
-        replayed.advance(view)
-        return heads_of(replayed.table, view, ids)
+        replayed.advance(snapshot)
+        return heads_of(replayed.table, snapshot, ids)
 
     def forget(self) -> None:
         """Let go of the instance whose blocks were replayed."""

@@ -49,18 +49,18 @@ from storage_core.format.marker_slot import MarkerState
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
+from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
 from storage_core.platform.forking import Home
-from storage_core.read.answer import resumed, scan_view
-from storage_core.read.cold.parts import parts_in
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
+from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
 from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
 from storage_core.read.follow.reader_rights import refuse_unwritable
-from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
+from storage_core.read.shard_reader import ShardFacts
+from storage_core.read.snapshot import ShardSnapshot
 
 _T = TypeVar("_T")
 _TRIES_MAX: Final = 40
@@ -70,7 +70,7 @@ _RETRY_PAUSE_S: Final = 0.05
 
 @dataclass(slots=True)
 class _Tries:
-    """How often looking failed since something was found, whether for a view or in one."""
+    """How often taking or reading a snapshot failed since one last answered."""
 
     failed: int = 0
 
@@ -82,7 +82,7 @@ class ShardFollower:
         """Open the marker; the store follows when first needed."""
         self._meta = files.meta
         self._directory = files.shard_directory(shard)
-        self._blocks_for = blocks_of_parts(self._directory)
+        self._trimmed_rows_of = trimmed_rows_of(self._directory)
         self._place = BlockPlace(files.settings.lineages[shard], shard)
         self._born = files.born(shard)
         self._clock = clock
@@ -90,7 +90,7 @@ class ShardFollower:
         self._lock = threading.Lock()
         self._store: RocksDbStore | None = None
         self._private: PrivateDirectory | None = None
-        self._seen: MarkerState | None = None
+        self._last_marker: MarkerState | None = None
         self._caught_up: MarkerState | None = None
         self._logs: dict[str, int] = {}
         self._proven: int | None = None
@@ -102,58 +102,58 @@ class ShardFollower:
         self._home = Home(files.meta.name, shard)
 
     def committed(self) -> int:
-        """Return the exclusive end of what may be shown, by one look at the marker."""
-        return self._look().committed
+        """Return the exclusive end of what may be shown, by one reading of the marker."""
+        return self._read_marker().committed
 
     def refresh(self) -> int:
         """Follow the writer to about now and return committed."""
-        view = self._moment()
-        view.close()
-        return view.committed
+        snapshot = self._snapshot()
+        snapshot.close()
+        return snapshot.committed
 
     def state(self) -> ShardFacts:
         """Follow the writer to about now and return what it says of the shard.
 
         It says so too where rows are gone that nobody knows as lost.
         """
-        view = self._moment(proves_end=False)
-        view.close()
-        return ShardFacts.of(view.state, view.committed)
+        snapshot = self._snapshot(proves_end=False)
+        snapshot.close()
+        return ShardFacts.of(snapshot.state, snapshot.committed)
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
-        view = self._moment()
-        with closing(view):
-            yield from view.committed_dead_letters(start, end)
+        snapshot = self._snapshot()
+        with closing(snapshot):
+            yield from snapshot.committed_dead_letters(start, end)
 
     def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
         """Return the ranges whose blocks expired behind one that has not, after a generation."""
-        found = self.shown(lambda view: list(view.expired(start, end)))
-        return [(zone.first, zone.end) for zone in found if zone.gone_since > since]
+        zones = self.ask(lambda snapshot: list(snapshot.expired(start, end)))
+        return [(zone.first, zone.end) for zone in zones if zone.gone_since > since]
 
     def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had, or those of an id, as they came."""
-        return self.shown(lambda view: tuple(schemas_in(view, registry_id)))
+        return self.ask(lambda snapshot: tuple(schemas_in(snapshot, registry_id)))
 
     def parts(self) -> ShardParts:
         """Return the parts of the shard, and up to where its rows are in them."""
-        return self.shown(parts_in)
+        return self.ask(parts_in)
 
-    def shown(self, look: Callable[[ShardView], _T]) -> _T:
-        """Return what a moment shows; one with a hole is replaced, and `look` begins anew."""
+    def ask(self, question: Callable[[ShardSnapshot], _T]) -> _T:
+        """Return what a snapshot answers; one with a hole is replaced, and asked anew."""
         tries = _Tries()
         while True:
-            view = self._moment(tries)
-            with closing(view):
+            snapshot = self._snapshot(tries)
+            with closing(snapshot):
                 try:
-                    return look(view)
+                    return question(snapshot)
                 except CorruptionError:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:
                         raise
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.
+        """Yield the rows asked for; a snapshot with a hole is replaced, and the scan goes on.
 
         Raises:
             LostRangeError: Acknowledged rows in the range are gone.
@@ -162,15 +162,15 @@ class ShardFollower:
         tries = _Tries()
         reached: int | None = None
         while True:
-            view = self._moment(tries)
+            snapshot = self._snapshot(tries)
             if request.end_address is None:
-                # A scan that starts over still shows one moment.
-                end = max(view.committed, request.start_address or 0)
-                request = replace(request, end_address=end)
+                # A scan that starts over still shows one snapshot.
+                committed = max(snapshot.committed, request.start_address or 0)
+                request = replace(request, end_address=committed)
             try:
-                for batch, at in scan_view(view, request):
+                for batch, end in scan_snapshot(snapshot, request):
                     yield batch
-                    reached, tries.failed = at, 0
+                    reached, tries.failed = end, 0
             except LostRangeError:
                 raise
             except CorruptionError:
@@ -185,10 +185,10 @@ class ShardFollower:
             else:
                 return
             finally:
-                view.close()
+                snapshot.close()
 
     def close(self) -> None:
-        """Let go of everything; a second call lets go of what an interrupted one has left."""
+        """Close everything; a second call closes what an interrupted one has left."""
         self._home.refuse_elsewhere()
         with self._lock:
             self._is_closed = True
@@ -197,23 +197,23 @@ class ShardFollower:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _look(self) -> MarkerState:
+    def _read_marker(self) -> MarkerState:
         """Read the marker and hold it to what it said before."""
         self._home.refuse_elsewhere()
         if self._is_closed:
             message = "the reader is closed"
             raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
         # IMPORTANT: in this order; another thread may see a newer state in between.
-        seen = self._seen
+        last = self._last_marker
         state = self._marker.read()
         if state.lineage != self._place.lineage:
             message = "the marker belongs to another lineage; the shard was made anew or replaced"
             raise self._foreign(message)
-        if seen is not None and _went_back(seen, state):
-            raise self._set_back(state, seen.committed)
-        seen = self._seen
-        if seen is None or _age(state) > _age(seen):
-            self._seen = state
+        if last is not None and _went_back(last, state):
+            raise self._set_back(state, last.committed)
+        last = self._last_marker
+        if last is None or _age(state) > _age(last):
+            self._last_marker = state
         return state
 
     def _set_back(self, state: MarkerState, committed: int) -> CorruptionError:
@@ -232,11 +232,11 @@ class ShardFollower:
             message, stream=self._meta.name, shard=self._place.shard, path=self._directory
         )
 
-    def _moment(self, tries: _Tries | None = None, *, proves_end: bool = True) -> ShardView:
-        """Return a view that reaches the marker.
+    def _snapshot(self, tries: _Tries | None = None, *, proves_end: bool = True) -> ShardSnapshot:
+        """Return a snapshot that reaches the marker.
 
-        A look that was not good enough, now or at what was tried before, is followed by a
-        stronger one: another catch-up, another instance, and then time for the writer.
+        A snapshot that does not reach it, now or before, is followed by a
+        stronger try: another catch-up, another instance, and then time for the writer.
         """
         tries = tries or _Tries()
         while tries.failed < _TRIES_MAX:
@@ -250,11 +250,11 @@ class ShardFollower:
                     self._close_store()
                 self._require_files()
                 is_last = tries.failed == _TRIES_MAX - 1
-                found = self._try_view(is_last=is_last, proves_end=proves_end)
-            if found is not None:
-                return found
+                snapshot = self._try_to_snapshot(is_last=is_last, proves_end=proves_end)
+            if snapshot is not None:
+                return snapshot
             tries.failed += 1
-        marker = self._look()
+        marker = self._read_marker()
         message = (
             "the store does not reach what the marker says is committed; "
             "opening the shard for writing tells what is lost"
@@ -268,19 +268,19 @@ class ShardFollower:
             path=self._directory / "db",
         )
 
-    def _try_view(self, *, is_last: bool, proves_end: bool) -> ShardView | None:
-        """Return a view that reaches the marker, or None if this look was not good enough."""
+    def _try_to_snapshot(self, *, is_last: bool, proves_end: bool) -> ShardSnapshot | None:
+        """Return a snapshot that reaches the marker, or None if it does not."""
         try:
             if self._store is None and not self._has_store():
-                marker = self._look()
+                marker = self._read_marker()
                 if marker.committed == self._born:
-                    return self._nothing_yet(marker)
-            return self._look_through_store(proves_end=proves_end)
+                    return self._empty_snapshot(marker)
+            return self._snapshot_of_store(proves_end=proves_end)
         except (CorruptionError, UnavailableError):
-            seen = self._seen
-            if seen is not None and seen.committed == self._born:
+            last = self._last_marker
+            if last is not None and last.committed == self._born:
                 self._close_store()
-                return self._nothing_yet(seen)
+                return self._empty_snapshot(last)
             # A file that the writer cleared away meanwhile looks like damage for a moment.
             if is_last:
                 raise
@@ -290,13 +290,13 @@ class ShardFollower:
         with reading_errors(self._directory / "db", "looking for a store"):
             return (self._directory / "db" / "CURRENT").exists()
 
-    def _nothing_yet(self, marker: MarkerState) -> ShardView:
+    def _empty_snapshot(self, marker: MarkerState) -> ShardSnapshot:
         unborn = ShardState.unborn(self._born)
-        return self._seen_as(unborn, marker.committed, None, EmptyStoreSnapshot())
+        return self._shard_snapshot(unborn, marker.committed, None, EmptyStoreSnapshot())
 
-    def _look_through_store(self, *, proves_end: bool) -> ShardView | None:
-        # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
-        before = self._look()
+    def _snapshot_of_store(self, *, proves_end: bool) -> ShardSnapshot | None:
+        # IMPORTANT: marker, then two catch-ups, then the snapshot, then the marker again.
+        before = self._read_marker()
         is_same = self._caught_up is not None and self._caught_up.generation == before.generation
         if not is_same or self._marker_file != self._marker.file:
             self._close_store()
@@ -312,7 +312,7 @@ class ShardFollower:
             state = decode_state(entries, self._place.shard, self._born)
             self._refuse_foreign(state)
             is_good = before.committed <= state.tail.next
-            after = self._look()
+            after = self._read_marker()
             is_good = is_good and after.generation == before.generation
             if is_good and after.committed < state.heads_through:
                 is_good = False
@@ -325,21 +325,21 @@ class ShardFollower:
         # Heads on disk are of no row above the marker: where they end, it has been since.
         committed = max(before.committed, state.heads_through)
         self._caught_up = before
-        found = self._seen_as(state, committed, store, view)
+        snapshot = self._shard_snapshot(state, committed, store, view)
         if proves_end:
-            self._prove_end(found)
-        return found
+            self._prove_end(snapshot)
+        return snapshot
 
-    def _prove_end(self, view: ShardView) -> None:
-        if view.state.tail.blocks_end == self._proven:
+    def _prove_end(self, snapshot: ShardSnapshot) -> None:
+        if snapshot.state.tail.blocks_end == self._proven:
             return
         log_bytes = 0
         if self._proven is None:
             log_bytes = bytes_in_logs(self._logs, log_sizes(self._directory / "db"))
         try:
-            self._proven = prove_near_end(view, self._proven, log_bytes)
+            self._proven = prove_near_end(snapshot, self._proven, log_bytes)
         except BaseException:
-            view.close()
+            snapshot.close()
             raise
 
     def _refuse_foreign(self, state: ShardState) -> None:
@@ -347,12 +347,12 @@ class ShardFollower:
             message = "the store belongs to another lineage"
             raise self._foreign(message)
 
-    def _seen_as(
+    def _shard_snapshot(
         self, state: ShardState, committed: int, store: RocksDbStore | None, view: StoreSnapshot
-    ) -> ShardView:
+    ) -> ShardSnapshot:
         heads_for = partial(self._heads.as_of, store, state.heads_through)
-        return ShardView(
-            self._place, self._meta, state, committed, view, self._blocks_for, heads_for
+        return ShardSnapshot(
+            self._place, self._meta, state, committed, view, self._trimmed_rows_of, heads_for
         )
 
     def _require_files(self) -> None:
@@ -405,7 +405,7 @@ def _age(state: MarkerState) -> tuple[int, int]:
     return (state.generation, state.sequence)
 
 
-def _went_back(seen: MarkerState, state: MarkerState) -> bool:
+def _went_back(last: MarkerState, state: MarkerState) -> bool:
     """Tell whether a marker says less than it did; a new generation may take rows back."""
-    is_same_writer = state.generation == seen.generation
-    return _age(state) < _age(seen) or (is_same_writer and state.committed < seen.committed)
+    is_same_writer = state.generation == last.generation
+    return _age(state) < _age(last) or (is_same_writer and state.committed < last.committed)

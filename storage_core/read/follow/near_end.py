@@ -1,11 +1,11 @@
-"""The end of a reader's view, proven to have no hole.
+"""The end of a reader's snapshot, proven to have no hole.
 
 A reader's store may lack a piece that its write-ahead logs should have had: one was cut, or it was
 flushed and cleared away while it was read. The state of the shard then comes from behind the hole,
 and whatever lies in it is missing in windows, late copies and heads alike: a read that is bounded
 by these would not even come near it. So before anything is asked, the chain of zones is followed
 back from its end over all that the logs can hold; what lies before came from tables, which are
-there whole or not at all. Later looks of the same store need only what is new.
+there whole or not at all. Later snapshots of the same store need only what is new.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.zone import ZoneChunk
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 _SPAN_FIRST: Final = 4096
 _SPAN_GROWS: Final = 4
@@ -36,15 +36,15 @@ def log_sizes(database: Path) -> dict[str, int]:
 
 
 def bytes_in_logs(before: Mapping[str, int], after: Mapping[str, int]) -> int:
-    """Return how much a store can have read of logs, between two looks at their sizes."""
+    """Return how much a store can have read of logs, between two readings of their sizes."""
     return sum(max(before.get(name, 0), after.get(name, 0)) for name in {*before, *after})
 
 
-def prove_near_end(view: ShardView, proven: int | None, log_bytes: int) -> int:
-    """Prove that no zone is missing between what came from tables and the end of the view.
+def prove_near_end(snapshot: ShardSnapshot, proven: int | None, log_bytes: int) -> int:
+    """Prove that no zone is missing between what came from tables and the end of the snapshot.
 
     Args:
-        view: The view, of a moment whose marker was read before.
+        snapshot: The snapshot, of a moment whose marker was read before.
         proven: Where the chain ended that the same store proved before; None for a new store.
         log_bytes: The most that a new store can have taken from write-ahead logs.
 
@@ -54,16 +54,16 @@ def prove_near_end(view: ShardView, proven: int | None, log_bytes: int) -> int:
     Raises:
         CorruptionError: A zone is missing.
     """
-    end = reached = view.state.tail.blocks_end
-    begin = max(view.state.start, proven or 0)
+    end = reached = snapshot.state.tail.blocks_end
+    begin = max(snapshot.state.start, proven or 0)
     left = log_bytes if proven is None else INT64_MAX
     span = _SPAN_FIRST
     while reached > begin and left >= 0:
         zones = _Zones(reached)
-        deque(view.zones(max(begin, reached - span), reached, zones.take), maxlen=0)
+        deque(snapshot.zones(max(begin, reached - span), reached, zones.take), maxlen=0)
         if zones.first == reached:
             break
-        left -= zones.stored_bytes + view.stored_bytes(zones.first, reached)
+        left -= zones.stored_bytes + snapshot.stored_bytes(zones.first, reached)
         reached = zones.first
         span *= _SPAN_GROWS
     return end

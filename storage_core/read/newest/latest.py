@@ -25,109 +25,112 @@ from storage_core.read.future_rows import rows_at, without_blocks
 from storage_core.read.newest.latest_within import newest_within
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import Gathered, in_order
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 Mask = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 
-def scan_newest(view: ShardView, asked: RowFilter, bytes_max: int) -> Iterator[pa.RecordBatch]:
+def scan_newest(
+    snapshot: ShardSnapshot, wanted: RowFilter, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
     """Yield one batch, sorted by id: each id's row with the largest primary, where it has one.
 
     Raises:
         InvalidRequestError: They come to more than `bytes_max` (0: any number).
     """
-    columns = tuple(dict.fromkeys((*asked.columns, "secondary")))
-    wanted = replace(asked, columns=columns)
-    view.refuse_lost(wanted.address_start, wanted.address_end)
-    newest = _newest_of_all(view, wanted)
+    columns = wanted.columns
+    wanted = replace(wanted, columns=tuple(dict.fromkeys((*columns, "secondary"))))
+    snapshot.refuse_lost(wanted.address_start, wanted.address_end)
+    newest = _newest_of_all(snapshot, wanted)
     gathered = Gathered(bytes_max)
-    for rows in _rows_at(view, wanted, newest.where(_is_inside(view, wanted, newest))):
+    for rows in _rows_at(snapshot, wanted, newest.where(_is_inside(snapshot, wanted, newest))):
         gathered.add(rows)
     open_ids = _without(newest.ids, gathered.batches)
     if len(open_ids):
-        found = newest_within(view, wanted, open_ids)
-        for rows in _rows_at(view, wanted, found):
+        for rows in _rows_at(snapshot, wanted, newest_within(snapshot, wanted, open_ids)):
             gathered.add(rows)
     if gathered.batches:
-        yield in_order(gathered.batches, ("secondary",), asked.columns)
+        yield in_order(gathered.batches, ("secondary",), columns)
 
 
-def _newest_of_all(view: ShardView, wanted: RowFilter) -> RowPlaces:
+def _newest_of_all(snapshot: ShardSnapshot, wanted: RowFilter) -> RowPlaces:
     """Return the newest place of each wanted id, of those whose newest row is not too old."""
-    heads = view.heads(wanted.ids)
+    heads = snapshot.heads(wanted.ids)
     places = RowPlaces(heads.ids, heads.primary, heads.address).where(heads.address >= 0)
-    ahead = newest_ahead(view, wanted.ids)
+    ahead = newest_ahead(snapshot, wanted.ids)
     if len(ahead):
         places = places.and_those(ahead).newest()
     return places.where(places.primary >= wanted.start)
 
 
-def _is_inside(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Mask:
+def _is_inside(snapshot: ShardSnapshot, wanted: RowFilter, places: RowPlaces) -> Mask:
     """Tell which places lie inside a request's bounds and were not given up."""
     address = places.address
     inside: Mask = (places.primary <= wanted.end) & (address >= wanted.address_start)
     inside &= address < wanted.address_end
-    for gap in view.state.gaps:
+    for gap in snapshot.state.gaps:
         inside &= (address < gap.start) | (address >= gap.end)
     return inside
 
 
-def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[pa.RecordBatch]:
+def _rows_at(
+    snapshot: ShardSnapshot, wanted: RowFilter, places: RowPlaces
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows at these places that have a wanted version, each block read once."""
     places = places.where(np.argsort(places.address))
-    gone = without_blocks(view, places)
+    gone = without_blocks(snapshot, places)
     if gone.any():
-        yield from rows_at(view, wanted, places.where(gone))
+        yield from rows_at(snapshot, wanted, places.where(gone))
         places = places.where(~gone)
-    if view.state.trimmed and not view.meta.has_keys:
+    if snapshot.state.trimmed and not snapshot.meta.has_keys:
         answered = [np.empty(0, dtype=np.int64)]
-        for rows, found in _trimmed_rows(view, wanted, places):
+        for rows, addresses in _trimmed_rows(snapshot, wanted, places):
             yield rows
-            answered.append(found)
+            answered.append(addresses)
         places = places.where(~np.isin(places.address, np.concatenate(answered)))
-    for zone, block in view.blocks_or_joined(_zones_of(view, places.address)):
+    for zone, block in snapshot.blocks_or_joined(_zones_of(snapshot, places.address)):
         first, end = places.address.searchsorted([zone.first, zone.end]).tolist()
         chosen = _positions(block, places.where(slice(first, end)))
         if wanted.versions is not None:
             chosen = chosen[wanted.has_version(block)[chosen]]
         if len(chosen):
-            yield block_columns(block, view.shard, wanted.columns, chosen)
+            yield block_columns(block, snapshot.shard, wanted.columns, chosen)
 
 
-def _zones_of(view: ShardView, addresses: Int64s) -> Iterator[Zone]:
+def _zones_of(snapshot: ShardSnapshot, addresses: Int64s) -> Iterator[Zone]:
     """Yield the zones of the blocks that span ascending addresses."""
-    at = 0
-    while at < len(addresses):
-        zone = view.zone_at(int(addresses[at]))
+    position = 0
+    while position < len(addresses):
+        zone = snapshot.zone_at(int(addresses[position]))
         yield zone
-        at = int(addresses.searchsorted(zone.end))
+        position = int(addresses.searchsorted(zone.end))
 
 
 def _without(ids: Int32s, batches: Sequence[pa.RecordBatch]) -> Int32s:
     """Return the ids that no row of some batches has."""
-    found = [rows.column("secondary").to_numpy() for rows in batches]
-    left: Int32s = ids[~np.isin(ids, np.concatenate(found))] if found else ids
+    answered = [rows.column("secondary").to_numpy() for rows in batches]
+    left: Int32s = ids[~np.isin(ids, np.concatenate(answered))] if answered else ids
     return left
 
 
 def _trimmed_rows(
-    view: ShardView, wanted: RowFilter, places: RowPlaces
+    snapshot: ShardSnapshot, wanted: RowFilter, places: RowPlaces
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     """Yield normal rows of ascending places whose blocks were trimmed, and their addresses.
 
     Of few ids parts read some groups of rows, and no block whole.
     """
-    places = places.where(places.address < view.state.trimmed)
+    places = places.where(places.address < snapshot.state.trimmed)
     columns = tuple(dict.fromkeys((*wanted.columns, "primary", "address")))
     narrow = replace(wanted, columns=columns, ids=np.unique(places.ids))
     runs = [AddressRange(address, address + 1) for address in places.address.tolist()]
-    for rows in view.trimmed.normal(narrow, runs):
+    for rows in snapshot.trimmed.normal(narrow, runs):
         addresses = rows.column("address").to_numpy()
-        at = places.address.searchsorted(addresses)
-        is_right = places.ids[at] == rows.column("secondary").to_numpy()
-        is_right &= places.primary[at] == rows.column("primary").to_numpy()
+        of_rows = places.where(places.address.searchsorted(addresses))
+        is_right = of_rows.ids == rows.column("secondary").to_numpy()
+        is_right &= of_rows.primary == rows.column("primary").to_numpy()
         right = rows.filter(pa.array(is_right)).select([*wanted.columns])
         yield right, addresses[is_right]
 
@@ -135,8 +138,8 @@ def _trimmed_rows(
 def _positions(block: Block, places: RowPlaces) -> npt.NDArray[np.int64]:
     """Return where in its block each place is, those left out that the block contradicts."""
     addresses = block.addresses
-    at = np.minimum(addresses.searchsorted(places.address), len(addresses) - 1)
-    is_right = (addresses[at] == places.address) & (block.secondaries[at] == places.ids)
-    is_right &= block.primaries[at] == places.primary
-    right: npt.NDArray[np.int64] = at[is_right]
-    return right
+    near = np.minimum(addresses.searchsorted(places.address), len(addresses) - 1)
+    is_right = (addresses[near] == places.address) & (block.secondaries[near] == places.ids)
+    is_right &= block.primaries[near] == places.primary
+    positions: npt.NDArray[np.int64] = near[is_right]
+    return positions

@@ -1,6 +1,6 @@
 """The newest records of one shard, as `latest_by` says: rows compete while they are read.
 
-Rows come as the blocks lie, each block once, and only winners are held; so memory is that of the
+Rows come as the blocks lie, each block once, and only the newest are held; so memory is that of the
 answer, however often a row was written anew. With a limit, slices of primaries come in ascending
 order instead: all rows of one primary are in one slice, so by `primary` each slice is decided by
 itself, and the scan stops once every id has its rows. By `key` the last slice may decide.
@@ -11,49 +11,50 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from storage_core.read.newest.newest_versions import Contest, WinnersSoFar, shown
+from storage_core.format.row_columns import SORT_COLUMNS
+from storage_core.read.newest.newest_versions import Contest, NewestSoFar, without_tombstones
 from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import Gathered, RowsOfEach, in_order, joined
-from storage_core.read.scan.scan import SORT_COLUMNS, scan_pieces, scan_slices
-from storage_core.read.view import ShardView
+from storage_core.read.scan.scan import scan_pieces, scan_slices
+from storage_core.read.snapshot import ShardSnapshot
 
 
 def scan_latest_by(
-    view: ShardView, wanted: RowFilter, by: LatestBy, request: ReadRequest
+    snapshot: ShardSnapshot, wanted: RowFilter, by: LatestBy, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the winners by (secondary, primary, address), at most `limit` an id (0: all).
+    """Yield the newest by (secondary, primary, address), at most `limit` an id (0: all).
 
     Raises:
         InvalidRequestError: They come to more than the request's `bytes_max`.
     """
-    contest = Contest(by, view.meta.has_keys)
+    contest = Contest(by, snapshot.meta.has_keys)
     tombstones, limit = request.tombstones, request.limit
     needed = (*wanted.columns, *SORT_COLUMNS, *contest.columns(tombstones=tombstones))
     wide = replace(wanted, columns=tuple(dict.fromkeys(needed)))
     if by == "primary" and limit and wanted.ids is not None:
         gathered = Gathered(request.bytes_max)
-        for rows in _first_of_each(view, wide, contest, request):
+        for rows in _first_of_each(snapshot, wide, contest, request):
             gathered.add(rows)
         parts = gathered.batches
     else:
-        winners = WinnersSoFar(contest.in_shard, request.bytes_max)
-        for rows in scan_pieces(view, wide):
-            winners.add(rows)
-        found = winners.rows()
-        parts = [] if found is None else [shown(found, tombstones=tombstones)]
+        newest = NewestSoFar(contest.in_shard, request.bytes_max)
+        for rows in scan_pieces(snapshot, wide):
+            newest.add(rows)
+        versions = newest.rows()
+        parts = [] if versions is None else [without_tombstones(versions, tombstones=tombstones)]
     if any(part.num_rows for part in parts):
         yield in_order(parts, SORT_COLUMNS, wanted.columns, limit)
 
 
 def _first_of_each(
-    view: ShardView, wanted: RowFilter, contest: Contest, request: ReadRequest
+    snapshot: ShardSnapshot, wanted: RowFilter, contest: Contest, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Yield winners by `primary`, slice by slice, until each id has as many as wanted."""
+    """Yield the newest by `primary`, slice by slice, until each id has as many as wanted."""
     assert wanted.ids is not None, "without ids nobody knows when each has its rows"
     seen = RowsOfEach(wanted.ids, request.limit)
-    for batches in scan_slices(view, wanted):
-        rows = shown(contest.in_shard(joined(batches)), tombstones=request.tombstones)
+    for batches in scan_slices(snapshot, wanted):
+        rows = without_tombstones(contest.in_shard(joined(batches)), tombstones=request.tombstones)
         yield rows
         seen.add(rows)
         if seen.is_enough:

@@ -7,7 +7,7 @@
 The id is the secondary, or the key where rows belong to keys; rows without a key are of one that
 is their own. Addresses of two shards say nothing of each other and are never compared.
 
-A record wins whole. A tombstone wins like others, and only then is it hidden, so that what it
+The newest record is shown whole. Where it is a tombstone it is hidden only then, so that what it
 deleted stays deleted; rows that a request's ids, primaries and versions leave out take no part.
 """
 
@@ -47,14 +47,14 @@ class Contest:
         return key if tombstones else (*key, "payload")
 
     def in_shard(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the winners among rows of one shard."""
-        return self._winners(rows, ("address",))
+        """Return the newest of the rows of one shard."""
+        return self._newest(rows, ("address",))
 
     def over_shards(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the winners among those of several shards."""
-        return self._winners(rows, ("committed_at_ms", "shard"))
+        """Return the newest of those of several shards."""
+        return self._newest(rows, ("committed_at_ms", "shard"))
 
-    def _winners(self, rows: pa.RecordBatch, ties: Sequence[str]) -> pa.RecordBatch:
+    def _newest(self, rows: pa.RecordBatch, ties: Sequence[str]) -> pa.RecordBatch:
         ids, primaries, *others = (
             rows.column(name).to_numpy() for name in ("secondary", "primary", *ties)
         )
@@ -66,8 +66,8 @@ class Contest:
         return _largest(rows, [ids, codes], [primaries, *others])
 
 
-class WinnersSoFar:
-    """Rows that come piece by piece, of which only winners are held: at most twice as many."""
+class NewestSoFar:
+    """Rows that come piece by piece, of which only the newest are held: at most twice as many."""
 
     def __init__(
         self, reduced: Callable[[pa.RecordBatch], pa.RecordBatch], bytes_max: int = 0
@@ -75,8 +75,8 @@ class WinnersSoFar:
         """Begin with none.
 
         Args:
-            reduced: Returns the winners of rows.
-            bytes_max: How many bytes winners may come to; 0 for any number.
+            reduced: Returns the newest of rows.
+            bytes_max: How many bytes the newest may come to; 0 for any number.
         """
         self._reduced = reduced
         self._bytes_max = bytes_max
@@ -88,7 +88,7 @@ class WinnersSoFar:
         """Let more rows take part.
 
         Raises:
-            InvalidRequestError: The winners come to too many bytes.
+            InvalidRequestError: The newest come to too many bytes.
         """
         self._parts.append(rows)
         self._rows += rows.num_rows
@@ -97,7 +97,7 @@ class WinnersSoFar:
             self._reduce()
 
     def rows(self) -> pa.RecordBatch | None:
-        """Return the winners, None if no row took part."""
+        """Return the newest, None if no row took part."""
         if self._parts:
             self._reduce()
         return self._parts[0] if self._parts else None
@@ -111,8 +111,8 @@ class WinnersSoFar:
         self._bytes_full = max(_BYTES_AT_ONCE, 2 * self._bytes)
 
 
-def shown(rows: pa.RecordBatch, *, tombstones: bool) -> pa.RecordBatch:
-    """Return winners without those that are tombstones, unless these are wanted."""
+def without_tombstones(rows: pa.RecordBatch, *, tombstones: bool) -> pa.RecordBatch:
+    """Return the newest without those that are tombstones, unless these are wanted."""
     if tombstones:
         return rows
     payloads = rows.column("payload")
@@ -123,7 +123,7 @@ def _largest(
     rows: pa.RecordBatch, groups: Sequence[Column], ranks: Sequence[Column]
 ) -> pa.RecordBatch:
     """Return of each group of rows the one that ranks highest."""
-    if rows.num_rows < 2:  # noqa: PLR2004 - one row wins
+    if rows.num_rows < 2:  # noqa: PLR2004 - one row is the newest
         return rows
     columns = [*groups, *ranks]
     order = None if is_sorted(columns) else np.lexsort(columns[::-1])

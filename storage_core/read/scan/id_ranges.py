@@ -14,7 +14,7 @@ from storage_core.format.head import decode_head_values
 from storage_core.format.keys import head_key
 from storage_core.ids.index.lower_bounds import IndexBounds
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 # Of more ids most blocks are wanted anyway.
 SEEK_IDS_MAX: Final = 64
@@ -22,24 +22,24 @@ SEEK_IDS_MAX: Final = 64
 Range = tuple[int, int]
 
 
-def ranges_of_ids(view: ShardView, wanted: RowFilter, begin: int, end: int) -> list[Range]:
+def ranges_of_ids(snapshot: ShardSnapshot, wanted: RowFilter, begin: int, end: int) -> list[Range]:
     """Return ascending ranges of addresses with all wanted normal rows of [begin, end)."""
     if wanted.ids is None or len(wanted.ids) > SEEK_IDS_MAX:
         return [(begin, end)]
     # What bounds is kept to save time; where it cannot be read the blocks answer without it.
     with suppress(CorruptionError):
-        found: list[Range] = []
+        ranges: list[Range] = []
         for secondary in wanted.ids.tolist():
-            found.extend(_ranges_of(view, wanted, secondary, begin, end))
-        return _joined(found)
+            ranges.extend(_ranges_of(snapshot, wanted, secondary, begin, end))
+        return _joined(ranges)
     return [(begin, end)]
 
 
-def begin_of_ids(view: ShardView, wanted: RowFilter) -> int:
+def begin_of_ids(snapshot: ShardSnapshot, wanted: RowFilter) -> int:
     """Return an address before which no wanted normal or late row lies."""
     if wanted.ids is None or not len(wanted.ids) or len(wanted.ids) > SEEK_IDS_MAX:
         return 0
-    bounds = _bounds(view)
+    bounds = _bounds(snapshot)
     if bounds is None:
         return 0
     with suppress(CorruptionError):
@@ -48,17 +48,17 @@ def begin_of_ids(view: ShardView, wanted: RowFilter) -> int:
 
 
 def _ranges_of(
-    view: ShardView, wanted: RowFilter, secondary: int, begin: int, end: int
+    snapshot: ShardSnapshot, wanted: RowFilter, secondary: int, begin: int, end: int
 ) -> list[Range]:
-    bounds = _bounds(view)
+    bounds = _bounds(snapshot)
     if bounds is not None:
         begin = max(begin, bounds.begin(secondary, wanted.start))
         last = bounds.end(secondary, wanted.end)
         end = end if last is None else min(end, last)
-    through = view.state.heads_through if view.has_whole_heads else 0
+    through = snapshot.state.heads_through if snapshot.has_whole_heads else 0
     if end <= begin or through <= begin:
         return [(begin, end)]
-    value = view.value_at(head_key(secondary))
+    value = snapshot.value_at(head_key(secondary))
     if value is None:
         return [(begin, end)]
     primary, _, last_address = decode_head_values([value])[0].tolist()
@@ -66,17 +66,21 @@ def _ranges_of(
     return [(begin, known_end), (max(begin, through), end)]
 
 
-def _bounds(view: ShardView) -> IndexBounds | None:
-    if not view.has_index:
+def _bounds(snapshot: ShardSnapshot) -> IndexBounds | None:
+    if not snapshot.has_index:
         return None
 
     def stands(address: int) -> bool:
         # IMPORTANT: what is lost counts too; rows behind it can be asked for before it is given up.
-        lost = view.state.lost
-        return view.shows(address) and not any(one.start <= address < one.end for one in lost)
+        lost = snapshot.state.lost
+        return snapshot.shows(address) and not any(one.start <= address < one.end for one in lost)
 
     return IndexBounds(
-        view.item_at_or_before, view.item_at_or_after, view.scheme, view.jitter, stands
+        snapshot.item_at_or_before,
+        snapshot.item_at_or_after,
+        snapshot.scheme,
+        snapshot.jitter,
+        stands,
     )
 
 

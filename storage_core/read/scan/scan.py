@@ -1,4 +1,4 @@
-"""Scans: a request over one view, answered as Arrow batches.
+"""Scans: a request over one snapshot, answered as Arrow batches.
 
     arrival, replay   blocks one after the other, zones prune, memory of 4 MiB and a block
     time              ascending slices of primaries, each sorted; memory of one slice
@@ -12,8 +12,8 @@ the index and their heads (id_ranges.py); from there zones skip blocks. Bounds a
 shortcut: without them a scan takes time, and has the same rows.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -24,23 +24,27 @@ from storage_core.errors import LostRangeError
 from storage_core.format.keys import INT64_MAX, late_key, late_window_key
 from storage_core.format.late_rows import decode_late_rows
 from storage_core.format.record import State
+from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.format.shard_state import AddressRange
+from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
-from storage_core.read.future_rows import KeptAhead
+from storage_core.read.future_rows import AheadRows
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import Gathered, RowsOfEach, in_order
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, ranges_of_ids
-from storage_core.read.scan.windows import Stretch, stretches
 from storage_core.read.scan.zone_fields import ZoneFields
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 _SLICE_ZONES: Final = 16
-SORT_COLUMNS: Final = ("secondary", "primary", "address")
+# So many addresses cost little to look through, whatever windows they belong to.
+ADDRESSES_MIN: Final = 2**16
 
 
-def scan_arrival(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
+def scan_arrival(
+    snapshot: ShardSnapshot, wanted: RowFilter
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield rows by address, each batch with the address the scan has reached.
 
     Raises:
@@ -49,54 +53,59 @@ def scan_arrival(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.Record
     begin, end = wanted.address_start, wanted.address_end
     if begin >= end:
         return
-    view.refuse_lost(begin, end)
+    snapshot.refuse_lost(begin, end)
     if wanted.is_replay:
-        yield from _scan_blocks(view, wanted, begin, end)
+        yield from _scan_blocks(snapshot, wanted, begin, end)
         return
-    kept = KeptAhead(view, wanted)
-    begin = max(begin, view.state.start)
-    yield from kept.before(min(begin, end))
+    ahead = AheadRows(snapshot, wanted)
+    begin = max(begin, snapshot.state.start)
+    yield from ahead.before(min(begin, end))
     if begin < end:
-        for rows, reached in _scan_blocks(view, wanted, begin, end):
-            yield from kept.before(reached)
+        for rows, reached in _scan_blocks(snapshot, wanted, begin, end):
+            yield from ahead.before(reached)
             yield rows, reached
-    yield from kept.before(end)
+    yield from ahead.before(end)
 
 
 def _scan_blocks(
-    view: ShardView, wanted: RowFilter, begin: int, end: int
+    snapshot: ShardSnapshot, wanted: RowFilter, begin: int, end: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     is_replay = wanted.is_replay
-    if begin < view.state.start:
-        raise _expired(view, begin, view.state.start)
+    if begin < snapshot.state.start:
+        raise _expired(snapshot, begin, snapshot.state.start)
     wants = partial(wanted.wants_zones, flagged=True)
-    found = view.zones(begin, end, wants, with_expired=is_replay)
+    zones = snapshot.zones(begin, end, wants, with_expired=is_replay)
     if is_replay:
-        found = _none_expired(view, found, wanted.expired_until)
-    zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
-    for zone, block in view.blocks_or_joined(zones):
+        zones = _none_expired(snapshot, zones, wanted.expired_until)
+    if wanted.ids is not None:
+        zones = filter(wanted.wants_ids_of, zones)
+    for zone, block in snapshot.blocks_or_joined(zones):
         states = block.states if zone.expired and not is_replay else None
-        kept = None if states is None else states != State.EXPIRED
-        chosen = wanted.choose(zone, block, states=kept)
+        unexpired = None if states is None else states != State.EXPIRED
+        chosen = wanted.choose(zone, block, states=unexpired)
         if chosen is None or len(chosen):
-            yield block_columns(block, view.shard, wanted.columns, chosen), zone.last + 1
+            yield block_columns(block, snapshot.shard, wanted.columns, chosen), zone.last + 1
 
 
-def _none_expired(view: ShardView, zones: Iterator[Zone], until: int) -> Iterator[Zone]:
+def _none_expired(snapshot: ShardSnapshot, zones: Iterator[Zone], until: int) -> Iterator[Zone]:
     """Yield zones up to one whose blocks have expired since: a replay would be short by them."""
     for zone in zones:
         if not zone.is_expired:
             yield zone
         elif zone.gone_since > until:
-            raise _expired(view, zone.first, zone.end)
+            raise _expired(snapshot, zone.first, zone.end)
 
 
-def _expired(view: ShardView, start: int, end: int) -> LostRangeError:
+def _expired(snapshot: ShardSnapshot, start: int, end: int) -> LostRangeError:
     message = "the log no longer has these addresses: they have expired"
-    return LostRangeError(message, stream=view.stream, shard=view.shard, start=start, end=end)
+    return LostRangeError(
+        message, stream=snapshot.stream, shard=snapshot.shard, start=start, end=end
+    )
 
 
-def scan_nothing(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
+def scan_nothing(
+    snapshot: ShardSnapshot, wanted: RowFilter
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield no row, once it is sure that none that was wanted is gone.
 
     Raises:
@@ -104,23 +113,23 @@ def scan_nothing(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.Record
     """
     begin, end = wanted.address_start, wanted.address_end
     if begin < end:
-        view.refuse_lost(begin, end)
-        if wanted.is_replay and begin < view.state.start:
-            raise _expired(view, begin, view.state.start)
+        snapshot.refuse_lost(begin, end)
+        if wanted.is_replay and begin < snapshot.state.start:
+            raise _expired(snapshot, begin, snapshot.state.start)
     yield from ()
 
 
-def scan_time(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
+def scan_time(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield ascending slices of primaries, each with the last primary it covers.
 
     Rows of a slice are sorted by (primary, secondary, address).
     """
-    for last, batches in _slices(view, wanted):
+    for last, batches in _slices(snapshot, wanted):
         yield in_order(batches, ("primary", "secondary", "address"), wanted.columns), last
 
 
 def scan_primary(
-    view: ShardView, wanted: RowFilter, request: ReadRequest
+    snapshot: ShardSnapshot, wanted: RowFilter, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
     """Yield all rows sorted by (secondary, primary, address), at most `limit` an id (0: all).
 
@@ -131,11 +140,11 @@ def scan_primary(
     gathered = Gathered(request.bytes_max)
     if not limit or wanted.ids is None:
         sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
-        for rows in scan_pieces(view, replace(wanted, columns=sorting)):
+        for rows in scan_pieces(snapshot, replace(wanted, columns=sorting)):
             gathered.add(rows)
     else:
         seen = RowsOfEach(wanted.ids, limit)
-        for batches in scan_slices(view, wanted):
+        for batches in scan_slices(snapshot, wanted):
             for rows in batches:
                 gathered.add(rows)
                 seen.add(rows)
@@ -145,62 +154,103 @@ def scan_primary(
         yield in_order(gathered.batches, SORT_COLUMNS, wanted.columns, limit)
 
 
-def scan_slices(view: ShardView, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
+def scan_slices(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
     """Yield all rows in slices of primaries, ascending and disjoint, the rows of each unsorted."""
-    for _, batches in _slices(view, wanted):
+    for _, batches in _slices(snapshot, wanted):
         yield batches
 
 
-def scan_pieces(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield all rows piece by piece, in no order."""
     if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
-        view.refuse_lost(wanted.address_start, wanted.address_end)
-        yield from _normal_rows(view, wanted, _normal_zones(view, wanted), is_once=True)
-        yield from flagged_rows(view, wanted)
+        snapshot.refuse_lost(wanted.address_start, wanted.address_end)
+        yield from _normal_rows(snapshot, wanted, _normal_zones(snapshot, wanted), is_once=True)
+        yield from flagged_rows(snapshot, wanted)
 
 
-def _slices(view: ShardView, wanted: RowFilter) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+def _slices(
+    snapshot: ShardSnapshot, wanted: RowFilter
+) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Yield (last primary of the slice, its rows unsorted), slices ascending and disjoint.
 
     The rows have the columns wanted and those to sort them by.
     """
     if wanted.start > wanted.end or wanted.address_start >= wanted.address_end:
         return
-    view.refuse_lost(wanted.address_start, wanted.address_end)
+    snapshot.refuse_lost(wanted.address_start, wanted.address_end)
     sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
     wanted = replace(wanted, columns=sorting)
     first = wanted.start
-    for stretch in _stretches(view, wanted):
-        last = min(view.scheme.last_of(stretch.last), wanted.end)
-        fields = ZoneFields(_normal_zones(view, replace(wanted, start=first, end=last), stretch))
+    for windows in _windows_of(snapshot, wanted):
+        last = min(snapshot.scheme.last_of(windows.last), wanted.end)
+        fields = ZoneFields(
+            _normal_zones(snapshot, replace(wanted, start=first, end=last), windows)
+        )
         for upto in fields.cuts(last, _SLICE_ZONES):
             part = replace(wanted, start=first, end=upto)
-            if batches := _rows_of(view, part, fields.zones(first, upto)):
+            if batches := _rows_of(snapshot, part, fields.zones(first, upto)):
                 yield upto, batches
             first = upto + 1
-    if first <= wanted.end and (batches := _rows_of(view, replace(wanted, start=first), iter(()))):
+    if first <= wanted.end and (
+        batches := _rows_of(snapshot, replace(wanted, start=first), iter(()))
+    ):
         yield wanted.end, batches
 
 
-def _stretches(view: ShardView, wanted: RowFilter) -> list[Stretch]:
-    scheme = view.scheme
-    return stretches(view.windows(scheme.of(wanted.start), scheme.of(wanted.end)))
+@dataclass(frozen=True, slots=True)
+class WindowRange:
+    """Neighbouring windows up to `last`, whose normal rows have addresses in [start, end)."""
+
+    last: int
+    start: int
+    end: int
+
+    def takes(self, start: int, end: int) -> bool:
+        """Tell whether addresses of the next window are better looked through with these."""
+        together = max(end, self.end) - min(start, self.start)
+        shared = min(end, self.end) - max(start, self.start)
+        return together <= ADDRESSES_MIN or 2 * shared > min(end - start, self.end - self.start)
+
+
+def window_ranges(windows: Iterable[tuple[int, Window]]) -> list[WindowRange]:
+    """Return ascending windows as ranges that are scanned one after the other.
+
+    Rows that come about in the order of their primaries lie window after window, so a scan that
+    may stop early begins with the blocks of the first windows and asks for no others. Windows whose
+    blocks lie among each other's are taken together, lest each ask for the same blocks again.
+    Windows without normal rows are in none.
+    """
+    ranges: list[WindowRange] = []
+    for number, window in windows:
+        start, end = window.address_min, window.address_last + 1
+        if start >= end:
+            continue
+        if ranges and ranges[-1].takes(start, end):
+            start, end = min(start, ranges[-1].start), max(end, ranges[-1].end)
+            ranges.pop()
+        ranges.append(WindowRange(number, start, end))
+    return ranges
+
+
+def _windows_of(snapshot: ShardSnapshot, wanted: RowFilter) -> list[WindowRange]:
+    scheme = snapshot.scheme
+    return window_ranges(snapshot.windows(scheme.of(wanted.start), scheme.of(wanted.end)))
 
 
 def _normal_zones(
-    view: ShardView, wanted: RowFilter, stretch: Stretch | None = None
+    snapshot: ShardSnapshot, wanted: RowFilter, windows: WindowRange | None = None
 ) -> Iterator[Zone]:
-    """Yield the zones that can hold wanted normal rows: those of a stretch, or of all."""
-    touched = _stretches(view, wanted) if stretch is None else [stretch]
+    """Yield the zones that can hold wanted normal rows: those of some windows, or of all."""
+    touched = _windows_of(snapshot, wanted) if windows is None else [windows]
     begin = max(min((one.start for one in touched), default=0), wanted.address_start)
     end = min(max((one.end for one in touched), default=0), wanted.address_end)
-    begin = max(begin, view.state.start)
+    begin = max(begin, snapshot.state.start)
     if begin >= end:
         return
     wants = partial(wanted.wants_zones, flagged=False)
     reached = 0
-    for first, last in ranges_of_ids(view, wanted, begin, end):
-        for zone in view.zones(first, last, wants):
+    for first, last in ranges_of_ids(snapshot, wanted, begin, end):
+        for zone in snapshot.zones(first, last, wants):
             # A block may reach from one range into the next.
             if zone.end <= reached:
                 continue
@@ -209,26 +259,28 @@ def _normal_zones(
                 yield zone
 
 
-def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[pa.RecordBatch]:
+def _rows_of(
+    snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone]
+) -> list[pa.RecordBatch]:
     """Return wanted rows: normal ones of these zones, late and ahead ones from their copies."""
-    return [*_normal_rows(view, wanted, zones), *flagged_rows(view, wanted)]
+    return [*_normal_rows(snapshot, wanted, zones), *flagged_rows(snapshot, wanted)]
 
 
 def _normal_rows(
-    view: ShardView, wanted: RowFilter, zones: Iterator[Zone], *, is_once: bool = False
+    snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone], *, is_once: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    is_of_few = wanted.keys is not None if view.meta.has_keys else wanted.ids is not None
-    if view.state.trimmed and (is_of_few or is_once):
+    is_of_few = wanted.keys is not None if snapshot.meta.has_keys else wanted.ids is not None
+    if snapshot.state.trimmed and (is_of_few or is_once):
         # Parts are sorted by id or key: of few they read some groups of rows, and no block whole.
         # Of all, rows of any time lie all over them, so whoever comes back for the next time has
         # blocks made of them, and whoever does not spares the making.
-        runs, zones = _trimmed_runs(zones, view.state.trimmed)
-        yield from view.trimmed.normal(wanted, runs)
-    for zone, block in view.blocks_or_joined(zones):
+        runs, zones = _trimmed_runs(zones, snapshot.state.trimmed)
+        yield from snapshot.trimmed.normal(wanted, runs)
+    for zone, block in snapshot.blocks_or_joined(zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)
         if chosen is None or len(chosen):
-            yield block_columns(block, view.shard, wanted.columns, chosen)
+            yield block_columns(block, snapshot.shard, wanted.columns, chosen)
 
 
 def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], Iterator[Zone]]:
@@ -244,23 +296,23 @@ def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], 
     return runs, iter(())
 
 
-def flagged_rows(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted late and ahead rows of a view, by their copies."""
-    window = view.late_window_at_or_after(view.scheme.of(wanted.start))
-    last = view.scheme.of(wanted.end)
+def flagged_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted late and ahead rows of a snapshot, by their copies."""
+    window = snapshot.late_window_at_or_after(snapshot.scheme.of(wanted.start))
+    last = snapshot.scheme.of(wanted.end)
     while window is not None and window <= last:
         keys: list[bytes] = []
         values: list[bytes] = []
         for first_key, end_key in _late_ranges(window, wanted):
-            for key, value in view.late_items(window, first_key, end_key):
+            for key, value in snapshot.late_items(window, first_key, end_key):
                 keys.append(key)
                 values.append(value)
         if keys:
             late = decode_late_rows(keys, values)
             chosen = wanted.choose_late(late)
             if len(chosen):
-                yield late_columns(late, view.shard, wanted.columns, chosen)
-        window = view.late_window_at_or_after(window + 1)
+                yield late_columns(late, snapshot.shard, wanted.columns, chosen)
+        window = snapshot.late_window_at_or_after(window + 1)
 
 
 def _late_ranges(window: int, wanted: RowFilter) -> Iterator[tuple[bytes, bytes]]:

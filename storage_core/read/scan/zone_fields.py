@@ -34,8 +34,8 @@ class ZoneFields:
 
         Those of small blocks count as what they hold, so that no slice has a few rows only.
         """
-        tops, at = np.unique(self._fields["primary_max"], return_inverse=True)
-        shares = np.minimum(1.0, np.bincount(at, self._shares(), len(tops)))
+        tops, codes = np.unique(self._fields["primary_max"], return_inverse=True)
+        shares = np.minimum(1.0, np.bincount(codes, self._shares(), len(tops)))
         inside = tops < last
         slices = np.floor(np.cumsum(shares[inside]) / zones_per_slice)
         return [*tops[inside][np.diff(slices, prepend=0.0) > 0].tolist(), last]
@@ -44,14 +44,13 @@ class ZoneFields:
         """Return how much of a block that is not small each zone stands for."""
         fields = self._fields
         shares = np.maximum(fields["block_bytes"] / SMALL_BYTES, fields["count"] / SMALL_ROWS)
-        found: npt.NDArray[np.float64] = np.clip(shares, _SHARE_MIN, 1.0)
-        return found
+        clipped: npt.NDArray[np.float64] = np.clip(shares, _SHARE_MIN, 1.0)
+        return clipped
 
     def zones(self, first: int, last: int) -> Iterator[Zone]:
         """Yield the zones that can hold a normal row between two primaries."""
         fields = self._fields
         chosen = (fields["primary_min"] <= last) & (fields["primary_max"] >= first)
-        for at in np.flatnonzero(
-            chosen & (fields["primary_min"] <= fields["primary_max"])
-        ).tolist():
-            yield zone_without_sections(self._bytes, at)
+        chosen &= fields["primary_min"] <= fields["primary_max"]
+        for position in np.flatnonzero(chosen).tolist():
+            yield zone_without_sections(self._bytes, position)

@@ -31,7 +31,7 @@ from storage_core.format.shard_state import (
     encode_tail,
     generation_after,
 )
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.opened_shard import ShardContext
 
 # A lost marker may have been ahead of the store's generation by as many crashed openings.
@@ -64,7 +64,7 @@ def next_generation(state: MarkerState, at_least: int) -> MarkerState:
 
 
 def remove_unfinished(
-    view: ShardView, store: KeyValueStore, state: ShardState, committed: int
+    view: ShardSnapshot, store: KeyValueStore, state: ShardState, committed: int
 ) -> ShardState:
     """Remove the rows of the transaction that is given up: all above what is committed.
 

@@ -7,10 +7,10 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.ids.heads.replay import block_groups, replay_block
 from storage_core.ids.heads.shard_heads import ShardHeads
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 
 
-def replay_heads(view: ShardView, heads: ShardHeads) -> list[AddressRange]:
+def replay_heads(view: ShardSnapshot, heads: ShardHeads) -> list[AddressRange]:
     """Bring heads up to the tail; return the ranges of blocks that cannot be read.
 
     Args:
@@ -36,7 +36,7 @@ def replay_heads(view: ShardView, heads: ShardHeads) -> list[AddressRange]:
     return unreadable
 
 
-def _above_heads(view: ShardView) -> Iterator[Zone]:
+def _above_heads(view: ShardSnapshot) -> Iterator[Zone]:
     state = view.state
     try:
         yield from view.zones(max(state.heads_through, state.start), state.tail.next)

@@ -52,8 +52,8 @@ from storage_core.format.shard_state import (
 )
 from storage_core.ids.heads.shard_heads import ShardHeads
 from storage_core.platform.durable_file import sync_directory, taking_errors
-from storage_core.read.cold.trimmed_blocks import blocks_of_parts
-from storage_core.read.view import ShardView
+from storage_core.read.answer import trimmed_rows_of
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.guard import in_full
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.opening.give_up import (
@@ -305,9 +305,9 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
     return replace(state, lineage=context.lineage)
 
 
-def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
+def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardSnapshot:
     """Return all that is written, committed or not."""
-    blocks_for = blocks_of_parts(context.directory)
-    return ShardView(
+    blocks_for = trimmed_rows_of(context.directory)
+    return ShardSnapshot(
         context.place, context.meta, state, state.tail.next, store.snapshot(), blocks_for
     )

@@ -27,8 +27,8 @@ from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.payloads import payloads_of
+from storage_core.parts.snapshot import Part, _part_lists
 from storage_core.parts.typed_columns import Writer, columns_in, reader_schema
-from storage_core.read.cold.parts import Part, _kept_parts
 from storage_core.tiering.compact import next_parts
 from tests.snapshots import copy_of
 
@@ -217,7 +217,7 @@ def take_entry_away(stream: Stream) -> None:
         batch = Batch()
         batch.delete(key)
         shard._store.write(batch)
-    _kept_parts.cache_clear()
+    _part_lists.cache_clear()
 
 
 def give_up_a_block(stream: Stream) -> None:

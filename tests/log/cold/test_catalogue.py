@@ -24,7 +24,7 @@ def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
     asked: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
     rows = lab.stream.read(**asked).num_rows
     take_entry_away(lab.stream)
-    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
+    with pytest.raises(CorruptionError, match="the part list is not whole"):
         lab.stream.read(**asked)
     assert rows
-    assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)
+    assert "the part list is not whole" in str(lab.stream.verify().problems)

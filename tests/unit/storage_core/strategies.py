@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from storage_core.format.block import BlockPlace
 from storage_core.format.head import encode_heads
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from storage_core.format.record import ENVELOPE, Rows
+from storage_core.format.record import Rows
+from storage_core.format.row_columns import ENVELOPE
 from storage_core.platform.arrow import Array
 from tests.examples import examples
 

@@ -23,7 +23,8 @@ from storage_core.format.block import (
     decode_block,
     encode_block,
 )
-from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
+from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.row_columns import ENVELOPE
 from storage_core.read.columns import block_columns
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import (

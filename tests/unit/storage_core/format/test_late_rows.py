@@ -13,7 +13,8 @@ from storage_core.format.late_rows import (
     encode_late_rows,
     has_whole_values,
 )
-from storage_core.format.record import ENVELOPE, Rows
+from storage_core.format.record import Rows
+from storage_core.format.row_columns import ENVELOPE
 from storage_core.format.window import WindowScheme
 from tests.unit.storage_core.strategies import addresses_of, few, int32_array, int64_array, rows
 

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 
 from storage_core import InvalidRequestError
-from storage_core.format.record import (
-    HEADERS_TYPE,
-    no_rows,
-    rows_from_arrow,
-)
+from storage_core.format.record import no_rows, rows_from_arrow
+from storage_core.format.row_columns import HEADERS_TYPE
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few, rows
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from storage_core.format.small_blocks import SMALL_BYTES
-from storage_core.read.answer import resumed, scan_view
+from storage_core.read.answer import resumed, scan_snapshot
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from tests.log.workbench import rows_of
 
 Row = dict[str, Any]
@@ -20,7 +20,7 @@ COLUMNS = ("primary", "secondary", "address")
 
 
 @pytest.fixture(scope="module")
-def view(lasting_bench):
+def snapshot(lasting_bench):
     """Blocks, small ones among them: primaries that repeat within and across, some rows late."""
     bench = lasting_bench
     chance = random.Random(3)
@@ -30,27 +30,27 @@ def view(lasting_bench):
         ids = [chance.randrange(3) for _ in primaries]
         bench.append(primaries, secondary=ids, payload=payload)
     bench.commit()
-    view = bench.shard.snapshots.committed()
-    yield view
-    view.close()
+    snapshot = bench.shard.snapshots.committed()
+    yield snapshot
+    snapshot.close()
 
 
-def rest(view: ShardView, request: ReadRequest, reached: int | None) -> list[Row]:
+def rest(snapshot: ShardSnapshot, request: ReadRequest, reached: int | None) -> list[Row]:
     """Return what a scan yields that goes on from there."""
     going_on = request if reached is None else resumed(request, reached)
     if going_on is None:
         return []
-    return rows_of(batch for batch, _ in scan_view(view, going_on))
+    return rows_of(batch for batch, _ in scan_snapshot(snapshot, going_on))
 
 
 @pytest.mark.parametrize("bounds", [{}, {"start": 5, "end": 25}, {"ids": (1,)}])
 @pytest.mark.parametrize("order", ["arrival", "replay", "time"])
-def test_scan_cut_off_behind_any_batch_goes_on_with_the_next_row(view, order, bounds):
-    end = view.committed
+def test_scan_cut_off_behind_any_batch_goes_on_with_the_next_row(snapshot, order, bounds):
+    end = snapshot.committed
     request = ReadRequest(0, order=order, columns=COLUMNS, end_address=end, **bounds)
-    whole = rest(view, request, None)
-    scan = list(scan_view(view, request))
+    whole = rest(snapshot, request, None)
+    scan = list(scan_snapshot(snapshot, request))
     assert len(scan) > 1
     for count in range(1, len(scan) + 1):
         seen = rows_of(batch for batch, _ in islice(scan, count))
-        assert seen + rest(view, request, scan[count - 1][1]) == whole
+        assert seen + rest(snapshot, request, scan[count - 1][1]) == whole

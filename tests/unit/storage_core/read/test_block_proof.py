@@ -27,10 +27,10 @@ def small(lasting_bench):
         bench.keep([late], secondary=number % 3, payload=payload)
         bench.keep([number, number], secondary=[1, 2], addresses=[4 * number + 2, 4 * number + 3])
         bench.keep([number + 1], addresses=[4 * number + 4])
-    view = bench.shard.snapshots.committed()
-    zones = list(view.zones(0, view.committed))
-    yield zones, view.block_of_several(zones)
-    view.close()
+    snapshot = bench.shard.snapshots.committed()
+    zones = list(snapshot.zones(0, snapshot.committed))
+    yield zones, snapshot.block_of_several(zones)
+    snapshot.close()
 
 
 def test_zones_agree_with_the_block_of_all_their_rows(small):

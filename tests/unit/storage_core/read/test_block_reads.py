@@ -16,29 +16,29 @@ MIB = 2**20
 
 
 class CountingStore:
-    """A view of a store that counts what is taken from it."""
+    """A snapshot of a store that counts what is taken from it."""
 
-    def __init__(self, view: StoreSnapshot) -> None:
-        self.view = view
+    def __init__(self, snapshot: StoreSnapshot) -> None:
+        self.snapshot = snapshot
         self.taken = 0
 
     def items(self, *arguments: Any) -> Iterator[Item]:
-        for item in self.view.items(*arguments):
+        for item in self.snapshot.items(*arguments):
             self.taken += 1
             yield item
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.view, name)
+        return getattr(self.snapshot, name)
 
 
 def blocks_ahead(bench: Workbench) -> list[int]:
     """Scan all; return how many blocks were held back whenever one was handed on."""
-    view = bench.shard.snapshots.committed()
-    store = CountingStore(view._store)
-    reads = BlockReads("stream", view.place, store)
-    ahead = [store.taken - at for at, _ in enumerate(reads.each(view.zones(0, 100)), start=1)]
+    snapshot = bench.shard.snapshots.committed()
+    store = CountingStore(snapshot._store)
+    reads = BlockReads("stream", snapshot.place, store)
+    ahead = [store.taken - at for at, _ in enumerate(reads.blocks(snapshot.zones(0, 100)), start=1)]
     assert len(ahead) == store.taken
-    view.close()
+    snapshot.close()
     return ahead
 
 

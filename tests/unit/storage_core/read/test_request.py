@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from storage_core import InvalidRequestError, ReadRequest
 from storage_core.format.keys import INT64_MAX
-from storage_core.read.columns import COLUMNS
+from storage_core.format.row_columns import COLUMNS
 from storage_core.read.request import LatestBy, Order
 from tests.unit.storage_core.strategies import addresses_one, few, int32s, int64s, uint16s
 

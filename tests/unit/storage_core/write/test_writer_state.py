@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from storage_core.format.shard_state import ShardState, Tail
-from storage_core.read.answer import scan_view
+from storage_core.read.answer import scan_snapshot
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardView
+from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.writer_state import WriterState, is_in_order
 from tests.log.workbench import Workbench, column_of
 from tests.unit.storage_core.write.stepping import at_each_step
@@ -104,9 +104,9 @@ def commit_another(bench: Workbench) -> None:
     bench.keep([], source={"next": bench.shard.tail.next + 5})
 
 
-def expect_whole(bench: Workbench, view: ShardView) -> None:
+def expect_whole(bench: Workbench, view: ShardSnapshot) -> None:
     """Expect all rows of a view up to what it says is committed."""
-    scan = scan_view(view, ReadRequest(0, columns=("address",)))
+    scan = scan_snapshot(view, ReadRequest(0, columns=("address",)))
     shown = column_of((batch for batch, _ in scan), "address")
     end = view.committed
     assert shown == [address for address in bench.tail("address") if address < end]
@@ -123,7 +123,7 @@ def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_its_openi
 
 
 def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_each_step(bench):
-    views: list[ShardView] = []
+    views: list[ShardSnapshot] = []
     commit_another(bench)
     at_each_step(
         lambda: views.append(bench.shard.snapshots.committed()), lambda: commit_another(bench)

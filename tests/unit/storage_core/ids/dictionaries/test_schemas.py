@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from storage_core import CorruptionError, InvalidRequestError, SchemaEntry
 from storage_core.engine.key_value import Batch
 from storage_core.format.keys import INT32_MAX
-from storage_core.format.record import SCHEMA, rows_from_arrow
+from storage_core.format.record import rows_from_arrow
+from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import schema_number_key
 from storage_core.ids.dictionaries import schemas as schemas_module
 from storage_core.ids.dictionaries.schemas import SchemaNumbers, put_new_schemas, schema_of

@@ -13,8 +13,8 @@ from storage_core import ReadRequest, ShardPoisonedError, StreamReader
 from storage_core.engine.key_value import StoreSnapshot
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
-from storage_core.read.answer import scan_view
-from storage_core.read.view import ShardView
+from storage_core.read.answer import scan_snapshot
+from storage_core.read.snapshot import ShardSnapshot
 from tests.log.disks import ReinedDisk
 from tests.log.transactions.test_transaction import transact_in_parts
 from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
@@ -26,7 +26,7 @@ ALL = ReadRequest(0, order="newest", columns=("secondary", "primary", "address")
 
 
 class CountingStore:
-    """A view of a store that counts what is looked up in each family."""
+    """A snapshot of a store that counts what is looked up in each family."""
 
     def __init__(self, store: StoreSnapshot) -> None:
         self._store = store
@@ -55,58 +55,58 @@ class CountingStore:
         self._store.close()
 
 
-def counted(view: ShardView) -> CountingStore:
-    """Let what a view looks up be counted from now on."""
-    store = CountingStore(view._store)
-    view._store = view._blocks._store = store
+def counted(snapshot: ShardSnapshot) -> CountingStore:
+    """Let what a snapshot looks up be counted from now on."""
+    store = CountingStore(snapshot._store)
+    snapshot._store = snapshot._blocks._store = store
     return store
 
 
-def newest(view: ShardView, request: ReadRequest = ALL) -> dict[int, int]:
+def newest(snapshot: ShardSnapshot, request: ReadRequest = ALL) -> dict[int, int]:
     """Return the primary of each id's newest row."""
-    rows = rows_of(batch for batch, _ in scan_view(view, request))
+    rows = rows_of(batch for batch, _ in scan_snapshot(snapshot, request))
     return {row["secondary"]: row["primary"] for row in rows}
 
 
-def of_writer(bench: Workbench) -> ShardView:
+def of_writer(bench: Workbench) -> ShardSnapshot:
     return bench.shard.snapshots.with_heads(None)
 
 
 # --- beside a writer --------------------------------------------------------------------------
 
 
-def test_view_of_a_writer_that_went_on_reads_a_block_an_id(bench):
+def test_snapshot_of_a_writer_that_went_on_reads_a_block_an_id(bench):
     for at in range(100):
         bench.append([at, at], secondary=[1, 2])
     bench.commit()
-    view = of_writer(bench)
-    store = counted(view)
+    snapshot = of_writer(bench)
+    store = counted(snapshot)
     for at in range(100, 200):
         bench.keep([at, at], secondary=[1, 2])
-    assert newest(view) == {1: 99, 2: 99}
+    assert newest(snapshot) == {1: 99, 2: 99}
     assert store.asked[FAMILY_LOG] == 1
     assert newest(of_writer(bench)) == {1: 199, 2: 199}
 
 
-def test_view_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
+def test_snapshot_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
     bench.keep([5], secondary=7)
     bench.shard.commit_path._heads._committed._capacity = 2
     for at in range(2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at], secondary=100 + at)
-    assert 7 not in bench.shard.commit_path._heads._committed.heads.ids.tolist()
-    view = of_writer(bench)
+    assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
+    snapshot = of_writer(bench)
     for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at], secondary=7)
-    assert newest(view)[7] == 5
+    assert newest(snapshot)[7] == 5
 
 
-def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
+def test_older_of_two_snapshots_of_a_reader_does_not_take_the_newers_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at])
     with bench.read_beside() as reader:
-        older = reader._open.by_number[0]._moment()
+        older = reader._open.by_number[0]._snapshot()
         bench.keep([1000])
-        newer = reader._open.by_number[0]._moment()
+        newer = reader._open.by_number[0]._snapshot()
         assert newest(newer) == {1: 1000}
         store = counted(older)
         assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
@@ -121,13 +121,13 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
     fill(1)
     with bench.read_beside() as reader:
         follower = reader._open.by_number[0]
-        before = follower._moment()
+        before = follower._snapshot()
         newest(before)
         fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
-        first = follower._moment()
+        first = follower._snapshot()
         newest(first)
         assert before.state.heads_through < first.state.heads_through < first.committed - 1
-        again = follower._moment()
+        again = follower._snapshot()
         store = counted(again)
         newest(again)
         assert store.asked[FAMILY_LOG] == 1
@@ -145,10 +145,12 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
         follower = reader._open.by_number[0]
         follower._marker = hooked.before(follower._marker)
         hooked.on("after read", write_heads)
-        view = follower._moment()
-        assert view.committed == view.state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
-        store = counted(view)
-        assert newest(view) == {1: 1000 + view.state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1}
+        snapshot = follower._snapshot()
+        assert snapshot.committed == snapshot.state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
+        store = counted(snapshot)
+        assert newest(snapshot) == {
+            1: 1000 + snapshot.state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1
+        }
         assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT
 
 
@@ -162,9 +164,9 @@ def test_late_rows_of_other_ids_cost_nothing(make_bench):
     for day in range(1, 100):
         bench.append([long_ago + day * DAY + 100, long_ago + day * DAY], secondary=99)
     bench.commit()
-    view = of_writer(bench)
-    store = counted(view)
-    assert newest(view) == {99: long_ago + 99 * DAY + 100} | dict.fromkeys(range(50), long_ago)
+    snapshot = of_writer(bench)
+    store = counted(snapshot)
+    assert newest(snapshot) == {99: long_ago + 99 * DAY + 100} | dict.fromkeys(range(50), long_ago)
     assert store.asked[FAMILY_LOG] == 2
     assert store.asked[FAMILY_DEFAULT] < 100
 
@@ -182,9 +184,9 @@ def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
     for at in range(100):
         clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
     clocked.keep([NOW] * 3, secondary=[1, 2, 5])
-    view = clocked.shard.snapshots.with_heads(IDS)
-    store = counted(view)
-    assert newest(view, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
+    snapshot = clocked.shard.snapshots.with_heads(IDS)
+    store = counted(snapshot)
+    assert newest(snapshot, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
     assert store.asked[FAMILY_LOG] == 2
     assert store.asked[FAMILY_DEFAULT] < 15
 
@@ -210,8 +212,8 @@ def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
 def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
     """Return the keys by which ahead rows are found; the stream must be closed."""
     store = bench.store()
-    view = store.snapshot()
-    keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
+    snapshot = store.snapshot()
+    keys = [key for key, _ in snapshot.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
     store.close()
     return keys
 
@@ -244,9 +246,9 @@ def test_id_whose_newest_rows_were_given_up_has_the_one_before(make_bench):
     bench.close()
     bench.damage_block(100)
     bench.open().accept_loss(0, 100, 102)
-    view = of_writer(bench)
-    store = counted(view)
-    assert newest(view) == {1: 49, 2: 49}
+    snapshot = of_writer(bench)
+    store = counted(snapshot)
+    assert newest(snapshot) == {1: 49, 2: 49}
     assert store.asked[FAMILY_LOG] < 10
     with bench.read_beside() as reader:
         assert {one: row.primary for one, row in reader.latest().items()} == {1: 49, 2: 49}
@@ -259,7 +261,7 @@ def test_of_equal_primaries_the_last_wins_though_an_ahead_record_shows_the_first
     bench.keep([end, end + 1, end + 1, NOW], secondary=[2, 2, 1, 1])
     bench.keep([NOW])
     bench.keep([NOW - 3])
-    pieces = scan_view(of_writer(bench), replace(ALL, end=end))
+    pieces = scan_snapshot(of_writer(bench), replace(ALL, end=end))
     assert [row["address"] for row in rows_of(batch for batch, _ in pieces)] == [4, 0]
 
 
@@ -268,11 +270,11 @@ def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
     for at in range(200):
         bench.append([at, at - 2])
     bench.commit()
-    view = of_writer(bench)
-    store = counted(view)
-    assert newest(view, replace(ALL, end_address=300)) == {1: 149}
-    assert newest(view, replace(ALL, end=80)) == {1: 80}
-    assert newest(view, replace(ALL, end=80, start=80, versions=(5,))) == {}
+    snapshot = of_writer(bench)
+    store = counted(snapshot)
+    assert newest(snapshot, replace(ALL, end_address=300)) == {1: 149}
+    assert newest(snapshot, replace(ALL, end=80)) == {1: 80}
+    assert newest(snapshot, replace(ALL, end=80, start=80, versions=(5,))) == {}
     assert store.asked[FAMILY_LOG] < 20
 
 

@@ -1,9 +1,9 @@
-"""Winners: rows that come piece by piece are held only as far as they may still win."""
+"""Newest versions: rows that come piece by piece are held only while they may be among them."""
 
 import numpy as np
 import pyarrow as pa
 
-from storage_core.read.newest.newest_versions import Contest, WinnersSoFar
+from storage_core.read.newest.newest_versions import Contest, NewestSoFar
 
 
 def piece(first: int, ids: int, payload: bytes = b"x") -> pa.RecordBatch:
@@ -19,7 +19,7 @@ def piece(first: int, ids: int, payload: bytes = b"x") -> pa.RecordBatch:
 
 
 def held_for(pieces: int, ids: int, payload: bytes = b"x") -> tuple[int, pa.RecordBatch | None]:
-    """Return how many rows were held at most, and the winners."""
+    """Return how many rows were held at most, and the newest."""
     held = []
     contest = Contest("primary", has_keys=False)
 
@@ -27,27 +27,27 @@ def held_for(pieces: int, ids: int, payload: bytes = b"x") -> tuple[int, pa.Reco
         held.append(rows.num_rows)
         return contest.in_shard(rows)
 
-    winners = WinnersSoFar(reduced)
+    newest = NewestSoFar(reduced)
     for number in range(pieces):
-        winners.add(piece(number * ids, ids, payload))
-    return max(held, default=0), winners.rows()
+        newest.add(piece(number * ids, ids, payload))
+    return max(held, default=0), newest.rows()
 
 
 def test_rows_that_lost_are_let_go():
-    held, winners = held_for(pieces=100, ids=5000)
-    assert winners is not None
-    assert winners["address"].to_pylist() == [*range(99 * 5000, 100 * 5000)]
+    held, newest = held_for(pieces=100, ids=5000)
+    assert newest is not None
+    assert newest["address"].to_pylist() == [*range(99 * 5000, 100 * 5000)]
     assert held <= 2**16 + 5000
 
 
 def test_rows_that_lost_are_let_go_by_their_bytes_too():
-    held, winners = held_for(pieces=12, ids=8, payload=b"x" * 2**20)
-    assert winners is not None
-    assert winners.num_rows == 8
+    held, newest = held_for(pieces=12, ids=8, payload=b"x" * 2**20)
+    assert newest is not None
+    assert newest.num_rows == 8
     assert held <= 64 + 8
 
 
-def test_many_winners_are_not_looked_through_with_each_piece():
+def test_many_newest_are_not_looked_through_with_each_piece():
     looked = []
     contest = Contest("primary", has_keys=False)
 
@@ -55,12 +55,12 @@ def test_many_winners_are_not_looked_through_with_each_piece():
         looked.append(rows.num_rows)
         return contest.in_shard(rows)
 
-    winners = WinnersSoFar(reduced)
+    newest = NewestSoFar(reduced)
     for number in range(400):
         rows = piece(0, 2000)
         primary = pa.array([number] * 2000, pa.int64())
-        winners.add(rows.set_column(1, "primary", primary))
-    assert winners.rows() is not None
+        newest.add(rows.set_column(1, "primary", primary))
+    assert newest.rows() is not None
     assert looked[-1] == 400 * 2000
     assert sum(looked) < 3 * looked[-1]
 

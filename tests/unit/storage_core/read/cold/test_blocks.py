@@ -4,8 +4,6 @@ Method: the bounds are made small, so that some thousand rows are many slices; w
 are read is counted, and the rows are compared with those that the blocks gave.
 """
 
-import weakref
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -13,18 +11,14 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError
-from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
 from storage_core.parts.footer import footer_of
 from storage_core.parts.row_groups import PartFile
-from storage_core.read.cold import pieces as cold_pieces
+from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
-from storage_core.read.cold.blocks import ColdBlocks
-from storage_core.read.cold.parts import parts_directory
 from storage_core.read.cold.rows import ColdRows
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
-from tests.thin import covering, thinned
-from tests.unit.storage_core.read.cold.test_rows import fill
+from tests.thin import thinned
 
 ROWS = 20_000
 GROUP_ROWS = 512
@@ -34,7 +28,7 @@ GROUPS = -(-ROWS // GROUP_ROWS)
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(cold_slices, "ADDRESSES_FEW", 2048)
-    monkeypatch.setattr(cold_pieces, "_SHOWN_ROWS", 300)
+    monkeypatch.setattr(cold_blocks, "_WINDOW_ROWS", 300)
     monkeypatch.setattr(part_file, "GROUP_ROWS", GROUP_ROWS)
     return monkeypatch
 
@@ -128,11 +122,11 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
     before = trimmed(lab, in_turns(), payloads)
     bytes_max = 400_000
     small.setattr(cold_slices, "SLICE_BYTES", bytes_max)
-    small.setattr(cold_pieces, "SLICE_BYTES", bytes_max)
-    small.setattr(cold_pieces, "SHOWN_BYTES", 40_000)
+    small.setattr(cold_blocks, "SLICE_BYTES", bytes_max)
+    small.setattr(cold_blocks, "WINDOW_BYTES", 40_000)
     held: list[int] = []
     shown: list[int] = []
-    usual, usual_shown = ColdRows.decoded, ColdRows.shown
+    usual, usual_shown = ColdRows.decoded, ColdRows.as_log_rows
 
     def decoded(rows, some, columns):
         parts = usual(rows, some, columns)
@@ -144,41 +138,12 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
         return usual_shown(rows, part, first, behind, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    small.setattr(ColdRows, "shown", told)
+    small.setattr(ColdRows, "as_log_rows", told)
     assert tail(lab) == before
     assert len(held) > 1
     # What rows take is the mean of those of their groups.
     assert max(held) <= 1.2 * bytes_max
     assert max(shown) < 300
-
-
-def test_others_are_let_go_before_more_is_held(lab, small):
-    before = trimmed(lab, np.zeros(ROWS))
-    view = lab.stream._shards[0].snapshots.committed()
-    directory = parts_directory(lab.stream._shards[0].context.directory)
-    small.setattr(cold_pieces, "SLICE_BYTES", 400_000)
-    pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
-    for first in (0, 9000, 19_000, 3000, 9000):
-        rows = pa.Table.from_batches(pieces.between(first, first + 50)).combine_chunks()
-        assert rows == before.select(["address", "payload"]).slice(first, 50)
-        assert sum(one.bytes_held for one in pieces._pieces.values()) <= 400_000
-    assert len(pieces._pieces) > 1
-    view.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_rows_that_are_shown_are_let_go_as_others_are(lab):
-    before = trimmed(lab, in_turns())
-    view = lab.stream._shards[0].snapshots.committed()
-    directory = parts_directory(lab.stream._shards[0].context.directory)
-    pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
-    found = []
-    for rows in pieces.between(0, ROWS):
-        found.append(rows)
-        # What is asked for next may reach into those before.
-        assert len(pieces._shown) <= 2
-    assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
-    view.close()
 
 
 def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab, small):
@@ -198,12 +163,12 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
         return usual(rows, some, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    view = lab.stream._shards[0].snapshots.committed()
+    snapshot = lab.stream._shards[0].snapshots.committed()
     told: list[Any] = []
     found = lost = 0
-    for zone in view.zones(0, ROWS):
+    for zone in snapshot.zones(0, ROWS):
         try:
-            block = view.block(zone)
+            block = snapshot.block(zone)
         except CorruptionError as error:
             told.append(error.path)
             lost += zone.count
@@ -211,43 +176,8 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
             wanted = before.column("payload").slice(zone.first, zone.count).combine_chunks()
             assert block.batch.column("payload") == wanted
             found += zone.count
-    view.close()
+    snapshot.close()
     # A group reaches at most into one block more.
     assert told in ([part.path], [part.path] * 2)
     assert found == ROWS - lost
     assert len(tried) == len(set(tried))
-
-
-def test_view_that_is_closed_holds_no_rows(lab):
-    trimmed(lab, in_turns(3000))
-    view = lab.stream._shards[0].snapshots.committed()
-    zone = next(view.zones(0, INT64_MAX))
-    assert view.block(zone).batch.num_rows == zone.count
-    assert isinstance(view.trimmed, ColdBlocks)
-    held = weakref.ref(view.trimmed._pieces)
-    view.close()
-    assert held() is None
-
-
-@covering(seed=[0, 1], key_mode=["none", "dictionary"])
-def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, key_mode):
-    rng = np.random.default_rng(seed)
-    small.setattr(cold_slices, "ADDRESSES_FEW", 64)
-    small.setattr(cold_pieces, "_SHOWN_ROWS", int(rng.integers(5, 90)))
-    lab = ColdLab(tmp_path, key_mode=key_mode, block_records=64)
-    fill(lab, rng)
-    size = int(rng.integers(2000, 200_000))
-    for name in (cold_slices, cold_pieces):
-        small.setattr(name, "SLICE_BYTES", size)
-    before = [rows_of(lab, shard) for shard in range(2)]
-    lab.stream.trim()
-    assert [rows_of(lab, shard) for shard in range(2)] == before
-    lab.stream.compact()
-    assert [rows_of(lab, shard) for shard in range(2)] == before
-    lab.stream.close()
-
-
-def rows_of(lab, shard):
-    with closing(lab.stream._shards[shard].snapshots.committed()) as view:
-        start = view.state.start
-    return [row for batch in lab.stream.tail(shard, start) for row in batch.to_pylist()]

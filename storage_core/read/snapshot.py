@@ -1,6 +1,6 @@
 """A shard at one moment, as reads see it: clipped to committed, its chain of zones proven.
 
-Writers and followers make the same kind of view; all reading code stands on it. The zones of
+Writers and followers make the same kind of snapshot; all reading code stands on it. The zones of
 a shard form a chain (each names the end of the one before), and the tail names the end of the
 last block: a reader whose store misses a piece in the middle or at the end cannot take the
 rest for the whole. One thread at a time.
@@ -47,21 +47,21 @@ ZoneMask = npt.NDArray[np.bool_]
 
 
 class TrimmedRows(Protocol):
-    """What answers for blocks of a view that were trimmed."""
+    """The rows of a snapshot's blocks that were trimmed."""
 
     def block(self, zone: Zone) -> Block:
-        """Return the block of a zone, made again."""
+        """Return the block of a zone, rebuilt."""
         ...
 
     def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of addresses that were neither late nor ahead, unsorted."""
+        """Yield the wanted rows of addresses that were neither late nor future-dated, unsorted."""
         ...
 
 
-BlocksFor = Callable[["ShardView"], TrimmedRows]
+TrimmedRowsOf = Callable[["ShardSnapshot"], TrimmedRows]
 
 
-class ShardView:
+class ShardSnapshot:
     """One shard at one moment."""
 
     def __init__(  # noqa: PLR0913 - what makes a moment
@@ -71,14 +71,14 @@ class ShardView:
         state: ShardState,
         committed: int,
         store: StoreSnapshot,
-        blocks_for: BlocksFor,
-        heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
+        trimmed_rows_of: TrimmedRowsOf,
+        heads_for: Callable[["ShardSnapshot", Int32s | None], Heads] | None = None,
     ) -> None:
-        """Take over a view of the store; `close` lets go of it.
+        """Take over a view of the store, which `close` closes.
 
         `committed` was read before the state, so the state holds all that it covers.
-        `blocks_for` says what makes blocks again that were trimmed. `heads_for` says the heads of
-        the same moment; not every view is asked for them.
+        `trimmed_rows_of` gives the rows of blocks that were trimmed. `heads_for` gives the heads
+        of the same moment; not every snapshot is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -92,8 +92,8 @@ class ShardView:
         self.route_mask = meta.route_mask
         self.state = state
         self.committed = committed
-        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._made_again)
-        self._blocks_for = blocks_for
+        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._rebuild)
+        self._trimmed_rows_of = trimmed_rows_of
         self._trimmed: TrimmedRows | None = None
         self._store = store
         self._heads_for = heads_for
@@ -106,8 +106,8 @@ class ShardView:
         return self.place.shard
 
     def close(self) -> None:
-        """Let go of the moment."""
-        # It knows this view, so that it would stay until somebody looks for rings.
+        """Close it; its files may be deleted then."""
+        # It knows this snapshot, so that it would stay until somebody looks for rings.
         self._trimmed = None
         self._store.close()
 
@@ -141,8 +141,8 @@ class ShardView:
                 wanted &= wants(chunk)
             if with_expired:
                 wanted |= is_inside & (fields["count"] == 0)
-            for at in np.flatnonzero(wanted).tolist():
-                zone = chunk.zone(at)
+            for position in np.flatnonzero(wanted).tolist():
+                zone = chunk.zone(position)
                 if not self.state.gaps or not self._is_gap(zone):
                     yield zone
             if reached >= end:
@@ -231,8 +231,8 @@ class ShardView:
         ends = fields["last"][:-1] + 1
         breaks = np.flatnonzero((fields["previous_end"][1:] != ends) & (ends < end))
         if len(breaks):
-            at = int(breaks[0])
-            self._refuse_hole(int(fields["last"][at]) + 1, int(fields["first"][at + 1]))
+            before = int(breaks[0])
+            self._refuse_hole(int(fields["last"][before]) + 1, int(fields["first"][before + 1]))
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
@@ -240,15 +240,15 @@ class ShardView:
         Raises:
             CorruptionError: The block is missing or damaged.
         """
-        return self._blocks.one(zone)
+        return self._blocks.block(zone)
 
     def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield zones with their blocks, reading neighbours in one pass."""
-        return self._blocks.each(zones)
+        return self._blocks.blocks(zones)
 
     def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield what `blocks` does, of small neighbours one zone and one block for all."""
-        return self._blocks.each_or_joined(zones, self.state.expired_end)
+        return self._blocks.blocks_or_joined(zones, self.state.expired_end)
 
     def block_of_several(self, zones: Sequence[Zone]) -> Block | None:
         """Return the small blocks of some zones as one; None where one is amiss."""
@@ -256,12 +256,12 @@ class ShardView:
 
     @property
     def trimmed(self) -> TrimmedRows:
-        """What answers for blocks that were trimmed."""
+        """The rows of blocks that were trimmed."""
         if self._trimmed is None:
-            self._trimmed = self._blocks_for(self)
+            self._trimmed = self._trimmed_rows_of(self)
         return self._trimmed
 
-    def _made_again(self, zone: Zone) -> Block:
+    def _rebuild(self, zone: Zone) -> Block:
         return self.trimmed.block(zone)
 
     @property
@@ -271,7 +271,7 @@ class ShardView:
 
     @property
     def gone_with_parts(self) -> list[AddressRange]:
-        """The trimmed blocks that could not be made again so far, since a part is damaged."""
+        """The trimmed blocks that could not be rebuilt so far, since a part is damaged."""
         return self._blocks.gone_with_parts
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
@@ -327,7 +327,7 @@ class ShardView:
 
     def heads(self, ids: Int32s | None) -> Heads:
         """Return the heads of sorted ids, or of all, as of committed."""
-        assert self._heads_for is not None, "this view was made without heads"
+        assert self._heads_for is not None, "this snapshot was made without heads"
         return self._heads_for(self, ids)
 
     def refuse_lost(self, start: int, end: int) -> None:
@@ -367,17 +367,21 @@ def _none_of(chunk: ZoneChunk) -> ZoneMask:
     return np.zeros(len(chunk.fields), dtype=np.bool_)
 
 
-def whole_view(
-    place: BlockPlace, meta: StreamMeta, born: int, store: StoreSnapshot, blocks_for: BlocksFor
-) -> ShardView:
-    """Return a view of all that is written, committed or not.
+def whole_snapshot(
+    place: BlockPlace,
+    meta: StreamMeta,
+    born: int,
+    store: StoreSnapshot,
+    trimmed_rows_of: TrimmedRowsOf,
+) -> ShardSnapshot:
+    """Return a snapshot of all that is written, committed or not.
 
     Raises:
-        CorruptionError: The state cannot be read; the view of the store is closed.
+        CorruptionError: The state cannot be read; the snapshot of the store is closed.
     """
     try:
         state = decode_state(list(store.items(FAMILY_DEFAULT, *STATE_RANGE)), place.shard, born)
     except BaseException:
         store.close()
         raise
-    return ShardView(place, meta, state, state.tail.next, store, blocks_for)
+    return ShardSnapshot(place, meta, state, state.tail.next, store, trimmed_rows_of)

@@ -9,7 +9,7 @@ import pytest
 
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.read.cold.part_index import PartIndex
+from storage_core.parts.snapshot import PartIndex
 
 
 def part_of(number, first, last, kind="", *, is_flagged=False):

@@ -15,9 +15,9 @@ import pytest
 from storage_core import CorruptionError, StreamReader
 from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import encode_part, part_key
+from storage_core.parts import snapshot as parts
 from storage_core.parts.part_list import replace_parts
-from storage_core.read.cold import parts
-from storage_core.read.cold.parts import _kept_parts, index_of, read_index
+from storage_core.parts.snapshot import _part_lists, index_of, read_index
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.unit.forks import in_fork
 
@@ -50,9 +50,9 @@ def lab(trimmed, root):
 
 def forged(shard, count):
     """Let a catalogue have many more parts, far behind, and a late one that reaches over all."""
-    view = shard.snapshots.committed()
-    late = next(part for part in read_index(view).entries if part.is_flagged)
-    view.close()
+    snapshot = shard.snapshots.committed()
+    late = next(part for part in read_index(snapshot).entries if part.is_flagged)
+    snapshot.close()
 
     def change(state, _window_now):
         batch = Batch()
@@ -119,7 +119,7 @@ def test_turn_of_maintenance_costs_no_more_where_there_are_many_parts(lab):
     assert calls_many < calls_few + 200
 
 
-def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
+def test_cached_entries_are_those_of_the_catalogue_as_it_changes(lab):
     shard = lab.stream._shards[0]
     rng = np.random.default_rng(6)
     old = shard.snapshots.committed()
@@ -129,15 +129,15 @@ def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
         lab.stream.seal()
         if step % 2:
             lab.stream.compact()
-        view = shard.snapshots.committed()
-        assert index_of(view) is index_of(view)
-        assert index_of(view).entries == read_index(view).entries != first
+        snapshot = shard.snapshots.committed()
+        assert index_of(snapshot) is index_of(snapshot)
+        assert index_of(snapshot).entries == read_index(snapshot).entries != first
         assert index_of(old).entries == read_index(old).entries == first
-        view.close()
+        snapshot.close()
     old.close()
 
 
-def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):
+def test_damaged_entry_is_found_by_verify_whatever_is_cached(lab):
     shard, before = lab.stream._shards[0], lab.stream.parts()
     part = before[0].entry
     batch = Batch()
@@ -145,25 +145,25 @@ def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):
     shard._store.write(batch)
     assert lab.stream.parts() == before
     assert not lab.stream.verify().is_clean
-    _kept_parts.cache_clear()
+    _part_lists.cache_clear()
     with pytest.raises(CorruptionError, match="entry of a part"):
         lab.stream.parts()
 
 
-def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
-    monkeypatch.setattr(parts, "ENTRIES_KEPT", 10)
+def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
+    monkeypatch.setattr(parts, "ENTRIES_CACHED", 10)
     rng, shard = np.random.default_rng(7), lab.stream._shards[0]
     for _ in range(4):
         lab.append(rng, 50)
         lab.stream.seal()
-        view = shard.snapshots.committed()
-        assert index_of(view) is index_of(view)
-        view.close()
-        assert len(_kept_parts()._kept) == 1
+        snapshot = shard.snapshots.committed()
+        assert index_of(snapshot) is index_of(snapshot)
+        snapshot.close()
+        assert len(_part_lists()._cached) == 1
 
 
 def test_fork_while_another_thread_looks_begins_anew(lab):
     lab.stream.parts()
-    with _kept_parts()._lock:
+    with _part_lists()._lock:
         found = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
     assert found == len(lab.stream.parts())
