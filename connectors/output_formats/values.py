@@ -25,11 +25,11 @@ from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import (
     AvroSchema,
     decode_batch,
-    in_python,
     newest_schema,
     starts_by,
     starts_of,
 )
+from storage_core.platform.python_values import to_python
 from storage_core.sql.field_columns import field_columns
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
@@ -203,7 +203,7 @@ def _in_text(
     texts: list[str | None] = [None] * len(raw)
     is_shown = ~has_none
     for places, values in parts:
-        rows = in_python(values.table)
+        rows = to_python(values.table)
         for place, row, is_there in zip(
             places.tolist(), rows, values.is_decoded.tolist(), strict=True
         ):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro.avro_schema import AvroSchema
+from storage_core.avro.schema import AvroSchema
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT32_MAX
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from storage_core.avro.alone import NAMED
+from storage_core.avro.schema_text import NAMED
 from storage_core.errors import InvalidRequestError
 
 PREFIX: Final = "value_"

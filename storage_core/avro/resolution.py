@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.avro.avro_schema import VALUE, AvroSchema
 from storage_core.avro.avro_types import (
     NULL,
     Array,
@@ -30,6 +29,7 @@ from storage_core.avro.avro_types import (
     widened,
 )
 from storage_core.avro.defaults import default_value
+from storage_core.avro.schema import VALUE, AvroSchema
 from storage_core.errors import InvalidRequestError
 
 _PROMOTED: Final = {

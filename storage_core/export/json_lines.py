@@ -20,13 +20,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.avro import decode_batch, in_python, starts_by, starts_of
+from storage_core.avro import decode_batch, starts_by, starts_of
 from storage_core.errors import InvalidRequestError
 from storage_core.export.bounds import FILE_BYTES_MAX, Room, TooLargeError, objects_in
 from storage_core.export.manifest import ExportedFile
 from storage_core.export.plain_rows import filled, plain, plain_schema
 from storage_core.export.proven_file import PIECE_ROWS, ProvenFile
 from storage_core.parts.part_values import Writer
+from storage_core.platform.python_values import to_python
 
 _BASE64: Final = "_base64"
 _ZERO_IS_LEFT_OUT: Final = ("version", "state")
@@ -99,7 +100,7 @@ class JsonLines:
             except InvalidRequestError:
                 continue
             faulty = {fault.row for fault in decoded.faults}
-            shown = in_python(decoded.table)
+            shown = to_python(decoded.table)
             for index, place in enumerate(places.tolist()):
                 if index not in faulty and bodies[index].is_valid:
                     values[place] = shown[index]

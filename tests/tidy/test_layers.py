@@ -62,7 +62,7 @@ DOORS = {
     "duckdb": ("storage_core/sql/engine.py",),
     "fsspec": ("storage_core/sql/part_file_system.py",),
     "confluent_kafka": ("connectors/kafka/",),
-    "fastavro": ("storage_core/avro/avro_schema.py", "storage_core/avro/encoding.py"),
+    "fastavro": ("storage_core/avro/schema.py", "storage_core/avro/json_encoder.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": ("storage_core/engine/rocks.py",),
 }
@@ -95,6 +95,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.durable_file",
     "storage_core.platform.likely_names",
     "storage_core.platform.names_on_demand",
+    "storage_core.platform.python_values",
     "storage_core.parts.visible_rows",
     "storage_core.testing",
 )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from storage_core.avro.avro_types import FIXED_SHOWN_MAX, Decimal, Map, Primitive, arrow_type
 from storage_core.avro.cursor import Bytes, Cursor, Numbers
 from storage_core.avro.resolution import Choice, Fields, Items, Plain, Plan, Sized, Symbols
-from storage_core.avro.skipping import find_items, skip, truths
+from storage_core.avro.skip import find_items, skip, truths
 
 _untyped: Any = pa  # the stubs lack what is made from buffers
 _Array = Any

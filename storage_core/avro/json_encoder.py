@@ -13,9 +13,8 @@ from fastavro import schemaless_writer
 from fastavro.schema import parse_schema
 from fastavro.validation import ValidationError, validate
 
-from storage_core.avro.alone import stands_alone
-from storage_core.avro.avro_schema import AvroSchema
-from storage_core.avro.dotted import dotted
+from storage_core.avro.schema import AvroSchema
+from storage_core.avro.schema_text import dotted, stands_alone
 from storage_core.errors import InvalidRequestError
 
 

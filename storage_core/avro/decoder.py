@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.avro.avro_schema import AvroSchema
-from storage_core.avro.columns import read_fields
+from storage_core.avro.column_reader import read_fields
 from storage_core.avro.cursor import Cursor, Limits, Numbers
 from storage_core.avro.resolution import Fields, Step, plan_of
+from storage_core.avro.schema import AvroSchema
 from storage_core.errors import InvalidRequestError
 
 # As many as stay in a processor's cache; twice as many are slower, and so are half as many.

@@ -19,14 +19,6 @@ from fastavro.schema import (
     to_parsing_canonical_form,
 )
 
-from storage_core.avro.alone import (
-    NAMED,
-    NESTING_MAX,
-    PRIMITIVES,
-    TEXT_MAX,
-    full_name,
-    stands_alone,
-)
 from storage_core.avro.avro_types import (
     DECIMAL_DIGITS_MAX,
     Array,
@@ -42,12 +34,24 @@ from storage_core.avro.avro_types import (
     Record,
     Union,
     arrow_type,
+    check_extent,
     logical_of,
 )
-from storage_core.avro.dotted import dotted, undotted_error, undotted_form
-from storage_core.avro.extent import check_extent
 from storage_core.avro.names import check_names
+from storage_core.avro.schema_text import (
+    NAMED,
+    NESTING_MAX,
+    PRIMITIVES,
+    TEXT_MAX,
+    dotted,
+    full_name,
+    stands_alone,
+    undotted_error,
+    undotted_form,
+)
 from storage_core.errors import InvalidRequestError
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.schema_order import in_order_of_all
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
 # What fastavro raises of a text that is none; the overflow is of a default.
@@ -284,3 +288,19 @@ def _decimal(parsed: Mapping[str, Any], digits_max: int) -> Decimal | None:
 def _digits_of(size: int) -> int:
     """Return how many digits any number of so many bytes has."""
     return len(str(2 ** (8 * min(size, DECIMAL_DIGITS_MAX) - 1) - 1)) - 1 if size else 0
+
+
+def newest_schema(*orders: Iterable[SchemaEntry]) -> SchemaEntry | None:
+    """Return the schema with the highest id in its registry, of one id the last; None if none.
+
+    A registry counts its ids up. Those of one id, as of no registry, are told apart by the order
+    in which they came to the shards (`schema_order.py`).
+
+    Args:
+        orders: The schemas of a stream, or of each of several, as `schemas()` returns them.
+    """
+    newest: SchemaEntry | None = None
+    for entry in in_order_of_all(orders):
+        if newest is None or entry.registry_id >= newest.registry_id:
+            newest = entry
+    return newest
