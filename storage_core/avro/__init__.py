@@ -3,22 +3,22 @@
 from storage_core.avro.cursor import Limits
 from storage_core.avro.decoder import Decoded, Fault, decode_batch
 from storage_core.avro.encoder import encode_batch
-from storage_core.avro.framing import frame_of, starts_by, starts_of
-from storage_core.avro.json_encoder import BodyEncoder
+from storage_core.avro.framing import body_starts, frame_of, verified_starts
+from storage_core.avro.json_encoder import JsonEncoder
 from storage_core.avro.names import column_beside
 from storage_core.avro.schema import AvroSchema, newest_schema
 
 __all__ = [
     "AvroSchema",
-    "BodyEncoder",
     "Decoded",
     "Fault",
+    "JsonEncoder",
     "Limits",
+    "body_starts",
     "column_beside",
     "decode_batch",
     "encode_batch",
     "frame_of",
     "newest_schema",
-    "starts_by",
-    "starts_of",
+    "verified_starts",
 ]

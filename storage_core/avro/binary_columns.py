@@ -1,8 +1,7 @@
-"""Bytes of many values side by side: pieces, of which each value has one of every column.
+"""Binary columns: fragments of encoded values, joined row by row.
 
-A piece is a column of bytes, or bytes that all values have. The pieces of a value stand one behind
-the other; Arrow puts them together in one pass, whatever their number. A null in a piece is no
-bytes.
+A fragment is a binary column, or bytes that are the same for all rows. The encoding of a row is its
+value in each fragment, concatenated; Arrow does that in one pass. A null has no bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 Column = Any
 Numbers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
-Piece = Column | bytes
+Fragment = Column | bytes
 
 _untyped: Any = pa  # the stubs lack what is made from buffers
 _compute: Any = pc
@@ -26,75 +25,78 @@ _VIEW: Final = np.dtype([("size", "<i4"), ("low", "<u8"), ("high", "<u4")])
 _ONE_BYTE: Final = np.uint64(0x80)
 _LOW_BITS: Final = 56
 _SEVENS: Final = 7 * np.arange(1, 10, dtype=np.uint64)
-# The marks of bytes that another follows, in the first eight and behind them, by size.
+# The continuation bits of a varint by its size: of the first eight bytes, and of those after.
 _LOW_MARKS: Final = np.array(
     [0x8080808080808080 & ((1 << 8 * max(0, size - 1)) - 1) for size in range(11)], np.uint64
 )
 _HIGH_MARKS: Final = np.array([0x80 if size == 10 else 0 for size in range(11)], np.uint64)  # noqa: PLR2004 - the longest
 
 
-def joined(pieces: Iterable[Piece], count: int) -> Column:
-    """Return the bytes of so many values, none of them null."""
-    merged = _merged(pieces)
-    columns = [each for each in merged if not isinstance(each, bytes)]
+def concatenate(fragments: Iterable[Fragment], count: int) -> Column:
+    """Return the fragments of each of `count` rows, concatenated; no row is null."""
+    merged = _merge_constants(fragments)
+    columns = [fragment for fragment in merged if not isinstance(fragment, bytes)]
     if not columns:
         only = cast("bytes", merged[0]) if merged else b""
         return _untyped.repeat(_untyped.scalar(only, pa.binary()), count)
     if len(merged) == 1:
         return _compute.fill_null(columns[0], b"") if columns[0].null_count else columns[0]
     arguments = [
-        _untyped.scalar(each, pa.binary()) if isinstance(each, bytes) else each for each in merged
+        _untyped.scalar(fragment, pa.binary()) if isinstance(fragment, bytes) else fragment
+        for fragment in merged
     ]
     return _compute.binary_join_element_wise(
         *arguments, _NOTHING, null_handling="replace", null_replacement=b""
     )
 
 
-def _merged(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces of which no two that all values have stand together."""
-    merged: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
-            merged[-1] += piece
-        elif not isinstance(piece, bytes) or piece:
-            merged.append(piece)
+def _merge_constants(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Return fragments with neighbouring constants merged."""
+    merged: list[Fragment] = []
+    for fragment in fragments:
+        if isinstance(fragment, bytes) and merged and isinstance(merged[-1], bytes):
+            merged[-1] += fragment
+        elif not isinstance(fragment, bytes) or fragment:
+            merged.append(fragment)
     return merged
 
 
-def whole_numbers(numbers: npt.NDArray[np.integer[Any]], there: Mask | None = None) -> Column:
-    """Return numbers as Avro writes them, zigzag, seven bits a byte.
+def varints(numbers: npt.NDArray[np.integer[Any]], valid: Mask | None = None) -> Column:
+    """Return integers as zigzag varints, as Avro encodes int and long.
 
     Args:
         numbers: Of 64 bits at most.
-        there: Which of them are; the others have no bytes. All if None.
+        valid: Which of them are encoded; the others have no bytes. All if None.
     """
-    wide = numbers.astype(np.int64, copy=False)
-    bits = (wide << 1).view(np.uint64)
-    bits ^= (wide >> 63).view(np.uint64)
-    if there is not None:
-        bits[~there] = 0
+    signed = numbers.astype(np.int64, copy=False)
+    bits = (signed << 1).view(np.uint64)
+    bits ^= (signed >> 63).view(np.uint64)
+    if valid is not None:
+        bits[~valid] = 0
     most = bits.max(initial=0)
     if most < _ONE_BYTE:
         data = bits.astype(np.uint8)
-        return of_width(data, 1) if there is None else of_edges(_edges(there), data[there])
+        return (
+            fixed_width(data, 1) if valid is None else from_offsets(_offsets_of(valid), data[valid])
+        )
     sizes = np.ones(len(bits), np.int32)
     for shift in _SEVENS[: (int(most).bit_length() - 1) // 7]:
         sizes += (bits >> shift) != 0
     views = np.zeros(len(bits), _VIEW)
-    views["low"] = _spread(bits)
+    views["low"] = _spread_bits(bits)
     views["low"] |= _LOW_MARKS.take(sizes)
     if int(most).bit_length() > _LOW_BITS:
         high = bits >> np.uint64(_LOW_BITS)
         # The tenth byte is the last bit alone.
         views["high"] = (high & np.uint64(0x7F)) | _HIGH_MARKS.take(sizes) | (high >> 7 << 8)
-    if there is not None:
-        sizes *= there
+    if valid is not None:
+        sizes *= valid
     views["size"] = sizes
-    return _of_views(views)
+    return _from_views(views)
 
 
-def _spread(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the lower 56 bits, seven in each byte."""
+def _spread_bits(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the lower 56 bits, seven to a byte."""
     spread = bits & np.uint64((1 << _LOW_BITS) - 1)
     for mask, shift in (
         (0x00FFFFFFF0000000, 4),
@@ -107,67 +109,67 @@ def _spread(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return spread
 
 
-def _of_views(views: npt.NDArray[Any]) -> Column:
-    """Return what short views hold, one behind the other."""
-    made = _untyped.Array.from_buffers(
+def _from_views(views: npt.NDArray[Any]) -> Column:
+    """Return the values of short binary views as a binary column."""
+    column = _untyped.Array.from_buffers(
         pa.binary_view(), len(views), [None, _untyped.py_buffer(views)]
     )
-    return made.cast(pa.binary())
+    return column.cast(pa.binary())
 
 
-def of_width(data: npt.NDArray[Any], width: int) -> Column:
-    """Return values of one width, which lie one behind the other."""
+def fixed_width(data: npt.NDArray[Any], width: int) -> Column:
+    """Return values of a fixed width as a binary column."""
     count = data.nbytes // width if width else len(data)
-    return of_edges(np.arange(count + 1, dtype=np.int32) * np.int32(width), data)
+    return from_offsets(np.arange(count + 1, dtype=np.int32) * np.int32(width), data)
 
 
-def of_edges(edges: npt.NDArray[np.int32], data: npt.NDArray[Any]) -> Column:
-    """Return values that lie one behind the other, each from one edge to the next."""
-    buffers = [None, _untyped.py_buffer(edges), _untyped.py_buffer(np.ascontiguousarray(data))]
-    return _untyped.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
+def from_offsets(offsets: npt.NDArray[np.int32], data: npt.NDArray[Any]) -> Column:
+    """Return a binary column of offsets and data."""
+    buffers = [None, _untyped.py_buffer(offsets), _untyped.py_buffer(np.ascontiguousarray(data))]
+    return _untyped.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def edges_of(column: Column) -> npt.NDArray[np.int32]:
-    """Return where each value of a binary or string column, a list or a map begins and ends."""
+def value_offsets(column: Column) -> npt.NDArray[np.int32]:
+    """Return the offsets of a binary, string, list or map column."""
     if not len(column):
         return np.zeros(1, np.int32)
     return np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
 
 
-def cut(column: Column, edges: npt.NDArray[np.int32]) -> Column:
-    """Return a column's values by stretches: what stands between two edges becomes one."""
-    places = edges_of(column).take(edges)
-    buffers = [None, _untyped.py_buffer(places), column.buffers()[2]]
-    return _untyped.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
+def regroup(column: Column, offsets: npt.NDArray[np.int32]) -> Column:
+    """Return the values between each two offsets, concatenated."""
+    positions = value_offsets(column).take(offsets)
+    buffers = [None, _untyped.py_buffer(positions), column.buffers()[2]]
+    return _untyped.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def spread_out(column: Column, places: Numbers, count: int) -> Column:
-    """Return a column's values at some of so many places, and nulls at the others."""
-    where = np.full(count, -1, np.int64)
-    where[places] = np.arange(len(places))
-    return column.take(_untyped.array(where, mask=where < 0))
+def scatter(column: Column, positions: Numbers, count: int) -> Column:
+    """Return a column of `count` rows: the values at some positions, nulls elsewhere."""
+    sources = np.full(count, -1, np.int64)
+    sources[positions] = np.arange(len(positions))
+    return column.take(_untyped.array(sources, mask=sources < 0))
 
 
-def where_valid(column: Column) -> Mask | None:
-    """Return which values are not null; None where all are."""
+def validity(column: Column) -> Mask | None:
+    """Return which values are not null; None if all are."""
     if not column.null_count:
         return None
     valid: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return valid
 
 
-def _edges(there: Mask) -> npt.NDArray[np.int32]:
-    edges = np.zeros(len(there) + 1, np.int32)
-    np.cumsum(there, out=edges[1:], dtype=np.int32)
-    return edges
+def _offsets_of(valid: Mask) -> npt.NDArray[np.int32]:
+    offsets = np.zeros(len(valid) + 1, np.int32)
+    np.cumsum(valid, out=offsets[1:], dtype=np.int32)
+    return offsets
 
 
-def trimmed(digits: npt.NDArray[np.uint8], sizes: npt.NDArray[np.integer[Any]]) -> Column:
-    """Return the last bytes of each line, so many of each."""
-    edges = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=edges[1:], dtype=np.int32)
+def last_bytes(digits: npt.NDArray[np.uint8], sizes: npt.NDArray[np.integer[Any]]) -> Column:
+    """Return the last bytes of each row of a matrix, as many as its size."""
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:], dtype=np.int32)
     width = digits.shape[1]
-    return of_edges(edges, digits[np.arange(width) >= width - sizes[:, None]])
+    return from_offsets(offsets, digits[np.arange(width) >= width - sizes[:, None]])
 
 
-Pieces = Sequence[Piece]
+Fragments = Sequence[Fragment]

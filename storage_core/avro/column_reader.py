@@ -1,4 +1,4 @@
-"""From bodies to Arrow's arrays, by a plan: each step fills a column for all bodies at once."""
+"""Arrow arrays from Avro bodies by a resolved plan: each step reads one column of all rows."""
 
 from typing import Any, Final
 
@@ -6,10 +6,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.avro.avro_types import FIXED_SHOWN_MAX, Decimal, Map, Primitive, arrow_type
+from storage_core.avro.avro_types import FIXED_SIZE_BINARY_MAX, Decimal, Map, Primitive, arrow_type
 from storage_core.avro.cursor import Bytes, Cursor, Numbers
-from storage_core.avro.resolution import Choice, Fields, Items, Plain, Plan, Sized, Symbols
-from storage_core.avro.skip import find_items, skip, truths
+from storage_core.avro.resolution import (
+    EnumPlan,
+    FixedPlan,
+    ItemsPlan,
+    Plan,
+    PrimitivePlan,
+    RecordPlan,
+    UnionPlan,
+)
+from storage_core.avro.skip import find_items, read_booleans, skip
 
 _untyped: Any = pa  # the stubs lack what is made from buffers
 _Array = Any
@@ -20,104 +28,112 @@ _NUMBERS: Final[dict[str, type[Any]]] = {
     "double": np.float64,
 }
 _A_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
-_TEXT: Final = Plain(Primitive("string"), Primitive("string"))
+_TEXT: Final = PrimitivePlan(Primitive("string"), Primitive("string"))
 _DECIMAL_BYTES: Final = 16
-# The first byte of a number below zero is at least this.
+# The sign bit.
 _NEGATIVE: Final = 0x80
 
 
-def read(cursor: Cursor, plan: Plan, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
-    """Return what a plan shows of each body, and the places behind."""
-    if isinstance(plan, Plain):
-        return _plain(cursor, plan, places, rows)
-    if isinstance(plan, Sized):
-        return _sized(cursor, plan, places, rows)
-    if isinstance(plan, Symbols):
-        return _symbols(cursor, plan, places, rows)
-    if isinstance(plan, Items):
-        return _items(cursor, plan, places, rows)
-    if isinstance(plan, Choice):
-        return _choice(cursor, plan, places, rows)
-    return _record(cursor, plan, places, rows)
+def read(cursor: Cursor, plan: Plan, offsets: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
+    """Return the array that a plan reads, and the offsets after it."""
+    if isinstance(plan, PrimitivePlan):
+        return _plain(cursor, plan, offsets, rows)
+    if isinstance(plan, FixedPlan):
+        return _sized(cursor, plan, offsets, rows)
+    if isinstance(plan, EnumPlan):
+        return _symbols(cursor, plan, offsets, rows)
+    if isinstance(plan, ItemsPlan):
+        return _items(cursor, plan, offsets, rows)
+    if isinstance(plan, UnionPlan):
+        return _choice(cursor, plan, offsets, rows)
+    return _record(cursor, plan, offsets, rows)
 
 
 def read_fields(
-    cursor: Cursor, plan: Fields, places: Numbers, rows: Numbers
+    cursor: Cursor, plan: RecordPlan, offsets: Numbers, rows: Numbers
 ) -> tuple[list[_Array], Numbers]:
-    """Return the columns of a record, and the places behind."""
+    """Return the columns of a record, and the offsets after it."""
     columns: list[_Array] = [None] * len(plan.names)
     for index, value in plan.defaults.items():
         columns[index] = _untyped.repeat(_untyped.scalar(value, plan.types[index]), len(rows))
     for step in plan.steps:
         if step.column is None or step.plan is None:
-            places = skip(cursor, step.kind, places, rows, 1)
+            offsets = skip(cursor, step.writer, offsets, rows, 1)
         else:
-            columns[step.column], places = read(cursor, step.plan, places, rows)
-    return columns, places
+            columns[step.column], offsets = read(cursor, step.plan, offsets, rows)
+    return columns, offsets
 
 
-def _record(cursor: Cursor, plan: Fields, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
-    columns, behind = read_fields(cursor, plan, places, rows)
+def _record(
+    cursor: Cursor, plan: RecordPlan, offsets: Numbers, rows: Numbers
+) -> tuple[_Array, Numbers]:
+    columns, after = read_fields(cursor, plan, offsets, rows)
     if not columns:
-        return _untyped.array([{}] * len(rows), pa.struct([])), behind
-    fields = [pa.field(name, kind) for name, kind in zip(plan.names, plan.types, strict=True)]
-    return _untyped.StructArray.from_arrays(columns, fields=fields), behind
+        return _untyped.array([{}] * len(rows), pa.struct([])), after
+    fields = [
+        pa.field(name, data_type) for name, data_type in zip(plan.names, plan.types, strict=True)
+    ]
+    return _untyped.StructArray.from_arrays(columns, fields=fields), after
 
 
-def _sized(cursor: Cursor, plan: Sized, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
-    size = plan.kind.size
-    if plan.shown.decimal is not None or size > FIXED_SHOWN_MAX:
-        behind = places + size
-        cursor.hold(rows, behind)
+def _sized(
+    cursor: Cursor, plan: FixedPlan, offsets: Numbers, rows: Numbers
+) -> tuple[_Array, Numbers]:
+    size = plan.writer.size
+    if plan.reader.decimal is not None or size > FIXED_SIZE_BINARY_MAX:
+        after = offsets + size
+        cursor.check_ends(rows, after)
         sizes = np.where(cursor.is_bad[rows], 0, size)
-        if plan.shown.decimal is not None:
-            return _decimals(cursor, plan.shown.decimal, places, sizes, rows), behind
-        return _bytes(cursor, places, sizes, rows, is_text=False), behind
-    raw, behind = cursor.of_size(places, rows, size)
-    return _made(pa.binary(plan.kind.size), len(rows), raw), behind
+        if plan.reader.decimal is not None:
+            return _decimals(cursor, plan.reader.decimal, offsets, sizes, rows), after
+        return _bytes(cursor, offsets, sizes, rows, is_text=False), after
+    raw, after = cursor.fixed(offsets, rows, size)
+    return _fixed_width(pa.binary(plan.writer.size), len(rows), raw), after
 
 
-def _made(kind: pa.DataType, count: int, values: npt.NDArray[Any]) -> _Array:
-    """Return values of one width as an array."""
-    return _untyped.Array.from_buffers(kind, count, [None, _untyped.py_buffer(values)])
+def _fixed_width(data_type: pa.DataType, count: int, values: npt.NDArray[Any]) -> _Array:
+    """Return values of a fixed width as an array."""
+    return _untyped.Array.from_buffers(data_type, count, [None, _untyped.py_buffer(values)])
 
 
-def _plain(cursor: Cursor, plan: Plain, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
-    kind, shown = plan.kind.kind, plan.shown
-    if kind == "null":
-        return _untyped.nulls(len(rows)), places
-    if kind == "boolean":
-        found, places = truths(cursor, places, rows)
-        return _untyped.array(found.astype(np.bool_)), places
-    if kind in ("bytes", "string"):
-        starts, sizes, behind = cursor.spans(places, rows)
-        if shown.decimal is not None:
-            return _decimals(cursor, shown.decimal, starts, sizes, rows), behind
-        return _bytes(cursor, starts, sizes, rows, is_text=shown.kind == "string"), behind
+def _plain(
+    cursor: Cursor, plan: PrimitivePlan, offsets: Numbers, rows: Numbers
+) -> tuple[_Array, Numbers]:
+    primitive, reader = plan.writer.kind, plan.reader
+    if primitive == "null":
+        return _untyped.nulls(len(rows)), offsets
+    if primitive == "boolean":
+        values, offsets = read_booleans(cursor, offsets, rows)
+        return _untyped.array(values.astype(np.bool_)), offsets
+    if primitive in ("bytes", "string"):
+        starts, sizes, after = cursor.spans(offsets, rows)
+        if reader.decimal is not None:
+            return _decimals(cursor, reader.decimal, starts, sizes, rows), after
+        return _bytes(cursor, starts, sizes, rows, is_text=reader.kind == "string"), after
     numbers: npt.NDArray[Any]
-    if kind in ("int", "long"):
-        numbers, places = (cursor.ints if kind == "int" else cursor.longs)(places, rows)
-        _hold_to_a_day(cursor, shown.logical, numbers, places, rows)
+    if primitive in ("int", "long"):
+        numbers, offsets = (cursor.ints if primitive == "int" else cursor.longs)(offsets, rows)
+        _check_time_of_day(cursor, reader.logical, numbers, offsets, rows)
     else:
-        raw, places = cursor.of_size(places, rows, 4 if kind == "float" else 8)
-        numbers = np.ascontiguousarray(raw).view("<f4" if kind == "float" else "<f8")[:, 0]
-    values = np.ascontiguousarray(numbers.astype(_NUMBERS[shown.kind], copy=False))
-    return _made(arrow_type(shown), len(rows), values), places
+        raw, offsets = cursor.fixed(offsets, rows, 4 if primitive == "float" else 8)
+        numbers = np.ascontiguousarray(raw).view("<f4" if primitive == "float" else "<f8")[:, 0]
+    values = np.ascontiguousarray(numbers.astype(_NUMBERS[reader.kind], copy=False))
+    return _fixed_width(arrow_type(reader), len(rows), values), offsets
 
 
-def _hold_to_a_day(
-    cursor: Cursor, logical: str | None, numbers: Numbers, places: Numbers, rows: Numbers
+def _check_time_of_day(
+    cursor: Cursor, logical: str | None, numbers: Numbers, offsets: Numbers, rows: Numbers
 ) -> None:
     most = _A_DAY.get(logical or "")
     if most is not None:
         wrong = ((numbers < 0) | (numbers >= most)) & ~cursor.is_bad[rows]
-        cursor.refuse(wrong, rows, places, f"a {logical} that is no time of a day")
+        cursor.refuse(wrong, rows, offsets, f"a {logical} outside of a day")
 
 
 def _bytes(
     cursor: Cursor, starts: Numbers, sizes: Numbers, rows: Numbers, *, is_text: bool
 ) -> _Array:
-    ends, contents = cursor.gathered(starts, sizes)
+    ends, contents = cursor.gather(starts, sizes)
     buffers = [None, _untyped.py_buffer(ends), _untyped.py_buffer(contents)]
     values = _untyped.Array.from_buffers(pa.binary(), len(rows), buffers)
     if not is_text:
@@ -126,7 +142,9 @@ def _bytes(
         return values.cast(pa.string())
     except pa.ArrowInvalid:
         is_wrong = np.array([not _is_text(each) for each in values.to_pylist()], np.bool_)
-    cursor.refuse(is_wrong & ~cursor.is_bad[rows], rows, starts.copy(), "a string that is no UTF-8")
+    cursor.refuse(
+        is_wrong & ~cursor.is_bad[rows], rows, starts.copy(), "a string that is not UTF-8"
+    )
     return _bytes(cursor, starts, np.where(is_wrong, 0, sizes), rows, is_text=True)
 
 
@@ -139,80 +157,86 @@ def _is_text(contents: bytes) -> bool:
 
 
 def _decimals(
-    cursor: Cursor, kind: Decimal, starts: Numbers, sizes: Numbers, rows: Numbers
+    cursor: Cursor, decimal: Decimal, starts: Numbers, sizes: Numbers, rows: Numbers
 ) -> _Array:
-    """Return big-endian numbers of any number of bytes as decimals."""
-    width = _DECIMAL_BYTES if pa.types.is_decimal128(kind.arrow) else 2 * _DECIMAL_BYTES
+    """Return big-endian integers of any size as decimals."""
+    width = _DECIMAL_BYTES if pa.types.is_decimal128(decimal.arrow) else 2 * _DECIMAL_BYTES
     first = cursor.bytes_at(starts)
     sign = np.where((first >= _NEGATIVE) & (sizes > 0), 0xFF, 0).astype(np.uint8)
-    # From the last byte back: Arrow has the lowest first.
-    back = np.arange(width)
-    places = (starts + sizes - 1)[:, None] - back
-    inside = back < sizes[:, None]
-    raw: Bytes = np.where(inside, cursor.data.take(places, mode="clip"), sign[:, None])
-    decimals = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
-    limit = 10**kind.precision
-    is_wrong = sizes == 0
-    long_ones = np.flatnonzero(sizes > width)
+    # From the last byte back: Arrow has the lowest byte first.
+    reversed_bytes = np.arange(width)
+    offsets = (starts + sizes - 1)[:, None] - reversed_bytes
+    inside = reversed_bytes < sizes[:, None]
+    raw: Bytes = np.where(inside, cursor.data.take(offsets, mode="clip"), sign[:, None])
+    decimals = _fixed_width(decimal.arrow, len(rows), np.ascontiguousarray(raw))
+    limit = 10**decimal.precision
+    wrong = sizes == 0
+    long_rows = np.flatnonzero(sizes > width)
     try:
         decimals.validate(full=True)
-        to_look_at: Any = long_ones
+        suspects: Any = long_rows
     except pa.ArrowInvalid:
-        to_look_at = np.arange(len(rows))
-    for index in to_look_at.tolist():
+        suspects = np.arange(len(rows))
+    for index in suspects.tolist():
         whole = cursor.data[starts[index] : starts[index] + sizes[index]].tobytes()
-        is_wrong[index] |= abs(int.from_bytes(whole, "big", signed=True)) >= limit
+        wrong[index] |= abs(int.from_bytes(whole, "big", signed=True)) >= limit
     if (
         cursor.refuse(
-            is_wrong & ~cursor.is_bad[rows],
+            wrong & ~cursor.is_bad[rows],
             rows,
             starts.copy(),
-            f"a decimal of no byte, or of more than {kind.precision} digits",
+            f"a decimal that is empty or has more than {decimal.precision} digits",
         )
-        or is_wrong.any()
+        or wrong.any()
     ):
-        raw[is_wrong] = 0
-        decimals = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
+        raw[wrong] = 0
+        decimals = _fixed_width(decimal.arrow, len(rows), np.ascontiguousarray(raw))
     return decimals
 
 
 def _symbols(
-    cursor: Cursor, plan: Symbols, places: Numbers, rows: Numbers
+    cursor: Cursor, plan: EnumPlan, offsets: Numbers, rows: Numbers
 ) -> tuple[_Array, Numbers]:
-    chosen, places = cursor.choices(places, rows, len(plan.names), "an enum's symbol")
-    for index, shown in enumerate(plan.shown):
-        if shown is None:
+    chosen, offsets = cursor.indices(offsets, rows, len(plan.writer), "an enum symbol")
+    for index, symbol in enumerate(plan.reader):
+        if symbol is None:
             wrong = (chosen == index) & ~cursor.is_bad[rows]
-            message = f"symbol {plan.names[index]} is not among the reader's, which has no default"
-            cursor.refuse(wrong, rows, places, message)
-    names = _untyped.array(plan.shown, pa.string())
-    return names.take(_untyped.array(chosen)), places
+            message = (
+                f"symbol {plan.writer[index]} is not in the reader's enum, which has no default"
+            )
+            cursor.refuse(wrong, rows, offsets, message)
+    names = _untyped.array(plan.reader, pa.string())
+    return names.take(_untyped.array(chosen)), offsets
 
 
-def _items(cursor: Cursor, plan: Items, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
+def _items(
+    cursor: Cursor, plan: ItemsPlan, offsets: Numbers, rows: Numbers
+) -> tuple[_Array, Numbers]:
     before = cursor.items_left.copy()
-    items = find_items(cursor, plan.kind, places, rows, 1)
-    # What is in the items is counted as they are read.
+    items = find_items(cursor, plan.writer, offsets, rows, 1)
+    # Items inside of the items are counted as they are read.
     cursor.items_left = before
     np.subtract.at(cursor.items_left, rows, items.counts)
     ends = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(items.counts, out=ends[1:])
-    offsets = _untyped.array(ends, pa.int32())
-    if isinstance(plan.kind, Map):
-        names, values_begin = read(cursor, _TEXT, items.places, items.rows)
+    list_offsets = _untyped.array(ends, pa.int32())
+    if isinstance(plan.writer, Map):
+        names, values_begin = read(cursor, _TEXT, items.offsets, items.rows)
         values, _ = read(cursor, plan.plan, values_begin, items.rows)
-        return _untyped.MapArray.from_arrays(offsets, names, values), items.behind
-    values, _ = read(cursor, plan.plan, items.places, items.rows)
-    return _untyped.ListArray.from_arrays(offsets, values), items.behind
+        return _untyped.MapArray.from_arrays(list_offsets, names, values), items.after
+    values, _ = read(cursor, plan.plan, items.offsets, items.rows)
+    return _untyped.ListArray.from_arrays(list_offsets, values), items.after
 
 
-def _choice(cursor: Cursor, plan: Choice, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
+def _choice(
+    cursor: Cursor, plan: UnionPlan, offsets: Numbers, rows: Numbers
+) -> tuple[_Array, Numbers]:
     branches = np.zeros(len(rows), np.int64)
     if plan.is_union:
-        branches, places = cursor.choices(places, rows, len(plan.branches), "a union's branch")
-    pieces: dict[int, list[tuple[Numbers, _Array]]] = {}
-    is_shown = np.zeros(len(rows), np.bool_)
-    behind = places.copy()
+        branches, offsets = cursor.indices(offsets, rows, len(plan.branches), "a union branch")
+    values_by_member: dict[int, list[tuple[Numbers, _Array]]] = {}
+    is_filled = np.zeros(len(rows), np.bool_)
+    after = offsets.copy()
     for number, branch in enumerate(plan.branches):
         positions = np.flatnonzero(branches == number)
         if not len(positions):
@@ -220,36 +244,36 @@ def _choice(cursor: Cursor, plan: Choice, places: Numbers, rows: Numbers) -> tup
         if branch.is_fault:
             mask = np.zeros(len(rows), np.bool_)
             mask[positions] = ~cursor.is_bad[rows[positions]]
-            message = f"{branch.name}, which the reader's schema has no place for"
-            cursor.refuse(mask, rows, behind, message)
+            message = f"{branch.name}, which the reader's schema does not have"
+            cursor.refuse(mask, rows, after, message)
         elif branch.plan is not None and branch.member is not None:
-            values, behind[positions] = read(
-                cursor, branch.plan, places[positions], rows[positions]
+            values, after[positions] = read(
+                cursor, branch.plan, offsets[positions], rows[positions]
             )
-            is_shown[positions] = True
+            is_filled[positions] = True
             member = branch.member if plan.members is not None else 0
-            pieces.setdefault(member, []).append((positions, values))
+            values_by_member.setdefault(member, []).append((positions, values))
     if plan.members is None:
-        return _scattered(plan.type, pieces.get(0, []), len(rows)), behind
+        return _scatter(plan.type, values_by_member.get(0, []), len(rows)), after
     columns = [
-        _scattered(plan.type.field(index).type, pieces.get(index, []), len(rows))
+        _scatter(plan.type.field(index).type, values_by_member.get(index, []), len(rows))
         for index in range(plan.members)
     ]
     fields = [plan.type.field(index) for index in range(plan.members)]
-    nulls = _untyped.array(~is_shown)
-    return _untyped.StructArray.from_arrays(columns, fields=fields, mask=nulls), behind
+    nulls = _untyped.array(~is_filled)
+    return _untyped.StructArray.from_arrays(columns, fields=fields, mask=nulls), after
 
 
-def _scattered(kind: pa.DataType, pieces: list[tuple[Numbers, _Array]], count: int) -> _Array:
-    """Return values at their places, and nulls between them."""
-    if not pieces:
-        return _untyped.nulls(count, kind)
-    if len(pieces) == 1 and len(pieces[0][0]) == count:
-        return pieces[0][1]
-    where = np.full(count, -1, np.int64)
-    first = 0
-    for positions, values in pieces:
-        where[positions] = np.arange(first, first + len(values))
-        first += len(values)
-    joined = _untyped.concat_arrays([values for _, values in pieces])
-    return joined.take(_untyped.array(where, mask=where < 0))
+def _scatter(data_type: pa.DataType, parts: list[tuple[Numbers, _Array]], count: int) -> _Array:
+    """Return the values at their positions, and nulls elsewhere."""
+    if not parts:
+        return _untyped.nulls(count, data_type)
+    if len(parts) == 1 and len(parts[0][0]) == count:
+        return parts[0][1]
+    sources = np.full(count, -1, np.int64)
+    start = 0
+    for positions, values in parts:
+        sources[positions] = np.arange(start, start + len(values))
+        start += len(values)
+    joined = _untyped.concat_arrays([values for _, values in parts])
+    return joined.take(_untyped.array(sources, mask=sources < 0))

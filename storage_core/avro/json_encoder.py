@@ -1,8 +1,7 @@
-"""Values written as Avro bodies, one at a time: for who makes up a few, not for a pipeline.
+"""JSON values encoded as Avro bodies, one at a time, by fastavro: for a few values by hand.
 
-fastavro writes them. Values are as JSON has them: records are objects, enums texts, moments
-numbers in the unit of their type; of a union the first branch is taken that fits. Bytes and
-decimals have no form in JSON here.
+Records are objects, enums strings, times numbers in the unit of their type; of a union the first
+branch that fits is taken. Bytes and decimals have no JSON form here.
 """
 
 import io
@@ -14,31 +13,31 @@ from fastavro.schema import parse_schema
 from fastavro.validation import ValidationError, validate
 
 from storage_core.avro.schema import AvroSchema
-from storage_core.avro.schema_text import dotted, stands_alone
+from storage_core.avro.schema_text import dotted, inline_references
 from storage_core.errors import InvalidRequestError
 
 
-class BodyEncoder:
-    """Writes bodies by one schema."""
+class JsonEncoder:
+    """Encodes values by one schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
-        """Write by a schema."""
+        """Prepare a schema."""
         self._name = schema.full_name
-        self._parsed = parse_schema(dotted(stands_alone(schema.text, ())), _write_hint=False)
+        self._parsed = parse_schema(dotted(inline_references(schema.text, ())), _write_hint=False)
 
     def encode(self, value: object) -> bytes:
-        """Return a value's body.
+        """Return the body of a value.
 
         Raises:
             InvalidRequestError: It does not fit the schema.
         """
         body = io.BytesIO()
-        given: Any = value
+        document: Any = value
         try:
-            # NOTE: the writer alone (1.13) writes an int that is too large as a long.
-            validate(given, self._parsed)
-            # Strictly: a misspelt name would else be a default, and its value gone.
-            schemaless_writer(body, self._parsed, given, strict_allow_default=True)
+            # NOTE: the writer alone (1.13) encodes an int out of range as a long.
+            validate(document, self._parsed)
+            # Strict: else a misspelt name would be its default, and the value lost.
+            schemaless_writer(body, self._parsed, document, strict_allow_default=True)
         except ValidationError as error:
             raise self._refused(_why(error)) from error
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
@@ -50,10 +49,10 @@ class BodyEncoder:
 
 
 def _why(error: ValidationError) -> str:
-    """Say which field has what instead of what; of the values of a union each branch."""
+    """Return the field, its value and the expected types; of a union all branches."""
     first: Any = error.errors[0]
-    kinds = " or ".join(_kind(one.schema) for one in error.errors)
-    return f"{first.field.lstrip('.') or 'it'} is {json.dumps(first.datum)[:100]}, and no {kinds}"
+    kinds = " or ".join(_kind(branch.schema) for branch in error.errors)
+    return f"{first.field.lstrip('.') or 'it'} is {json.dumps(first.datum)[:100]}, not {kinds}"
 
 
 def _kind(schema: Any) -> str:  # noqa: ANN401 - a type as fastavro has it

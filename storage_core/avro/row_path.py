@@ -1,4 +1,4 @@
-"""Where in a caller's rows some values stand, to be told once one of them cannot be written."""
+"""The field and rows that values come from, for the message when one cannot be encoded."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -11,54 +11,55 @@ from storage_core.errors import InvalidRequestError
 Numbers = npt.NDArray[np.integer[Any]]
 
 
-def _itself(values: Numbers) -> Numbers:
+def _same(values: Numbers) -> Numbers:
     return values
 
 
-class RowPlace:
-    """The field that values are of, and the row of each, which is looked up only if it is asked.
+class RowPath:
+    """The field path of some values, and the row of each, which is looked up for a message only.
 
-    Rows count from the first of those that are written at once; `told_of` says which of the
-    caller's one of these is.
+    Rows count from the first of a batch; `caller_row` returns the caller's row of one of these.
     """
 
     def __init__(
         self,
-        told_of: Callable[[int], int] = int,
+        caller_row: Callable[[int], int] = int,
         path: str = "",
-        rows_of: Callable[[Numbers], Numbers] = _itself,
+        rows_of: Callable[[Numbers], Numbers] = _same,
     ) -> None:
-        """Stand for the rows themselves."""
-        self._told_of = told_of
+        """Begin at the rows themselves."""
+        self._caller_row = caller_row
         self._path = path
         self.rows_of = rows_of
 
-    def field(self, name: str) -> "RowPlace":
-        """Return where a field of these values stands."""
+    def field(self, name: str) -> "RowPath":
+        """Return the path of a field of these values."""
         path = f"{self._path}.{name}" if self._path else name
-        return RowPlace(self._told_of, path, self.rows_of)
+        return RowPath(self._caller_row, path, self.rows_of)
 
-    def some(self, places: Numbers) -> "RowPlace":
-        """Return where some of these values stand."""
-        return RowPlace(self._told_of, self._path, lambda at: self.rows_of(places[at]))
+    def some(self, indices: Numbers) -> "RowPath":
+        """Return the path of some of these values."""
+        return RowPath(
+            self._caller_row, self._path, lambda positions: self.rows_of(indices[positions])
+        )
 
-    def items(self, edges: Numbers) -> "RowPlace":
-        """Return where the items of these values stand, each value having those between edges."""
+    def items(self, offsets: Numbers) -> "RowPath":
+        """Return the path of the items of these lists, whose offsets are given."""
 
-        def rows_of(at: Numbers) -> Numbers:
-            return self.rows_of(np.searchsorted(edges, at + edges[0], "right") - 1)
+        def rows_of(positions: Numbers) -> Numbers:
+            return self.rows_of(np.searchsorted(offsets, positions + offsets[0], "right") - 1)
 
-        return RowPlace(self._told_of, self._path, rows_of)
+        return RowPath(self._caller_row, self._path, rows_of)
 
-    def refuse(self, at: int, why: str) -> NoReturn:
-        """Raise over one of the values."""
-        (row,) = self.rows_of(np.array([at])).tolist()
-        where = f"field {self._path} " if self._path else ""
-        message = f"row {self._told_of(row)}: {where}{why}"
+    def refuse(self, index: int, reason: str) -> NoReturn:
+        """Raise for one of the values."""
+        (row,) = self.rows_of(np.array([index])).tolist()
+        subject = f"field {self._path} " if self._path else ""
+        message = f"row {self._caller_row(row)}: {subject}{reason}"
         raise InvalidRequestError(message)
 
-    def refuse_all(self, why: str) -> NoReturn:
-        """Raise over what all of the values are."""
-        where = f"field {self._path}" if self._path else "what is given"
-        message = f"{where} {why}"
+    def refuse_all(self, reason: str) -> NoReturn:
+        """Raise for all of the values."""
+        subject = f"field {self._path}" if self._path else "the batch"
+        message = f"{subject} {reason}"
         raise InvalidRequestError(message)

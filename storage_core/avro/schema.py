@@ -1,7 +1,7 @@
-"""A schema: its text, what tells it from others, and its types as a tree.
+"""An Avro schema: its text, fingerprint and identity, and its types as a tree.
 
-fastavro judges whether a text is a schema and makes its canonical form; what is here makes one text
-of a schema and those it refers to, and the tree that bodies are read by.
+fastavro validates the text and makes the parsing canonical form. Here a schema and those it refers
+to become one text, and the tree that bodies are decoded by.
 """
 
 import json
@@ -34,7 +34,7 @@ from storage_core.avro.avro_types import (
     Record,
     Union,
     arrow_type,
-    check_extent,
+    check_size,
     logical_of,
 )
 from storage_core.avro.names import check_names
@@ -45,7 +45,7 @@ from storage_core.avro.schema_text import (
     TEXT_MAX,
     dotted,
     full_name,
-    stands_alone,
+    inline_references,
     undotted_error,
     undotted_form,
 )
@@ -54,7 +54,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
-# What fastavro raises of a text that is none; the overflow is of a default.
+# What fastavro raises of an invalid schema; an overflow of a default.
 _UNPARSED: Final = (
     SchemaParseException,
     ValueError,
@@ -63,19 +63,19 @@ _UNPARSED: Final = (
     KeyError,
     OverflowError,
 )
-# The field's name of a schema that is no record.
+# The name of the only field of a schema that is not a record.
 VALUE: Final = "value"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AvroSchema:
-    """A schema that stands alone.
+    """A schema without references.
 
     Attributes:
-        text: JSON; what it refers to is in it.
+        text: JSON, with the schemas that it refers to inlined.
         fingerprint: CRC-64-AVRO of the parsing canonical form, 8 bytes as Avro writes them. Schemas
             that differ in defaults, aliases or logical types only have the same; see `identity`.
-        full_name: The name with its namespace; of a schema without name, its kind.
+        full_name: The name with its namespace; of an unnamed type the type's name.
         root: Its type.
     """
 
@@ -86,90 +86,90 @@ class AvroSchema:
 
     @classmethod
     def parse(cls, text: str, references: Iterable[str] = ()) -> "AvroSchema":
-        """Read a schema's text, with the texts of the schemas that it refers to.
+        """Parse a schema, with the texts of the schemas that it refers to.
 
         Raises:
-            InvalidRequestError: The text is no schema, has a name that Avro forbids or one twice,
-                refers to one that is not given, or is too long with those that it refers to.
+            InvalidRequestError: The text is not a schema, has an invalid or repeated name, a
+                reference that is missing, or is too long with its references.
         """
-        alone = stands_alone(text, references)
-        check_names(alone)
-        return cls._of(alone)
+        document = inline_references(text, references)
+        check_names(document)
+        return cls._of(document)
 
     @classmethod
     def stored(cls, text: str) -> "AvroSchema":
-        """Read the text of a schema that a store has rows of, whatever its names are.
+        """Parse a schema that a stream has rows of; its names are not checked.
 
         Raises:
-            InvalidRequestError: The text is no schema.
+            InvalidRequestError: The text is not a schema.
         """
-        return cls._of(stands_alone(text, ()))
+        return cls._of(inline_references(text, ()))
 
     @classmethod
-    def _of(cls, alone: Any) -> "AvroSchema":  # noqa: ANN401 - JSON
-        whole = json.dumps(alone, separators=(",", ":"))
-        if len(whole) > TEXT_MAX:
+    def _of(cls, document: Any) -> "AvroSchema":  # noqa: ANN401 - JSON
+        text = json.dumps(document, separators=(",", ":"))
+        if len(text) > TEXT_MAX:
             # It could not be read again by itself.
             message = (
-                f"a schema of {len(whole)} characters, with those that it refers to and as ASCII; "
-                f"{TEXT_MAX} are the most"
+                f"the schema has {len(text)} characters as ASCII, with its references; the maximum "
+                f"is {TEXT_MAX}"
             )
             raise InvalidRequestError(message)
         try:
-            judged = dotted(json.loads(whole, object_hook=_without_logical))
-            made = to_parsing_canonical_form(parse_schema(judged, _write_hint=False))
-            canonical = undotted_form(made)
-            root = _Tree().type_of(alone, 0)
-            check_extent(root)
-            mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
+            dotted_document = dotted(json.loads(text, object_hook=_without_logical))
+            parsed = parse_schema(dotted_document, _write_hint=False)
+            canonical = undotted_form(to_parsing_canonical_form(parsed))
+            root = _TypeTree().type_of(document, 0)
+            check_size(root)
+            crc = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         except UnknownType as error:
-            # NOTE: fastavro (1.13) has the whole type here where it is no bare name.
+            # NOTE: fastavro (1.13) has the whole type here where it is not a bare name.
             kind = error.name.get("type") if isinstance(error.name, dict) else error.name
             name = str(kind).lstrip(".")
-            message = f"the schema refers to {name}, which is not given; add it as reference"
+            message = f"the schema refers to {name}, which is missing; add it as a reference"
             raise InvalidRequestError(message) from error
         except InvalidRequestError:
             raise
         except _UNPARSED as error:
-            message = f"this is no Avro schema: {undotted_error(error)}"
+            message = f"not an Avro schema: {undotted_error(error)}"
             raise InvalidRequestError(message) from error
-        name = root.name if isinstance(root, Named) else _kind(alone)
-        return cls(whole, mark, name, root)
+        name = root.name if isinstance(root, Named) else _kind(document)
+        return cls(text, crc, name, root)
 
     @property
     def identity(self) -> bytes:
-        """What tells it from any other schema: its fingerprint, and the xxh3-64 of its text."""
+        """Unique for a text: the fingerprint, and the xxh3-64 of the text."""
         return self.fingerprint + xxhash.xxh3_64_digest(self.text.encode())
 
     @property
     def is_record(self) -> bool:
-        """Whether it has fields of its own."""
+        """Whether it is a record."""
         return isinstance(self.root, Record)
 
     @property
     def fields(self) -> list[Field]:
-        """The columns' fields; of a schema that is no record one, `value`."""
+        """The fields of a record; of any other type one field, `value`."""
         if isinstance(self.root, Record):
             return self.root.fields
         return [Field(VALUE, frozenset(), self.root, has_default=False)]
 
     def arrow_schema(self, columns: Iterable[str] | None = None) -> pa.Schema:
-        """Return names and Arrow types of its fields, or of some of them in the given order.
+        """Return names and Arrow types of its fields, or of some of them in this order.
 
         Raises:
-            InvalidRequestError: A column is none of its fields, or has no Arrow type.
+            InvalidRequestError: A column is not a field, or has no Arrow type.
         """
         return pa.schema(
-            [pa.field(each.name, arrow_type(each.type)) for each in self.chosen(columns)]
+            [pa.field(field.name, arrow_type(field.type)) for field in self.select(columns)]
         )
 
-    def chosen(self, columns: Iterable[str] | None) -> list[Field]:
+    def select(self, columns: Iterable[str] | None) -> list[Field]:
         """Return the fields of these names, each once.
 
         Raises:
-            InvalidRequestError: There is none of a name.
+            InvalidRequestError: A name is not a field.
         """
-        by_name = {each.name: each for each in self.fields}
+        by_name = {field.name: field for field in self.fields}
         names = list(by_name) if columns is None else list(dict.fromkeys(columns))
         if unknown := [name for name in names if name not in by_name]:
             message = (
@@ -179,35 +179,35 @@ class AvroSchema:
         return [by_name[name] for name in names]
 
 
-def _without_logical(given: dict[str, Any]) -> dict[str, Any]:
-    """Return a type without its logical one: one that does not fit is none, and no error."""
-    return {name: value for name, value in given.items() if name != "logicalType"}
+def _without_logical(document: dict[str, Any]) -> dict[str, Any]:
+    """Drop the logical type: an invalid one is ignored, not an error."""
+    return {name: value for name, value in document.items() if name != "logicalType"}
 
 
-def _kind(parsed: Any) -> str:  # noqa: ANN401 - JSON
+def _kind(document: Any) -> str:  # noqa: ANN401 - JSON
     return (
         "union"
-        if isinstance(parsed, list)
-        else str(parsed["type"] if isinstance(parsed, dict) else parsed)
+        if isinstance(document, list)
+        else str(document["type"] if isinstance(document, dict) else document)
     )
 
 
-class _Tree:
-    """Makes the tree of a schema that stands alone: all names full, each defined once."""
+class _TypeTree:
+    """Builds the tree of a document without references: all names full, each defined once."""
 
     def __init__(self) -> None:
         self._named: dict[str, Named] = {}
 
-    def type_of(self, parsed: Any, nesting: int) -> AvroType:  # noqa: ANN401 - JSON
+    def type_of(self, document: Any, nesting: int) -> AvroType:  # noqa: ANN401 - JSON
         if nesting > NESTING_MAX:
-            message = f"a schema of more than {NESTING_MAX} types in each other"
+            message = f"a schema may be nested at most {NESTING_MAX} deep"
             raise InvalidRequestError(message)
-        if isinstance(parsed, list):
-            if not parsed:
-                message = "this is no Avro schema: a union without branches"
+        if isinstance(document, list):
+            if not document:
+                message = "not an Avro schema: a union without branches"
                 raise InvalidRequestError(message)
-            return Union(tuple(self.type_of(one, nesting + 1) for one in parsed))
-        document = {"type": parsed} if isinstance(parsed, str) else parsed
+            return Union(tuple(self.type_of(branch, nesting + 1) for branch in document))
+        document = {"type": document} if isinstance(document, str) else document
         kind = document["type"]
         if isinstance(kind, dict | list):
             avro_type = self.type_of(kind, nesting + 1)
@@ -218,86 +218,88 @@ class _Tree:
         elif kind in NAMED:
             avro_type = self._named_type(document, nesting)
         else:
-            avro_type = self._named.get(kind) or _logical(_primitive(kind), document)
+            avro_type = self._named.get(kind) or _primitive_type(_primitive(kind), document)
         return avro_type
 
-    def _named_type(self, parsed: Mapping[str, Any], nesting: int) -> Named:
-        name, kind = parsed["name"], parsed["type"]
-        inside = name.rpartition(".")[0]
-        aliases = frozenset(full_name(one, inside) for one in parsed.get("aliases", ()))
+    def _named_type(self, document: Mapping[str, Any], nesting: int) -> Named:
+        name, kind = document["name"], document["type"]
+        namespace = name.rpartition(".")[0]
+        aliases = frozenset(full_name(name, namespace) for name in document.get("aliases", ()))
         if kind == "enum":
-            if not parsed["symbols"]:
-                message = f"this is no Avro schema: enum {name} without symbols"
+            if not document["symbols"]:
+                message = f"not an Avro schema: enum {name} without symbols"
                 raise InvalidRequestError(message)
-            made: Named = Enum(name, aliases, tuple(parsed["symbols"]), parsed.get("default"))
+            named_type: Named = Enum(
+                name, aliases, tuple(document["symbols"]), document.get("default")
+            )
         elif kind == "fixed":
-            size = _fixed_size(name, parsed.get("size"))
-            made = Fixed(name, aliases, size, _decimal(parsed, _digits_of(size)))
+            size = _fixed_size(name, document.get("size"))
+            named_type = Fixed(name, aliases, size, _decimal(document, _decimal_digits(size)))
         else:
-            made = Record(name, aliases)
-            self._named[name] = made
-            made.fields.extend(self._field(each, nesting) for each in parsed["fields"])
-        self._named[name] = made
-        return made
+            named_type = Record(name, aliases)
+            self._named[name] = named_type
+            named_type.fields.extend(self._field(field, nesting) for field in document["fields"])
+        self._named[name] = named_type
+        return named_type
 
-    def _field(self, parsed: Mapping[str, Any], nesting: int) -> Field:
+    def _field(self, document: Mapping[str, Any], nesting: int) -> Field:
         return Field(
-            parsed["name"],
-            frozenset(parsed.get("aliases", ())),
-            self.type_of(parsed["type"], nesting + 1),
-            "default" in parsed,
-            parsed.get("default"),
+            document["name"],
+            frozenset(document.get("aliases", ())),
+            self.type_of(document["type"], nesting + 1),
+            "default" in document,
+            document.get("default"),
         )
 
 
-def _fixed_size(name: str, given: object) -> int:
-    if type(given) is not int or not 0 <= given <= _FIXED_BYTES_MAX:
+def _fixed_size(name: str, size: object) -> int:
+    if type(size) is not int or not 0 <= size <= _FIXED_BYTES_MAX:
         message = (
-            f"this is no Avro schema: the size of fixed {name} is {given!r}, and no integer from 0 "
-            f"to {_FIXED_BYTES_MAX}"
+            f"not an Avro schema: the size of fixed {name} must be an integer from 0 to "
+            f"{_FIXED_BYTES_MAX}, not {size!r}"
         )
         raise InvalidRequestError(message)
-    return given
+    return size
 
 
 def _primitive(kind: str) -> PrimitiveKind:
     for name in PRIMITIVES:
         if kind == name:
             return name
-    message = f"the schema refers to {kind}, which is not given; add it as reference"
+    message = f"the schema refers to {kind}, which is missing; add it as a reference"
     raise InvalidRequestError(message)
 
 
-def _logical(kind: PrimitiveKind, parsed: Mapping[str, Any]) -> Primitive:
-    logical = parsed.get("logicalType")
+def _primitive_type(kind: PrimitiveKind, document: Mapping[str, Any]) -> Primitive:
+    logical = document.get("logicalType")
     if kind == "bytes":
-        return Primitive(kind, decimal=_decimal(parsed, DECIMAL_DIGITS_MAX))
+        return Primitive(kind, decimal=_decimal(document, DECIMAL_DIGITS_MAX))
     return Primitive(kind, logical_of(kind, logical) if isinstance(logical, str) else None)
 
 
-def _decimal(parsed: Mapping[str, Any], digits_max: int) -> Decimal | None:
-    if parsed.get("logicalType") != "decimal":
+def _decimal(document: Mapping[str, Any], digits_max: int) -> Decimal | None:
+    if document.get("logicalType") != "decimal":
         return None
-    precision, scale = parsed.get("precision"), parsed.get("scale", 0)
+    precision, scale = document.get("precision"), document.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int):
         return None
     fits = 1 <= precision <= min(digits_max, DECIMAL_DIGITS_MAX) and 0 <= scale <= precision
     return Decimal(precision, scale) if fits else None
 
 
-def _digits_of(size: int) -> int:
-    """Return how many digits any number of so many bytes has."""
+def _decimal_digits(size: int) -> int:
+    """Return the digits that an integer of so many bytes can always have."""
     return len(str(2 ** (8 * min(size, DECIMAL_DIGITS_MAX) - 1) - 1)) - 1 if size else 0
 
 
 def newest_schema(*orders: Iterable[SchemaEntry]) -> SchemaEntry | None:
-    """Return the schema with the highest id in its registry, of one id the last; None if none.
+    """Return the schema with the highest registry id, of equal ids the last; None if empty.
 
-    A registry counts its ids up. Those of one id, as of no registry, are told apart by the order
-    in which they came to the shards (`schema_order.py`).
+    Registry ids increase. Equal ids, as of schemas without a registry, are in the order in which
+    the shards got them (`schema_order.py`).
 
     Args:
-        orders: The schemas of a stream, or of each of several, as `schemas()` returns them.
+        orders: The schemas of one or more streams, as `schemas()` returns them.
     """
     newest: SchemaEntry | None = None
     for entry in in_order_of_all(orders):

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.avro import decode_batch, starts_by, starts_of
+from storage_core.avro import body_starts, decode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
 from storage_core.export.bounds import FILE_BYTES_MAX, Room, TooLargeError, objects_in
 from storage_core.export.manifest import ExportedFile
@@ -89,13 +89,13 @@ class JsonLines:
         values: list[object] = [None] * rows.num_rows
         numbers = rows.column("schema").fill_null(-1).to_numpy()
         payloads = rows.column("payload").combine_chunks()
-        starts = starts_of(payloads, rows.column("headers").combine_chunks())
+        starts = body_starts(payloads, rows.column("headers").combine_chunks())
         for number in np.unique(numbers[numbers >= 0]):
             places = np.flatnonzero(numbers == number)
             writer = self._writers[number]
             try:
                 bodies = payloads.take(_untyped.array(places))
-                begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+                begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
                 decoded = decode_batch(bodies, writer.schema, starts=begins)
             except InvalidRequestError:
                 continue

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro import Decoded, encode_batch, starts_by, starts_of
+from storage_core.avro import Decoded, body_starts, encode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
 from storage_core.parts.part_values import (
     FRAMES,
@@ -104,7 +104,7 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
     numbers = table.column("schema").to_numpy()
     payload = one_array(table.column("payload"))
     headers = one_array(table.column("headers")) if "headers" in table.schema.names else None
-    starts = starts_of(payload, headers)
+    starts = body_starts(payload, headers)
     there = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
@@ -114,7 +114,7 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
             writer = kind.writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+            begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
             decoded = decoded_as(kind.layout, number, bodies, writer, begins)
             if decoded is not None:
                 parts.append((places, decoded.table))
