@@ -83,12 +83,12 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
-    "storage_core.sql.missing",
-    "storage_core.sql.moment",
-    "storage_core.sql.sql",
+    "storage_core.sql",
     "storage_core.sql.field_columns",
+    "storage_core.sql.query_errors",
     "storage_core.sql.stream_columns",
-    "storage_core.sql.united",
+    "storage_core.sql.stream_snapshot",
+    "storage_core.sql.type_unification",
     "storage_core.export.export",
     "storage_core.export.importing",
     "storage_core.avro",
