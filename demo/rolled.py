@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from demo.job import TELEMETRY
 from storage_core import State, StreamReader
-from storage_core.avro import AvroSchema, decode_batch, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch
 
 FIELD: Final = "temperature"
 _HOURS: Final = f"{TELEMETRY}-{FIELD}-hour"
@@ -55,7 +55,7 @@ def rolled(root: Path) -> Rolled:
         bodies,
         AvroSchema.parse(schema.text),
         columns=["count", "sum"],
-        starts=starts_of(bodies),
+        starts=body_starts(bodies),
     )
     windows = zip(
         *(rows.column(name).to_pylist() for name in ("secondary", "primary")), strict=True

@@ -6,7 +6,7 @@ from typing import Final
 
 from demo.job import TELEMETRY
 from storage_core import Stream
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 
 _ALL: Final = "SELECT count(*) FROM telemetry"
 _WARMEST: Final = (

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from streaming_jobs.jobs.roll_up import roll_up
 
 # Spark's Python processes must have shardlog too.

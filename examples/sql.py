@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 
 FIRST_MS = 1_700_000_000_000
 # Values are JSON here. Of Avro values each field is a column by itself.

@@ -1,6 +1,6 @@
 """Columns of a part's table as Spark is to show them beside those of others: its expressions.
 
-Of which type they are says storage_core/sql/united.py, for SQL as well.
+Of which type they are says storage_core/sql/type_unification.py, for SQL as well.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType
 
-from storage_core.sql.united import (
-    Kinds,
-    Shown,
-    Source,
-    insides,
-    is_one_to_engines,
-    one_kind,
-    part_of,
-    record_fields,
+from storage_core.sql.type_unification import (
+    OutputColumn,
+    SourceColumn,
+    Types,
+    field_in,
+    item_types,
+    needs_no_cast,
+    struct_fields,
     time_bounds,
+    unified_type,
 )
 from streaming_jobs.common.field_types import shown_types
 
@@ -36,19 +36,19 @@ _TIMES: Final[Mapping[str, Callable[[Column], Column]]] = {
 }
 
 
-def value_of(shown: Shown) -> Column:
+def value_of(shown: OutputColumn) -> Column:
     """Return a column as it is shown."""
-    values = [_of_rows(one, shown.kinds) for one in shown.sources]
+    values = [_of_rows(one, shown.types) for one in shown.sources]
     if not values:
-        values = [F.lit(None).cast(_spark(one_kind(shown.kinds)))]
+        values = [F.lit(None).cast(_spark(unified_type(shown.types)))]
     return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(shown.name)
 
 
-def _of_rows(source: Source, kinds: Kinds) -> Column:
+def _of_rows(source: SourceColumn, kinds: Types) -> Column:
     if source.unit is not None:
-        column, most = named(source.column), time_bounds(source.unit)
+        column, most = named(source.name), time_bounds(source.unit)
         return F.when(column.between(-most, most), _TIMES[source.unit](column))
-    return _as_shown(named(source.column), source.kind, kinds)
+    return _as_shown(named(source.name), source.type, kinds)
 
 
 def named(name: str) -> Column:
@@ -57,31 +57,31 @@ def named(name: str) -> Column:
     return F.col(f"`{quoted}`")
 
 
-def _as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
+def _as_shown(value: Column, kind: Any, kinds: Types) -> Column:  # noqa: ANN401 - Arrow's
     """Return a value of one type as what values of several types come to."""
-    if is_one_to_engines(kind, kinds):
+    if needs_no_cast(kind, kinds):
         return value
-    target = one_kind(kinds)
+    target = unified_type(kinds)
     if _types.is_struct(target):
         return _record(value, kind, kinds)
     if _types.is_map(target):
         return F.transform_values(
-            value, lambda _, one: _as_shown(one, kind.item_type, insides(kinds))
+            value, lambda _, one: _as_shown(one, kind.item_type, item_types(kinds))
         )
     if _types.is_list(target):
-        return F.transform(value, lambda one: _as_shown(one, kind.value_type, insides(kinds)))
+        return F.transform(value, lambda one: _as_shown(one, kind.value_type, item_types(kinds)))
     if _types.is_decimal(target) and _types.is_boolean(kind):
         return value.cast("int").cast(_spark(target))
     return value.cast(_spark(target))
 
 
-def _record(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
+def _record(value: Column, kind: Any, kinds: Types) -> Column:  # noqa: ANN401 - Arrow's
     shown = []
-    for one in record_fields(kinds):
-        inner = F.lit(None).cast(_spark(one_kind(one.kinds)))
-        field = part_of(kind, one)
+    for one in struct_fields(kinds):
+        inner = F.lit(None).cast(_spark(unified_type(one.types)))
+        field = field_in(kind, one)
         if field is not None:
-            inner = _as_shown(value.getField(field.name), field.type, one.kinds)
+            inner = _as_shown(value.getField(field.name), field.type, one.types)
         shown.append(inner.alias(one.name))
     return F.when(value.isNotNull(), F.struct(*shown))
 

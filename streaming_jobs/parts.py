@@ -26,14 +26,14 @@ from pyspark.sql.types import DataType, StructField, StructType
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
 from storage_core.platform.likely_names import told_unknown
-from storage_core.sql.missing import told_missing
-from storage_core.sql.moment import (
-    TRIES_MAX,
-    Moment,
+from storage_core.sql.query_errors import missing_part_error
+from storage_core.sql.stream_snapshot import (
+    SNAPSHOT_TRIES_MAX,
     PartGoneError,
-    look,
+    StreamSnapshot,
+    take_snapshot,
 )
-from storage_core.sql.united import Shown
+from storage_core.sql.type_unification import OutputColumn
 from streaming_jobs.common.field_types import shown_types
 from streaming_jobs.common.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
@@ -80,14 +80,14 @@ def dataframe(
     """
     wanted = _checked(columns)
     place = path_here("root", fsdecode(root), "a directory")
-    for _ in range(TRIES_MAX):
+    for _ in range(SNAPSHOT_TRIES_MAX):
         try:
-            moment = look(place, stream)
+            moment = take_snapshot(place, stream)
             sources = [*_files(spark, moment, wanted), *_hot(spark, moment, wanted)]
         except (PartGoneError, FileNotFoundError):
             continue
         return _united(sources, wanted)
-    raise told_missing(place, [stream])
+    raise missing_part_error(place, [stream])
 
 
 def _checked(columns: Iterable[str] | None) -> list[str] | None:
@@ -102,10 +102,10 @@ def _checked(columns: Iterable[str] | None) -> list[str] | None:
 
 
 def _files(
-    spark: SparkSession, moment: Moment, wanted: Sequence[str] | None
+    spark: SparkSession, moment: StreamSnapshot, wanted: Sequence[str] | None
 ) -> Iterator[DataFrame]:
     """Yield the rows of parts that are shown, those of one schema together."""
-    for columns, one in moment.files:
+    for columns, one in moment.parts:
         asked = _asked(columns, wanted)
         told = _as_spark(asked)
         try:
@@ -121,7 +121,9 @@ def _as_written(file: str) -> str:
     return "file://" + _PATTERN.sub(r"\\\1", file)
 
 
-def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> Iterator[DataFrame]:
+def _hot(
+    spark: SparkSession, moment: StreamSnapshot, wanted: Sequence[str] | None
+) -> Iterator[DataFrame]:
     """Yield the rows that are not sealed."""
     for columns, table in moment.hot:
         asked = _asked(columns, wanted)
@@ -133,29 +135,29 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
         yield _cast(spark.createDataFrame(given, told).where(_is_visible(moment)), asked)
 
 
-def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
+def _asked(columns: Iterable[OutputColumn], wanted: Sequence[str] | None) -> list[OutputColumn]:
     """Return the columns of a table that are shown, or needed to tell what is."""
     asked = None if wanted is None else {*map(str.lower, wanted), *COMPARED_COLUMNS}
     return [one for one in columns if asked is None or one.name.lower() in asked]
 
 
-def _as_spark(columns: Iterable[Shown]) -> StructType:
+def _as_spark(columns: Iterable[OutputColumn]) -> StructType:
     """Return columns of a table by Spark's types."""
     told: dict[str, StructField] = {}
     for one in columns:
-        for kind in one.kinds:
+        for kind in one.types:
             # Whichever rows are there: a schema tells what a column can have.
             _type_of(one.name, kind)
         for source in one.sources:
-            column = source.column
+            column = source.name
             other = told.get(column.lower())
             if other is not None and other.name != column:
                 _refuse_alike(other.name, column)
-            told[column.lower()] = StructField(column, _type_of(one.name, source.kind))
+            told[column.lower()] = StructField(column, _type_of(one.name, source.type))
     return StructType(list(told.values()))
 
 
-def _cast(rows: DataFrame, columns: Iterable[Shown]) -> DataFrame:
+def _cast(rows: DataFrame, columns: Iterable[OutputColumn]) -> DataFrame:
     """Return rows of a table as they are beside those of others."""
     return rows.select(*map(value_of, columns))
 
@@ -216,7 +218,7 @@ def _united(
         raise InvalidRequestError(str(error).splitlines()[0]) from error
 
 
-def _is_visible(moment: Moment) -> Column:
+def _is_visible(moment: StreamSnapshot) -> Column:
     """Return the condition on rows that are visible."""
-    condition: Column = as_condition(visible_rows(moment.looks), F.col)
+    condition: Column = as_condition(visible_rows(moment.shards), F.col)
     return condition

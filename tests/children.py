@@ -16,7 +16,7 @@ _END_MAX_S: Final = 600
 _LOADED: Final = (
     "hypothesis",
     "pytest",
-    "storage_core.sql.sql",
+    "storage_core.sql.streams",
     "storage_core.export.export",
     "storage_core.export.importing",
     "streaming_jobs.jobs.landing",

@@ -22,7 +22,7 @@ from bench.log.orders import (
     sealed_orders,
 )
 from bench.measure import Contestant, Experiment, Measured, Row, latencies
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 
 _ORDERS_ASKED: Final = 50
 _CONNECTIONS: Final = 5

@@ -17,7 +17,7 @@ from bench.records import DEVICES, FIRST_PRIMARY, PARTITIONS
 from bench.workspace import await_compaction
 from storage_core import SchemaEntry, Stream, StreamOptions
 from storage_core.avro import AvroSchema, encode_batch, frame_of
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 
 ORDER_ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ORDER_ROWS", "2000000"))
 ORDERS: Final = "orders"

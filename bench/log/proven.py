@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.log.orders import ORDER_FIELDS, ORDER_ROWS, ORDERS, order_number, sealed_orders
 from bench.measure import Contestant, Experiment, Measured, Row
-from storage_core.sql.sql import Streams, connect
+from storage_core.sql import Streams, connect
 
 _SCANS: Final = 7
 _ORDERS_ASKED: Final = 50

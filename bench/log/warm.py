@@ -19,7 +19,7 @@ import numpy as np
 from bench.log.orders import ORDER_FIELDS, ORDER_ROWS, ORDERS, order_number, sealed_orders
 from bench.measure import Contestant, Experiment, Measured, Row
 from storage_core import StreamReader
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 
 _TIMES: Final = 15
 _ORDERS_ASKED: Final = 50

@@ -17,7 +17,7 @@ from connectors.output_formats.bytes_text import told_bytes
 from connectors.output_formats.json_text import json_text
 from connectors.output_formats.pieces import pieces
 from connectors.output_formats.values import VALUE_TYPE
-from storage_core.avro import in_python
+from storage_core.platform.python_values import to_python
 
 # Columns that hold bytes also where all of them are null.
 BYTES: Final = ("key", "payload", "value")
@@ -72,7 +72,7 @@ class CsvText:
         if _is_bytes(field):
             return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
         if pa.types.is_nested(kind):
-            cells = in_python(column)
+            cells = to_python(column)
             return [_untyped.array(map(self._cell, [name] * len(column), cells), pa.string())]
         return [column.cast(pa.string()) if pa.types.is_null(kind) else column]
 

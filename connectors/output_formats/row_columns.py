@@ -14,7 +14,7 @@ import pyarrow as pa
 from storage_core import UNITS_PER_SECOND, InvalidRequestError, StreamReader, Unit
 from storage_core.platform.likely_names import told_unknown
 from storage_core.sql.stream_columns import TIME, readable_columns, row_columns
-from storage_core.sql.united import time_bounds
+from storage_core.sql.type_unification import time_bounds
 
 _BROUGHT: Final = frozenset(("key", "headers", "timestamp", "timestamp_type"))
 _untyped: Any = pa  # the stubs want to know what an array holds

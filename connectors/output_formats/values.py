@@ -24,12 +24,12 @@ from connectors.output_formats.json_text import json_text
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import (
     AvroSchema,
+    body_starts,
     decode_batch,
-    in_python,
     newest_schema,
-    starts_by,
-    starts_of,
+    verified_starts,
 )
+from storage_core.platform.python_values import to_python
 from storage_core.sql.field_columns import field_columns
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
@@ -112,7 +112,7 @@ class DecodedValues:
             return []
         number = ids.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         code = marks.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        starts = starts_of(payload, batch.column("headers"))
+        starts = body_starts(payload, batch.column("headers"))
         pairs = number << 32 | code
         found = []
         for pair in np.unique(pairs[with_schema]):
@@ -122,7 +122,7 @@ class DecodedValues:
             schema = self._schema_of(registry_id, mark)
             bodies, begins = payload.take(_untyped.array(places)), starts[places]
             if schema is not None:
-                begins = starts_by(schema, registry_id, bodies, begins)
+                begins = verified_starts(schema, registry_id, bodies, begins)
             values = self._values(schema, bodies, begins)
             if values is not None:
                 found.append((places, values))
@@ -203,7 +203,7 @@ def _in_text(
     texts: list[str | None] = [None] * len(raw)
     is_shown = ~has_none
     for places, values in parts:
-        rows = in_python(values.table)
+        rows = to_python(values.table)
         for place, row, is_there in zip(
             places.tolist(), rows, values.is_decoded.tolist(), strict=True
         ):

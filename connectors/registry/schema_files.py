@@ -134,13 +134,13 @@ def _read(path: Path) -> _Read:
     except OSError as error:
         raise InvalidRequestError(error.strerror or str(error), path=path) from error
     except (ValueError, RecursionError) as error:
-        message = f"this is no Avro schema, for it is no JSON: {error}"
+        message = f"not an Avro schema: not JSON: {error}"
         raise InvalidRequestError(message, path=path) from error
     names = _Names()
     try:
         names.walk(parsed, "")
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        message = f"this is no Avro schema: {type(error).__name__} {error}"
+        message = f"not an Avro schema: {type(error).__name__} {error}"
         raise InvalidRequestError(message, path=path) from error
     pinned = parsed.get(_REFERENCES, {}) if isinstance(parsed, dict) else {}
     if not isinstance(pinned, dict) or not all(type(one) is int for one in pinned.values()):

@@ -1,9 +1,9 @@
-"""Many bodies read side by side: one step of all of them is a few calls of numpy.
+"""A cursor over many Avro bodies at once: each step reads one value of all of them, by numpy.
 
-A step takes where each body is read (`places`) and which row each is (`rows`), and returns what it
-read and the places behind it. A body that cannot be read is noted with its reason once; from then
-on it is read behind the end of all, where there are only zeros: no length, no item, branch 0. So
-nothing that a bad body claims is ever allocated, and its neighbours do not notice.
+A step takes the offset of each value (`offsets`) and its row (`rows`), and returns the values and
+the offsets after them. The first fault of a row is its reason. From then on its offset is past the
+end of the data, where all bytes are zero: length 0, no items, branch 0. So nothing is allocated for
+a corrupt body, and other rows are not affected.
 """
 
 from collections.abc import Callable
@@ -25,95 +25,95 @@ _LAST_SHIFT: Final = 63
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a body may claim before it counts as corrupt.
+    """Bounds beyond which a body counts as corrupt.
 
     Attributes:
         items: Items of all its arrays and maps together; never more than it has bytes, and
             `EMPTY_ITEMS_MAX` that take none.
-        nesting: Types in each other, as of a record that holds itself.
+        nesting: Depth of values inside of values, as in a recursive record.
     """
 
     items: int = 2**20
     nesting: int = 64
 
 
-# Items of a body beyond its bytes: an item takes a byte, but for nulls and the like.
+# Items of a body in excess of its bytes: most items take a byte, nulls and the like take none.
 EMPTY_ITEMS_MAX: Final = 256
 
 
 def too_many(limits: Limits) -> str:
-    """Return why an array or map is refused."""
-    return f"more than {limits.items} items, or than its bytes can be"
+    """Return the reason to refuse an array or map."""
+    return f"more than {limits.items} items, or more than its bytes can hold"
 
 
 class Cursor:
-    """The bytes of some bodies, and which of them turned out corrupt."""
+    """The bytes of some bodies, and the rows that turned out corrupt."""
 
     def __init__(self, data: Bytes, begins: Numbers, ends: Numbers, limits: Limits) -> None:
-        """Read `data`, of which the last byte is a zero that is no body's."""
+        """Read `data`, whose last byte is a zero after all bodies."""
         self.data, self.ends, self.limits = data, ends, limits
         self.view = data.data
         self.items_left = np.minimum(ends - begins + EMPTY_ITEMS_MAX, limits.items)
         self.is_bad = np.zeros(len(ends), np.bool_)
         self.reasons: dict[int, str] = {}
-        self._behind = len(data) - 1
+        self._past_end = len(data) - 1
 
     def refuse(
-        self, which: npt.NDArray[np.bool_], rows: Numbers, places: Numbers, reason: str
+        self, mask: npt.NDArray[np.bool_], rows: Numbers, offsets: Numbers, reason: str
     ) -> bool:
-        """Note the rows that a mask marks, and move them behind the end. True if there are any."""
-        if not which.any():
+        """Mark rows as corrupt and move them past the end. True if there are any."""
+        if not mask.any():
             return False
-        for row in rows[which].tolist():
+        for row in rows[mask].tolist():
             if not self.is_bad[row]:
                 self.reasons[row] = reason
-        self.is_bad[rows[which]] = True
-        places[which] = self._behind
+        self.is_bad[rows[mask]] = True
+        offsets[mask] = self._past_end
         return True
 
     def are_all_bad(self, rows: Numbers) -> bool:
-        """Tell whether nothing is left to read of any of some rows."""
+        """Tell whether all of some rows are corrupt."""
         return bool(self.reasons) and bool(self.is_bad[rows].all())
 
-    def hold(self, rows: Numbers, places: Numbers) -> None:
-        """Note the rows that were read over their end."""
-        over = places > self.ends[rows]
+    def check_ends(self, rows: Numbers, offsets: Numbers) -> None:
+        """Mark the rows that were read past their end."""
+        over = offsets > self.ends[rows]
         if over.any():
-            self.refuse(over & ~self.is_bad[rows], rows, places, "the body ends too early")
+            self.refuse(over & ~self.is_bad[rows], rows, offsets, "the body is truncated")
 
-    def bytes_at(self, places: Numbers) -> Bytes:
-        """Return a byte of each place; zeros behind the end."""
-        values: Bytes = self.data.take(places, mode="clip")
+    def bytes_at(self, offsets: Numbers) -> Bytes:
+        """Return the byte at each offset; zero past the end."""
+        values: Bytes = self.data.take(offsets, mode="clip")
         return values
 
-    def longs(self, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Read a zigzag number of each."""
-        first = self.bytes_at(places)
-        places = places + 1
+    def longs(self, offsets: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """Read a long of each row."""
+        first = self.bytes_at(offsets)
+        offsets = offsets + 1
         numbers = (first & 0x7F).astype(np.uint64)
         more = first >= _MORE
         if more.any():
-            self._longer(numbers, places, rows, more)
-        self.hold(rows, places)
+            self._longer(numbers, offsets, rows, more)
+        self.check_ends(rows, offsets)
         values = (numbers >> _ONE).view(np.int64)
         values ^= -(numbers & _ONE).view(np.int64)
-        return values, places
+        return values, offsets
 
     def _longer(
         self,
         numbers: npt.NDArray[np.uint64],
-        places: Numbers,
+        offsets: Numbers,
         rows: Numbers,
         more: npt.NDArray[np.bool_],
     ) -> None:
-        """Read what is behind the first byte, of those that have more."""
+        """Read the bytes after the first, of the varints that have more."""
         positions, shift = np.flatnonzero(more), 7
         while len(positions):
-            byte = self.bytes_at(places[positions])
-            places[positions] += 1
+            byte = self.bytes_at(offsets[positions])
+            offsets[positions] += 1
             if shift == _LAST_SHIFT:
                 # One bit is left.
-                self._refuse_at(byte > 1, positions, rows, places, "a number of more than 64 bits")
+                self._refuse_at(byte > 1, positions, rows, offsets, "a varint of more than 64 bits")
                 byte &= 1
             numbers[positions] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             if shift == _LAST_SHIFT:
@@ -123,71 +123,71 @@ class Cursor:
 
     def _refuse_at(
         self,
-        bad: npt.NDArray[np.bool_],
-        at: Numbers,
+        wrong: npt.NDArray[np.bool_],
+        positions: Numbers,
         rows: Numbers,
-        places: Numbers,
+        offsets: Numbers,
         reason: str,
     ) -> None:
         mask = np.zeros(len(rows), np.bool_)
-        mask[at[bad]] = True
-        self.refuse(mask, rows, places, reason)
+        mask[positions[wrong]] = True
+        self.refuse(mask, rows, offsets, reason)
 
-    def ints(self, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Read a zigzag number of 32 bits of each."""
-        values, places = self.longs(places, rows)
+    def ints(self, offsets: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """Read an int of each row."""
+        values, offsets = self.longs(offsets, rows)
         wide = values != values.astype(np.int32)
-        if self.refuse(wide, rows, places, "an int of more than 32 bits"):
+        if self.refuse(wide, rows, offsets, "an int of more than 32 bits"):
             values[wide] = 0
-        return values, places
+        return values, offsets
 
-    def spans(self, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Read the length of bytes of each; return where they start, lengths, and what follows."""
-        sizes, starts = self.longs(places, rows)
+    def spans(self, offsets: Numbers, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Read the length of each bytes or string; return starts, lengths and the offsets after."""
+        sizes, starts = self.longs(offsets, rows)
         # Compared this way round: a sum might overflow.
         wrong = (sizes < 0) | (sizes > self.ends[rows] - starts)
-        self.refuse(wrong & ~self.is_bad[rows], rows, starts, "bytes beyond the body's end")
+        self.refuse(wrong & ~self.is_bad[rows], rows, starts, "a length beyond the end of the body")
         sizes[self.is_bad[rows]] = 0
         return starts, sizes, starts + sizes
 
-    def gathered(self, starts: Numbers, sizes: Numbers) -> tuple[npt.NDArray[np.int32], Bytes]:
-        """Return the ends of some bytes, with 0 before them, and these one after the other."""
+    def gather(self, starts: Numbers, sizes: Numbers) -> tuple[npt.NDArray[np.int32], Bytes]:
+        """Return Arrow offsets and the bytes of values, concatenated."""
         ends = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=ends[1:])
-        places = np.arange(ends[-1])
-        places += np.repeat(starts - ends[:-1], sizes)
-        return ends.astype(np.int32), self.bytes_at(places)
+        offsets = np.arange(ends[-1])
+        offsets += np.repeat(starts - ends[:-1], sizes)
+        return ends.astype(np.int32), self.bytes_at(offsets)
 
-    def of_size(self, places: Numbers, rows: Numbers, size: int) -> tuple[Bytes, Numbers]:
-        """Read so many bytes of each, as a matrix."""
-        behind = places + size
-        self.hold(rows, behind)
-        return self.data.take(places[:, None] + np.arange(size), mode="clip"), behind
+    def fixed(self, offsets: Numbers, rows: Numbers, size: int) -> tuple[Bytes, Numbers]:
+        """Read `size` bytes of each row, as a matrix."""
+        after = offsets + size
+        self.check_ends(rows, after)
+        return self.data.take(offsets[:, None] + np.arange(size), mode="clip"), after
 
-    def choices(
-        self, places: Numbers, rows: Numbers, count: int, what: str
+    def indices(
+        self, offsets: Numbers, rows: Numbers, count: int, label: str
     ) -> tuple[Numbers, Numbers]:
-        """Read a number below `count` of each: a union's branch, an enum's symbol."""
-        values, places = self.longs(places, rows)
+        """Read a number below `count` of each row: a union branch or enum symbol."""
+        values, offsets = self.longs(offsets, rows)
         wrong = (values < 0) | (values >= count)
-        self.refuse(wrong & ~self.is_bad[rows], rows, places, f"{what} that is not there")
+        self.refuse(wrong & ~self.is_bad[rows], rows, offsets, f"{label} out of range")
         values[wrong] = 0
-        return values, places
+        return values, offsets
 
 
-def each_branch(
+def for_each_branch(
     branches: Numbers,
     count: int,
-    places: Numbers,
+    offsets: Numbers,
     rows: Numbers,
     step: Callable[[int, Numbers, Numbers, Numbers], Numbers],
 ) -> Numbers:
-    """Take a step of each branch with those that chose it; return the places behind."""
+    """Take a step for each branch with the rows that have it; return the offsets after."""
     if len(branches) and (branches == branches[0]).all():
-        return step(int(branches[0]), np.arange(len(rows)), places, rows)
-    behind = places.copy()
+        return step(int(branches[0]), np.arange(len(rows)), offsets, rows)
+    after = offsets.copy()
     for branch in range(count):
         positions = np.flatnonzero(branches == branch)
         if len(positions):
-            behind[positions] = step(branch, positions, places[positions], rows[positions])
-    return behind
+            after[positions] = step(branch, positions, offsets[positions], rows[positions])
+    return after

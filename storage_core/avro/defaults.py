@@ -1,4 +1,4 @@
-"""What a field's default in a schema is as a value that Arrow takes."""
+"""Defaults of fields: from JSON in a schema to values for Arrow."""
 
 import decimal
 import struct
@@ -26,7 +26,7 @@ from storage_core.errors import InvalidRequestError
 
 _untyped: Any = pa  # the stubs lack arrays of any value
 _SHOWN_MAX: Final = 60
-# Arrow's own are ValueErrors.
+# Arrow's errors are ValueErrors.
 _UNFIT: Final = (
     TypeError,
     ValueError,
@@ -38,106 +38,106 @@ _UNFIT: Final = (
 )
 
 
-def default_value(what: AvroType, given: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a default as Arrow takes it.
+def default_value(avro_type: AvroType, value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a default as a value for Arrow.
 
     Raises:
         InvalidRequestError: It does not fit its type.
     """
     try:
-        value = _value(what, given)
-        if value is not None:
-            # What no body may hold either: a time that is none of a day, too many digits.
-            _untyped.array([value], arrow_type(what)).validate(full=True)
+        default = _value(avro_type, value)
+        if default is not None:
+            # A body may not have them either: a time outside of a day, too many digits.
+            _untyped.array([default], arrow_type(avro_type)).validate(full=True)
     except InvalidRequestError:
         raise
     except _UNFIT as error:
-        quoted = repr(given)
+        quoted = repr(value)
         quoted = quoted if len(quoted) <= _SHOWN_MAX else f"{quoted[:_SHOWN_MAX]}…"
         message = f"the default {quoted} does not fit its type: {error}"
         raise InvalidRequestError(message) from error
-    return value
+    return default
 
 
-def _value(what: AvroType, given: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON, one way a type
-    if isinstance(what, Union):
-        return _of_union(what, given)
-    if isinstance(what, Primitive):
-        return _primitive(what, given)
-    if isinstance(what, Fixed):
-        if len(given) != what.size:
-            message = f"it is {len(given)} bytes, and no {what.size}"
+def _value(avro_type: AvroType, value: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON, one way a type
+    if isinstance(avro_type, Union):
+        return _of_union(avro_type, value)
+    if isinstance(avro_type, Primitive):
+        return _primitive(avro_type, value)
+    if isinstance(avro_type, Fixed):
+        if len(value) != avro_type.size:
+            message = f"expected {avro_type.size} bytes, got {len(value)}"
             raise ValueError(message)
-        return _raw(given, what.decimal)
-    if isinstance(what, Enum):
-        if given not in what.symbols:
-            message = "it is none of the symbols"
+        return _raw(value, avro_type.decimal)
+    if isinstance(avro_type, Enum):
+        if value not in avro_type.symbols:
+            message = "it is not a symbol"
             raise ValueError(message)
-        return given
-    if isinstance(what, Array):
-        return [_value(what.items, each) for each in given]
-    if isinstance(what, Map):
-        return [(name, _value(what.values, each)) for name, each in given.items()]
-    return {each.name: _of_field(each, given) for each in what.fields}
+        return value
+    if isinstance(avro_type, Array):
+        return [_value(avro_type.items, item) for item in value]
+    if isinstance(avro_type, Map):
+        return [(name, _value(avro_type.values, item)) for name, item in value.items()]
+    return {field.name: _of_field(field, value) for field in avro_type.fields}
 
 
-def _of_field(field: Field, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    if field.name in given:
-        return _value(field.type, given[field.name])
+def _of_field(field: Field, value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    if field.name in value:
+        return _value(field.type, value[field.name])
     if not field.has_default:
         message = f"field {field.name} is missing"
         raise ValueError(message)
     return _value(field.type, field.default)
 
 
-def _of_union(what: Union, given: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a default of the first branch that takes it."""
-    if given is None and NULL in what.branches:
+def _of_union(avro_type: Union, value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a default by the first branch that it fits."""
+    if value is None and NULL in avro_type.branches:
         return None
-    others = members(what)
+    others = members(avro_type)
     for index, member in enumerate(others):
         try:
-            value = _value(member, given)
+            default = _value(member, value)
         except _UNFIT:
             continue
-        return value if len(others) == 1 or widened(what) else {f"member{index}": value}
-    message = "it is of no branch"
+        return default if len(others) == 1 or widened(avro_type) else {f"member{index}": default}
+    message = "it fits no branch"
     raise ValueError(message)
 
 
-def _primitive(what: Primitive, given: Any) -> Any:  # noqa: ANN401 - JSON
-    if what.kind == "bytes":
-        return _raw(given, what.decimal)
+def _primitive(avro_type: Primitive, value: Any) -> Any:  # noqa: ANN401 - JSON
+    if avro_type.kind == "bytes":
+        return _raw(value, avro_type.decimal)
     fits = {
-        "null": given is None,
-        "boolean": isinstance(given, bool),
-        "int": _is_integer(given, 32),
-        "long": _is_integer(given, 64),
-        "float": isinstance(given, int | float) and not isinstance(given, bool),
-        "double": isinstance(given, int | float) and not isinstance(given, bool),
-        "string": isinstance(given, str),
+        "null": value is None,
+        "boolean": isinstance(value, bool),
+        "int": _is_integer(value, 32),
+        "long": _is_integer(value, 64),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+        "double": isinstance(value, int | float) and not isinstance(value, bool),
+        "string": isinstance(value, str),
     }
-    if not fits[what.kind]:
-        message = f"it is no {what.kind}"
+    if not fits[avro_type.kind]:
+        message = f"it is not of type {avro_type.kind}"
         raise ValueError(message)
-    if what.kind in ("float", "double"):
-        # Refused where it is too large, and would be infinite.
-        struct.pack("<f" if what.kind == "float" else "<d", given)
-        return float(given)
-    return given
+    if avro_type.kind in ("float", "double"):
+        # Raises if it is too large and would be infinite.
+        struct.pack("<f" if avro_type.kind == "float" else "<d", value)
+        return float(value)
+    return value
 
 
-def _raw(given: str, kind: Decimal | None) -> bytes | decimal.Decimal:
-    """Return bytes, which JSON has as characters of the same numbers; or the number they are."""
-    raw = given.encode("latin-1")
+def _raw(value: str, kind: Decimal | None) -> bytes | decimal.Decimal:
+    """Return bytes, written in JSON as characters of these code points, or their decimal."""
+    raw = value.encode("latin-1")
     if kind is None:
         return raw
     if not raw:
-        message = "a decimal of no byte"
+        message = "a decimal without bytes"
         raise ValueError(message)
     unscaled = int.from_bytes(raw, "big", signed=True)
     return decimal.Decimal(unscaled).scaleb(-kind.scale, decimal.Context(prec=100))
 
 
-def _is_integer(given: object, bits: int) -> bool:
-    return type(given) is int and -(2 ** (bits - 1)) <= given < 2 ** (bits - 1)
+def _is_integer(value: object, bits: int) -> bool:
+    return type(value) is int and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)

@@ -1,8 +1,8 @@
-"""Names of fields: which Avro allows, and how a field is called beside columns of the log's own.
+"""Names of fields: which Avro allows, and the column name of a field beside the log's own columns.
 
-A field has its own name as a column. Where the log has a column of that name, `value_` stands
-before it, and so before a field that is called `value_` and such a name: the field `shard` is
-`value_shard`, and the field `value_shard` is `value_value_shard`. So no two names become one.
+A field's column has its name. If the log has a column of that name, it gets the prefix `value_`,
+and so does a field that is called `value_` and such a name: field `shard` is column `value_shard`,
+field `value_shard` is `value_value_shard`. So no two fields share a column.
 """
 
 import re
@@ -10,36 +10,36 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from storage_core.avro.alone import NAMED
+from storage_core.avro.schema_text import NAMED
 from storage_core.errors import InvalidRequestError
 
 PREFIX: Final = "value_"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RULE: Final = "a name is letters of ASCII, digits and _, and begins with no digit"
+_RULE: Final = "a name has ASCII letters, digits and _, and does not start with a digit"
 
 
 def column_beside(field: str, own: AbstractSet[str]) -> str:
-    """Return what a field is called beside columns of these names, which are in small letters."""
+    """Return the column name of a field beside columns of these lowercase names."""
     return PREFIX + field if _bare(field) in own else field
 
 
 def field_beside(column: str, own: AbstractSet[str]) -> str:
-    """Return the field that `column_beside` was given."""
+    """Return the field of a column name: the inverse of `column_beside`."""
     return column.removeprefix(PREFIX) if _bare(column) in own else column
 
 
-def free_name(name: str, taken: set[str], mark: str = "_") -> str:
-    """Return a name that none of some has in any case, with a number behind if need be; take it.
+def free_name(name: str, taken: set[str], separator: str = "_") -> str:
+    """Return a name that is free in any case, with a number if need be, and add it to `taken`.
 
     Args:
-        name: As it should be.
-        taken: The names there are, in small letters.
-        mark: What stands before a number.
+        name: The preferred name.
+        taken: The names in use, in lowercase.
+        separator: Written before a number.
     """
     free, count = name, 1
     while free.lower() in taken:
         count += 1
-        free = f"{name}{mark}{count}"
+        free = f"{name}{separator}{count}"
     taken.add(free.lower())
     return free
 
@@ -57,10 +57,9 @@ def is_valid_name(name: str) -> bool:
 
 
 def check_names(schema: Any) -> None:  # noqa: ANN401 - JSON
-    """Refuse names that Avro forbids, at any depth of a schema that stands alone.
+    """Refuse invalid names of types, fields and symbols, at any depth, and repeated ones.
 
-    Names of types, of fields and of an enum's symbols; and fields of one record, or symbols of one
-    enum, that have the same name. What is no text is left to who reads the whole.
+    Values that are not strings are left to the parser.
 
     Raises:
         InvalidRequestError: The message has the first.
@@ -80,25 +79,25 @@ def check_names(schema: Any) -> None:  # noqa: ANN401 - JSON
         check_names([schema.get(inside) for inside in ("type", "items", "values")])
 
 
-def _items(given: object) -> list[Any]:
-    return given if isinstance(given, list) else []
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _texts(given: object) -> list[str]:
-    return [one for one in _items(given) if isinstance(one, str)]
+def _texts(value: object) -> list[str]:
+    return [item for item in _items(value) if isinstance(item, str)]
 
 
-def _check_each(names: Iterable[str], what: str) -> None:
-    met: set[str] = set()
+def _check_each(names: Iterable[str], label: str) -> None:
+    names_seen: set[str] = set()
     for name in names:
-        _check_name(name, what.format(name))
-        if name in met:
-            message = f"this is no Avro schema: {what.format(name)} is there twice"
+        _check_name(name, label.format(name))
+        if name in names_seen:
+            message = f"not an Avro schema: {label.format(name)} is repeated"
             raise InvalidRequestError(message)
-        met.add(name)
+        names_seen.add(name)
 
 
-def _check_name(name: str, what: str) -> None:
+def _check_name(name: str, label: str) -> None:
     if not is_valid_name(name):
-        message = f"this is no Avro schema: {what}: {_RULE}"
+        message = f"not an Avro schema: {label}: {_RULE}"
         raise InvalidRequestError(message)

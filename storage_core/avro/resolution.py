@@ -1,9 +1,8 @@
-"""How what a writer's schema says becomes what a reader's schema asks for: Avro's resolution.
+"""Schema resolution: a plan to read what a writer's schema wrote as a reader's schema.
 
-It is found once for two schemas, as a plan; that a union's branch or an enum's symbol has no place
-in the reader's schema shows with the rows, and makes them faults. Logical types take no part in
-Avro's resolution: who reads a timestamp of milliseconds as one of microseconds is refused here,
-since the number would be taken for what it is not.
+A plan is made once for a pair of schemas. A union branch or enum symbol that the reader's schema
+lacks is a fault of the rows that have it. Avro's rules ignore logical types; here two different
+logical types do not resolve, since milliseconds would be read as microseconds.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.avro.avro_schema import VALUE, AvroSchema
 from storage_core.avro.avro_types import (
     NULL,
     Array,
@@ -30,6 +28,7 @@ from storage_core.avro.avro_types import (
     widened,
 )
 from storage_core.avro.defaults import default_value
+from storage_core.avro.schema import VALUE, AvroSchema
 from storage_core.errors import InvalidRequestError
 
 _PROMOTED: Final = {
@@ -45,72 +44,72 @@ _PROMOTED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """A type without parts, shown as another that holds it."""
+class PrimitivePlan:
+    """A primitive type, read as itself or as one that it is promoted to."""
 
-    kind: Primitive
-    shown: Primitive
-
-
-@dataclass(frozen=True, slots=True)
-class Sized:
-    """So many bytes."""
-
-    kind: Fixed
-    shown: Fixed
+    writer: Primitive
+    reader: Primitive
 
 
 @dataclass(frozen=True, slots=True)
-class Symbols:
-    """An enum: what is shown for each of the writer's symbols; None is a fault."""
+class FixedPlan:
+    """A fixed."""
 
-    names: tuple[str, ...]
-    shown: tuple[str | None, ...]
+    writer: Fixed
+    reader: Fixed
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class EnumPlan:
+    """An enum: the reader's symbol for each of the writer's; None is a fault."""
+
+    writer: tuple[str, ...]
+    reader: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsPlan:
     """An array or map."""
 
-    kind: Array | Map
+    writer: Array | Map
     plan: "Plan"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A field of the writer's: passed over, or read into a column."""
+class FieldStep:
+    """A field of the writer's: skipped, or read into a column."""
 
-    kind: AvroType
+    writer: AvroType
     column: int | None
     plan: "Plan | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class RecordPlan:
     """A record.
 
     Attributes:
         steps: The writer's fields in order.
-        names: The columns.
-        defaults: What a column holds that no step fills.
-        types: The columns' types.
+        names: The columns' names.
+        defaults: The value of each column that no step fills.
+        types: The columns' Arrow types.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[FieldStep, ...]
     names: tuple[str, ...]
     defaults: dict[int, Any]
     types: tuple[pa.DataType, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
-    """A branch of the writer's.
+class BranchPlan:
+    """A branch of the writer's union.
 
     Attributes:
-        plan: How it is read; None for a null, or where it has no place.
-        member: Where it is shown; None shows null.
-        is_fault: It has no place in what the reader asks for.
-        name: What it is.
+        plan: How it is read; None for null, or where the reader has no such branch.
+        member: The reader's branch; None is null.
+        is_fault: Whether the reader has no such branch.
+        name: The name of its type.
     """
 
     plan: "Plan | None"
@@ -120,23 +119,23 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several types, of the writer's or the reader's.
+class UnionPlan:
+    """A union of the writer's or the reader's.
 
     Attributes:
-        is_union: Whether the body says which branch it is.
+        is_union: Whether the writer has a union, so that bodies have a branch number.
         branches: The writer's.
-        type: What is shown: the one type of all, or a struct of members.
-        members: How many; None where all are shown as one.
+        type: The Arrow type: of the one member, or a struct of all of them.
+        members: How many members the struct has; None where there is no struct.
     """
 
     is_union: bool
-    branches: tuple[Branch, ...]
+    branches: tuple[BranchPlan, ...]
     type: pa.DataType
     members: int | None
 
 
-Plan = Plain | Sized | Symbols | Items | Fields | Choice
+Plan = PrimitivePlan | FixedPlan | EnumPlan | ItemsPlan | RecordPlan | UnionPlan
 
 
 class _MismatchError(Exception):
@@ -144,29 +143,29 @@ class _MismatchError(Exception):
 
     @classmethod
     def of(cls, writer: AvroType, reader: AvroType) -> "_MismatchError":
-        """Return that one is not the other."""
-        return cls(f"{_name(writer)} is no {_name(reader)}")
+        """Return the error for two types."""
+        return cls(f"{_name(writer)} is not {_name(reader)}")
 
 
-def plan_of(writer: AvroSchema, reader: AvroSchema, columns: Iterable[str] | None) -> Fields:
-    """Return how bodies of one schema are read as columns of another.
+def resolve(writer: AvroSchema, reader: AvroSchema, columns: Iterable[str] | None) -> RecordPlan:
+    """Return the plan to read bodies of one schema as columns of another.
 
     Raises:
         InvalidRequestError: The schemas do not resolve, or a column is not there.
     """
-    requested = reader.chosen(columns)
+    requested = reader.select(columns)
     try:
         if isinstance(writer.root, Record) and isinstance(reader.root, Record):
             return _fields(writer.root, requested, reader.root.fields)
         plan = _plan(writer.root, reader.root)
     except _MismatchError as error:
         message = (
-            f"what {writer.full_name} writes cannot be read as {reader.full_name}: {error}; "
-            "give a reader's schema that is compatible"
+            f"bodies of {writer.full_name} cannot be read as {reader.full_name}: {error}; "
+            "give a compatible reader schema"
         )
         raise InvalidRequestError(message) from error
-    step = Step(writer.root, 0 if requested else None, plan if requested else None)
-    return Fields(
+    step = FieldStep(writer.root, 0 if requested else None, plan if requested else None)
+    return RecordPlan(
         (step,), (VALUE,)[: len(requested)], {}, (arrow_type(reader.root),)[: len(requested)]
     )
 
@@ -175,23 +174,23 @@ def _plan(writer: AvroType, reader: AvroType) -> Plan:
     if isinstance(writer, Union) or isinstance(reader, Union):
         return _choice(writer, reader)
     if isinstance(writer, Primitive) and isinstance(reader, Primitive):
-        return _plain(writer, reader)
+        return _primitive(writer, reader)
     plan: Plan | None = None
     if isinstance(writer, Array) and isinstance(reader, Array):
-        plan = Items(writer, _plan(writer.items, reader.items))
+        plan = ItemsPlan(writer, _plan(writer.items, reader.items))
     elif isinstance(writer, Map) and isinstance(reader, Map):
-        plan = Items(writer, _plan(writer.values, reader.values))
+        plan = ItemsPlan(writer, _plan(writer.values, reader.values))
     elif isinstance(writer, Record) and isinstance(reader, Record):
-        # One that holds itself ends here, before its fields are looked into.
+        # A recursive record is refused here, before its fields are resolved.
         arrow_type(reader)
         plan = _fields(writer, reader.fields, reader.fields)
     elif isinstance(writer, Enum) and isinstance(reader, Enum):
         symbols = frozenset(reader.symbols)
-        symbols_read = (each if each in symbols else reader.default for each in writer.symbols)
-        plan = Symbols(writer.symbols, tuple(symbols_read))
+        read = tuple(name if name in symbols else reader.default for name in writer.symbols)
+        plan = EnumPlan(writer.symbols, read)
     elif isinstance(writer, Fixed) and isinstance(reader, Fixed):
         is_other = writer.decimal and reader.decimal and writer.decimal != reader.decimal
-        plan = None if is_other or writer.size != reader.size else Sized(writer, reader)
+        plan = None if is_other or writer.size != reader.size else FixedPlan(writer, reader)
     if plan is None or (
         isinstance(writer, Enum | Fixed)
         and isinstance(reader, Enum | Fixed)
@@ -201,20 +200,19 @@ def _plan(writer: AvroType, reader: AvroType) -> Plan:
     return plan
 
 
-def _plain(writer: Primitive, reader: Primitive) -> Plain:
+def _primitive(writer: Primitive, reader: Primitive) -> PrimitivePlan:
     if writer.kind != reader.kind and (writer.kind, reader.kind) not in _PROMOTED:
         raise _MismatchError.of(writer, reader)
-    both = writer.logical and reader.logical, writer.decimal and reader.decimal
-    if (both[0] and writer.logical != reader.logical) or (
-        both[1] and writer.decimal != reader.decimal
-    ):
+    is_other_logical = writer.logical and reader.logical and writer.logical != reader.logical
+    is_other_decimal = writer.decimal and reader.decimal and writer.decimal != reader.decimal
+    if is_other_logical or is_other_decimal:
         raise _MismatchError.of(writer, reader)
-    return Plain(writer, reader)
+    return PrimitivePlan(writer, reader)
 
 
 def _is_named(writer: Named, reader: Named) -> bool:
-    """Whether a reader's type is meant by a name, which counts without its namespace."""
-    names = {_short(one) for one in (reader.name, *reader.aliases)}
+    """Whether the reader's type has the writer's name or an alias of it, without namespaces."""
+    names = {_short(name) for name in (reader.name, *reader.aliases)}
     return _short(writer.name) in names
 
 
@@ -223,28 +221,28 @@ def _short(name: str) -> str:
 
 
 def _written_names(writer: Record, reader: list[Field]) -> dict[str, str]:
-    """Return by which of the writer's fields each of the reader's is filled, each by its own.
+    """Return for each of the reader's fields the writer's field that fills it.
 
-    One of the same name stands before one that has it among its aliases.
+    The same name goes before an alias; each of the writer's fields fills one of the reader's.
     """
     left = {field.name for field in writer.fields}
     names = {field.name: field.name for field in reader if field.name in left}
     left -= names.keys()
     for field in reader:
-        name = next((one for one in sorted(field.aliases) if one in left), None)
+        name = next((name for name in sorted(field.aliases) if name in left), None)
         if field.name not in names and name is not None:
             names[field.name] = name
             left.remove(name)
     return names
 
 
-def _fields(writer: Record, asked: list[Field], reader: list[Field]) -> Fields:
-    """Return how some of the reader's fields are read, all of which are `reader`."""
+def _fields(writer: Record, requested: list[Field], reader: list[Field]) -> RecordPlan:
+    """Return the plan of some of the reader's fields; `reader` has all of them."""
     theirs = {field.name: field for field in writer.fields}
     written = _written_names(writer, reader)
     columns: dict[str, tuple[int, Plan]] = {}
     defaults: dict[int, Any] = {}
-    for index, field in enumerate(asked):
+    for index, field in enumerate(requested):
         name = written.get(field.name)
         if name is not None:
             try:
@@ -255,27 +253,27 @@ def _fields(writer: Record, asked: list[Field], reader: list[Field]) -> Fields:
         elif field.has_default:
             defaults[index] = default_value(field.type, field.default)
         else:
-            message = f"field {field.name} is not written, and has no default"
+            message = f"field {field.name} is not in the writer's schema, and has no default"
             raise _MismatchError(message)
     steps = tuple(
-        Step(field.type, *columns[field.name])
+        FieldStep(field.type, *columns[field.name])
         if field.name in columns
-        else Step(field.type, None, None)
+        else FieldStep(field.type, None, None)
         for field in writer.fields
     )
-    types = tuple(arrow_type(field.type) for field in asked)
-    return Fields(steps, tuple(field.name for field in asked), defaults, types)
+    types = tuple(arrow_type(field.type) for field in requested)
+    return RecordPlan(steps, tuple(field.name for field in requested), defaults, types)
 
 
-def _choice(writer: AvroType, reader: AvroType) -> Choice:
+def _choice(writer: AvroType, reader: AvroType) -> UnionPlan:
     theirs = writer.branches if isinstance(writer, Union) else (writer,)
     reader_members = members(reader) if isinstance(reader, Union) else (reader,)
     wide = widened(reader) if isinstance(reader, Union) else None
-    branches = tuple(_branch(each, reader_members, reader, wide) for each in theirs)
-    if all(each.is_fault for each in branches):
+    branches = tuple(_branch(branch, reader_members, reader, wide) for branch in theirs)
+    if all(branch.is_fault for branch in branches):
         raise _MismatchError.of(writer, reader)
     is_one = wide is not None or len(reader_members) <= 1
-    return Choice(
+    return UnionPlan(
         isinstance(writer, Union),
         branches,
         arrow_type(reader),
@@ -284,15 +282,15 @@ def _choice(writer: AvroType, reader: AvroType) -> Choice:
 
 
 def _branch(
-    writer: AvroType, shown: tuple[AvroType, ...], reader: AvroType, wide: Primitive | None
-) -> Branch:
+    writer: AvroType, reader_members: tuple[AvroType, ...], reader: AvroType, wide: Primitive | None
+) -> BranchPlan:
     name = _name(writer)
     if writer == NULL:
         has_null = reader == NULL or (isinstance(reader, Union) and NULL in reader.branches)
-        return Branch(None, None, not has_null, name)
-    # The one of its full name first, then the same type, then one that it is promoted to.
+        return BranchPlan(None, None, not has_null, name)
+    # By full name first, then by type, then by promotion.
     for fits in (_has_its_name, _is_same, _is_any):
-        for index, member in enumerate(shown):
+        for index, member in enumerate(reader_members):
             if not fits(writer, member):
                 continue
             try:
@@ -301,8 +299,8 @@ def _branch(
                     plan = _plan(writer, wide)
             except _MismatchError:
                 continue
-            return Branch(plan, index, is_fault=False, name=name)
-    return Branch(None, None, is_fault=True, name=name)
+            return BranchPlan(plan, index, is_fault=False, name=name)
+    return BranchPlan(None, None, is_fault=True, name=name)
 
 
 def _has_its_name(writer: AvroType, reader: AvroType) -> bool:
@@ -321,12 +319,12 @@ def _is_same(writer: AvroType, reader: AvroType) -> bool:
     return type(writer) is type(reader)
 
 
-def _name(what: AvroType) -> str:
-    if isinstance(what, Primitive):
-        of = f" of {what.decimal.precision} digits" if what.decimal is not None else ""
-        return what.logical or (f"decimal{of}" if of else what.kind)
-    if isinstance(what, Named):
-        return what.name
-    if isinstance(what, Union):
-        return f"a union of {', '.join(_name(each) for each in what.branches)}"
-    return "array" if isinstance(what, Array) else "map"
+def _name(avro_type: AvroType) -> str:
+    if isinstance(avro_type, Primitive):
+        of = f" of {avro_type.decimal.precision} digits" if avro_type.decimal is not None else ""
+        return avro_type.logical or (f"decimal{of}" if of else avro_type.kind)
+    if isinstance(avro_type, Named):
+        return avro_type.name
+    if isinstance(avro_type, Union):
+        return f"a union of {', '.join(_name(branch) for branch in avro_type.branches)}"
+    return "array" if isinstance(avro_type, Array) else "map"

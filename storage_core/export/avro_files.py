@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro import AvroSchema, decode_batch, encode_batch, starts_by, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch, encode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
 from storage_core.export.avro_container import SYNC_BYTES, block_of, blocks_in, head_of
 from storage_core.export.bounds import FILE_BYTES_MAX, Room
@@ -99,7 +99,7 @@ class AvroFiles:
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a chunk as files whose names begin alike."""
         rows: Any = plain(batches, has_keys=self._has_keys).combine_chunks()
-        starts = starts_of(rows.column("payload"), rows.column("headers").combine_chunks())
+        starts = body_starts(rows.column("payload"), rows.column("headers").combine_chunks())
         numbers, starts = self._numbers(rows, starts)
         written = []
         for number in np.unique(numbers).tolist():
@@ -143,7 +143,7 @@ class AvroFiles:
             bodies = payloads.take(_untyped.array(places))
             try:
                 writer = self._writers[number]
-                begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+                begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
                 starts[places] = begins
                 faults = decode_batch(bodies, writer.schema, starts=begins).faults
                 self._text(number)

@@ -20,13 +20,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.avro import decode_batch, in_python, starts_by, starts_of
+from storage_core.avro import body_starts, decode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
 from storage_core.export.bounds import FILE_BYTES_MAX, Room, TooLargeError, objects_in
 from storage_core.export.manifest import ExportedFile
 from storage_core.export.plain_rows import filled, plain, plain_schema
 from storage_core.export.proven_file import PIECE_ROWS, ProvenFile
 from storage_core.parts.typed_columns import Writer
+from storage_core.platform.python_values import to_python
 
 _BASE64: Final = "_base64"
 _ZERO_IS_LEFT_OUT: Final = ("version", "state")
@@ -88,18 +89,18 @@ class JsonLines:
         values: list[object] = [None] * rows.num_rows
         numbers = rows.column("schema").fill_null(-1).to_numpy()
         payloads = rows.column("payload").combine_chunks()
-        starts = starts_of(payloads, rows.column("headers").combine_chunks())
+        starts = body_starts(payloads, rows.column("headers").combine_chunks())
         for number in np.unique(numbers[numbers >= 0]):
             places = np.flatnonzero(numbers == number)
             writer = self._writers[number]
             try:
                 bodies = payloads.take(_untyped.array(places))
-                begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+                begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
                 decoded = decode_batch(bodies, writer.schema, starts=begins)
             except InvalidRequestError:
                 continue
             faulty = {fault.row for fault in decoded.faults}
-            shown = in_python(decoded.table)
+            shown = to_python(decoded.table)
             for index, place in enumerate(places.tolist()):
                 if index not in faulty and bodies[index].is_valid:
                     values[place] = shown[index]

@@ -16,7 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro import AvroSchema, Decoded, encode_batch, frame_of, starts_by, starts_of
+from storage_core.avro import (
+    AvroSchema,
+    Decoded,
+    body_starts,
+    encode_batch,
+    frame_of,
+    verified_starts,
+)
 from storage_core.errors import InvalidRequestError
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.typed_columns import (
@@ -147,7 +154,7 @@ def _typed_piece(rows: pa.Table, columns: _Columns) -> pa.Table:
     numbers = table.column("schema").to_numpy()
     payload = one_array(table.column("payload"))
     headers = one_array(table.column("headers")) if "headers" in table.schema.names else None
-    starts = starts_of(payload, headers)
+    starts = body_starts(payload, headers)
     has_payload = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
@@ -157,7 +164,7 @@ def _typed_piece(rows: pa.Table, columns: _Columns) -> pa.Table:
             writer = columns.writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+            begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
             decoded = decoded_as(columns.layout, number, bodies, writer, begins)
             if decoded is not None:
                 parts.append((places, decoded.table))

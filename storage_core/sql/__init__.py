@@ -1,1 +1,17 @@
-"""Questions to streams whose older rows lie in columns."""
+"""SQL over streams by DuckDB, and what else reads their parts as columns.
+
+A name is loaded when it is first asked for (platform/names_on_demand.py).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from storage_core.platform.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from storage_core.sql.streams import Streams, connect, query_batches
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__, {"streams": ("Streams", "connect", "query_batches")}
+    )
+
+__all__: Final = ["Streams", "connect", "query_batches"]

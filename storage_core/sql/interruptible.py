@@ -1,8 +1,7 @@
-"""A thread that waits for DuckDB, so that an interrupt ends the query.
+"""Calls on a thread of their own, so that Ctrl-C interrupts a query of DuckDB's.
 
-While DuckDB (2.0) looks for the next rows nothing in this process hears a signal: a query that
-finds none for an hour would go on for it. So a thread of its own waits for them, and who asked
-waits for that, and may tell meanwhile how far it is.
+While DuckDB (2.0) searches for the next rows, Python handles no signal: a query without rows for an
+hour would run on. So a thread makes the call, and the caller waits for it and can poll progress.
 """
 
 from collections.abc import Callable
@@ -10,45 +9,44 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
 T = TypeVar("T")
-# Between two looks at how far it is, and between two interrupts.
-_LOOK_EVERY_S: Final = 0.1
+# Between two polls, and between two interrupts.
+_POLL_EVERY_S: Final = 0.1
 
 
 class Interruptible:
-    """Calls what takes long, one call at a time."""
+    """Runs one call at a time on a thread of its own."""
 
-    def __init__(self, interrupt: Callable[[], None], look: Callable[[], None] | None) -> None:
-        """Call nothing yet.
+    def __init__(self, interrupt: Callable[[], None], poll: Callable[[], None] | None) -> None:
+        """Start without a call.
 
         Args:
-            interrupt: Ends what is under way, from another thread.
-            look: Called some times a second meanwhile, by the thread that waits.
+            interrupt: Interrupts the running call, from another thread.
+            poll: Called some times a second by the waiting thread; None for nothing.
         """
         self._interrupt = interrupt
-        self._look = look
+        self._poll = poll
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shardlog-sql")
 
-    def call(self, what: Callable[[], T]) -> T:
-        """Return what a call returns; end it where this thread is interrupted.
+    def call(self, function: Callable[[], T]) -> T:
+        """Return the result of a call; interrupt it when this thread is interrupted.
 
-        It has ended by then: an interrupt that comes before the call has begun ends nothing, so
-        there are more of them.
+        The interrupt is repeated until the call ends, as one before the call has begun is lost.
         """
-        waiting = self._thread.submit(what)
+        future = self._thread.submit(function)
         try:
-            while self._look is not None and not _is_done(waiting):
-                self._look()
-            return waiting.result()
+            while self._poll is not None and not _is_done(future):
+                self._poll()
+            return future.result()
         except KeyboardInterrupt:
             self._interrupt()
-            while not _is_done(waiting):
+            while not _is_done(future):
                 self._interrupt()
             raise
 
     def close(self) -> None:
-        """End the thread, behind what it is at."""
+        """End the thread after its current call."""
         self._thread.shutdown()
 
 
-def _is_done(waiting: Future[T]) -> bool:
-    return bool(wait([waiting], _LOOK_EVERY_S).done)
+def _is_done(future: Future[T]) -> bool:
+    return bool(wait([future], _POLL_EVERY_S).done)

@@ -1,7 +1,7 @@
-"""The parts of streams as a file system of DuckDB's, which reads and never writes.
+"""A read-only fsspec file system of listed parts, for DuckDB.
 
-DuckDB takes a file system that follows fsspec. Of what that has, it calls the methods below.
-Imported where there is DuckDB alone: fsspec comes with the same extra.
+It has the methods of fsspec that DuckDB calls. fsspec comes with the same extra as DuckDB, so only
+engine.py imports this, on demand.
 """
 
 from datetime import UTC, datetime
@@ -11,19 +11,19 @@ from fsspec import AbstractFileSystem
 
 from storage_core.sql.part_files import PROTOCOL, PartFiles, PartHandle
 
-# IMPORTANT: DuckDB keeps footers by name and time. A file never changes, and no two have one name.
+# IMPORTANT: DuckDB caches footers by name and time. A file never changes, and names are unique.
 _MODIFIED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class PartFileSystem(AbstractFileSystem):
-    """The parts that were listed, by their names."""
+    """The listed parts, by URL."""
 
     protocol = PROTOCOL
-    # Else fsspec would keep each for as long as the process runs.
+    # Else fsspec would keep each instance for as long as the process runs.
     cachable = False
 
     def __init__(self, files: PartFiles) -> None:
-        """Show these parts."""
+        """Serve these parts."""
         super().__init__()
         self._files = files
 
@@ -31,7 +31,7 @@ class PartFileSystem(AbstractFileSystem):
         """Open a part for reading.
 
         Raises:
-            InvalidRequestError: It was to be written.
+            InvalidRequestError: The mode is to write, or the part is not listed.
         """
         return self._files.open(path, mode)
 
@@ -39,7 +39,7 @@ class PartFileSystem(AbstractFileSystem):
         """Return name, size and type of a part.
 
         Raises:
-            FileNotFoundError: None of this name was listed.
+            FileNotFoundError: It is not listed.
         """
         part = self._files.listed(path)
         if part is None:
@@ -47,19 +47,19 @@ class PartFileSystem(AbstractFileSystem):
         return {"name": path, "size": part.entry.size, "type": "file"}
 
     def exists(self, path: str, **_options: object) -> bool:
-        """Tell whether a part was listed."""
+        """Tell whether a part is listed."""
         return self._files.listed(path) is not None
 
     def isfile(self, path: str) -> bool:
-        """Tell whether a part was listed."""
+        """Tell whether a part is listed."""
         return self.exists(path)
 
     def isdir(self, path: str) -> bool:  # noqa: ARG002 - fsspec's
-        """There are no directories."""
+        """Return False: there are no directories."""
         return False
 
     def glob(self, path: str, maxdepth: int | None = None, **_options: object) -> list[str]:  # noqa: ARG002 - fsspec's
-        """Return the part of a name: a pattern is none."""
+        """Return the part of a URL; patterns do not match."""
         return [path] if self.exists(path) else []
 
     def modified(self, path: str) -> datetime:  # noqa: ARG002 - fsspec's

@@ -1,13 +1,13 @@
-"""The files of parts as DuckDB reads them: those that were looked at, and only as published.
+"""Part files as DuckDB reads them: only listed parts, and only verified bytes.
 
-DuckDB knows a part by a name of ours, `shardlog://<stream>/<shard>/<digest>/part-0000000007.parquet`,
-and gets the bytes of no other file. Each piece of a part (storage_core/sql/part_layout.py) is read
-whole and compared with its digest before a byte of it is given out. What DuckDB takes in portions
-is kept within `CACHE_BYTES_MAX`; what was dropped is read and proven again. Of a large piece the
-digests of its blocks are kept instead, made as it was proven, and its portions are read once more.
+DuckDB knows a part by a URL of ours, `shardlog://<stream>/<shard>/<digest>/part-0000000007.parquet`,
+and gets the bytes of no other file. Each range of a part (checksum_ranges.py) is read whole and
+compared with its digest before a byte of it is returned. A range that DuckDB reads in portions is
+cached within `CACHE_BYTES_MAX`; after eviction it is read and verified again. Of a large range the
+cache has the digests of smaller ranges, and its portions are read once more.
 
-DuckDB calls from threads of its own, several at a time. What goes wrong in them comes out of DuckDB
-as a text; so the error itself is kept here for whoever asked.
+DuckDB calls from several threads of its own. It turns an exception into text, so the exception is
+kept here for the caller.
 """
 
 from collections import OrderedDict
@@ -26,15 +26,15 @@ from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogEr
 from storage_core.format.part_entry import PartEntry
 from storage_core.parts.footer import read_error
 from storage_core.platform.descriptor import OwnedDescriptor, opened
-from storage_core.sql.moment import A_PART_HAS_GONE, PartGoneError
-from storage_core.sql.part_layout import Layout, blocks_of, read_exactly, read_layout
+from storage_core.sql.checksum_ranges import ChecksumRanges, read_exactly, read_ranges, subranges
+from storage_core.sql.stream_snapshot import PART_GONE, PartGoneError
 
 PROTOCOL: Final = "shardlog"
-# What is kept of pieces that were proven, and of the layouts of files, beside what DuckDB keeps.
+# The cache of verified ranges and of files' range lists, beside DuckDB's own cache.
 CACHE_BYTES_MAX: Final = 64 * 2**20
-_LAYOUT: Final = -1
-# So many portions as DuckDB reads at a time are of pieces that all fit.
-_PIECES_KEPT: Final = 32
+_RANGES_KEY: Final = -1
+# The cache has room for the ranges that DuckDB reads at a time.
+_RANGES_CACHED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +45,30 @@ class ListedPart:
         stream: Its stream.
         shard: Its shard.
         path: Its file.
-        entry: What the catalogue says of it.
-        look: The number of the look that found it, where its bytes are not proven: what was read
-            before may have been damaged.
+        entry: Its entry in the part list.
+        snapshot_number: The number of its snapshot, if bytes are not verified: bytes read for an
+            earlier one may have been damaged.
     """
 
     stream: str
     shard: int
     path: Path
     entry: PartEntry
-    look: int | None = None
+    snapshot_number: int | None = None
 
     @property
     def url(self) -> str:
-        """What DuckDB knows it by; no other part ever has this name."""
+        """Its name in DuckDB; no other part ever has this name."""
         digest = self.entry.digest.hex()
-        look = "" if self.look is None else f"-{self.look}"
-        return f"{PROTOCOL}://{self.stream}/{self.shard}/{digest}{look}/{self.entry.file_name}"
+        suffix = "" if self.snapshot_number is None else f"-{self.snapshot_number}"
+        return f"{PROTOCOL}://{self.stream}/{self.shard}/{digest}{suffix}/{self.entry.file_name}"
 
     def error(self, error: Exception) -> ShardlogError:
-        """Return what went wrong with its file, with its place."""
+        """Return an error of its file with the stream, shard and addresses."""
         if isinstance(error, (OSError, MemoryError, pa.ArrowException)):
             error = read_error(self.path, error)
         if isinstance(error, FileNotFoundError):
-            return PartGoneError(A_PART_HAS_GONE)
+            return PartGoneError(PART_GONE)
         if not isinstance(error, ShardlogError):
             raise error
         if not isinstance(error, CorruptionError):
@@ -87,7 +87,7 @@ class PartFiles:
     """The parts that DuckDB may read. Any thread."""
 
     def __init__(self, *, verify_checksums: bool) -> None:
-        """List none yet.
+        """Start without parts.
 
         Args:
             verify_checksums: Compare what is read with its digests.
@@ -95,30 +95,30 @@ class PartFiles:
         self.verify_checksums = verify_checksums
         self._lists: dict[str, dict[str, ListedPart]] = {}
         self._cache = _Cache()
-        self._one_portion = Lock()
+        self._portion_lock = Lock()
         self._failure: BaseException | None = None
 
     def forget(self, stream: str) -> None:
-        """Let DuckDB read no part of a stream any more."""
+        """Remove the parts of a stream."""
         self._lists.pop(stream, None)
 
     @contextmanager
     def listing(self, stream: str, parts: Iterable[ListedPart]) -> Iterator[None]:
-        """Let DuckDB read these parts of a stream too, and behind that no others of it.
+        """List these parts of a stream beside the old ones, and instead of them after the context.
 
-        After an error it reads what it did: rows of an earlier look may still be fetched.
+        After an error the old ones remain: rows of an earlier snapshot may still be fetched.
         """
-        before, new = self._lists.get(stream, {}), {one.url: one for one in parts}
-        self._lists[stream] = before | new
+        old, new = self._lists.get(stream, {}), {part.url: part for part in parts}
+        self._lists[stream] = old | new
         try:
             yield
         except BaseException:
-            self._lists[stream] = before
+            self._lists[stream] = old
             raise
         self._lists[stream] = new
 
     def listed(self, url: str) -> ListedPart | None:
-        """Return the part that has a name; None if there is none."""
+        """Return the part of a URL; None if there is none."""
         stream = url.removeprefix(f"{PROTOCOL}://").partition("/")[0]
         return self._lists.get(stream, {}).get(url)
 
@@ -126,18 +126,18 @@ class PartFiles:
         """Open a part for reading.
 
         Raises:
-            InvalidRequestError: It was to be written.
+            InvalidRequestError: The mode is to write, or the part is not listed.
         """
         with self.failing():
             part = self.listed(url)
             if mode != "rb" or part is None:
-                message = "SQL reads the parts of streams, and writes no file"
+                message = "SQL only reads the parts of streams, and writes no file"
                 raise InvalidRequestError(message)
             return PartHandle(self, part)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Keep an error for whoever asked; DuckDB makes a text of it."""
+        """Keep an exception for the caller, since DuckDB turns it into text."""
         try:
             yield
         except BaseException as error:
@@ -146,109 +146,111 @@ class PartFiles:
             raise
 
     def take_failure(self) -> BaseException | None:
-        """Return what went wrong since this was last called."""
+        """Return the first exception since the last call, if any."""
         failure, self._failure = self._failure, None
         return failure
 
-    def layout(self, part: ListedPart, file: int) -> Layout:
-        """Return the pieces of a part."""
-        layout = self._cache.get((part.url, _LAYOUT))
-        if not isinstance(layout, Layout):
-            layout = read_layout(file, part.entry.proof)
-            self._cache.put((part.url, _LAYOUT), layout, layout.bytes_kept)
-        return layout
+    def ranges(self, part: ListedPart, file: int) -> ChecksumRanges:
+        """Return the checksummed ranges of a part."""
+        ranges = self._cache.get((part.url, _RANGES_KEY))
+        if not isinstance(ranges, ChecksumRanges):
+            ranges = read_ranges(file, part.entry.proof)
+            self._cache.put((part.url, _RANGES_KEY), ranges, ranges.cache_bytes)
+        return ranges
 
-    def proven(self, part: ListedPart, layout: Layout, file: int, begin: int, end: int) -> bytes:
-        """Return bytes of a part, each piece that they lie in proven."""
-        numbers = layout.between(begin, end)
+    def read_verified(
+        self, part: ListedPart, ranges: ChecksumRanges, file: int, begin: int, end: int
+    ) -> bytes:
+        """Return bytes of a part after all ranges that have them are verified."""
+        numbers = ranges.between(begin, end)
         first, last = numbers[0], numbers[-1]
-        starts_inside, ends_inside = begin > layout.offsets[first], end < layout.end_of(last)
+        starts_inside, ends_inside = begin > ranges.offsets[first], end < ranges.end_of(last)
         if first == last and (starts_inside or ends_inside):
-            return self._portion(part.url, layout, file, begin, end)
-        pieces = []
+            return self._portion(part.url, ranges, file, begin, end)
+        portions = []
         if starts_inside:
-            pieces.append(self._portion(part.url, layout, file, begin, layout.end_of(first)))
+            portions.append(self._portion(part.url, ranges, file, begin, ranges.end_of(first)))
         if whole := numbers[starts_inside : len(numbers) - ends_inside]:
-            pieces.append(_read_proven(file, layout, whole))
+            portions.append(_read_verified(file, ranges, whole))
         if ends_inside:
-            pieces.append(self._portion(part.url, layout, file, layout.offsets[last], end))
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            portions.append(self._portion(part.url, ranges, file, ranges.offsets[last], end))
+        return portions[0] if len(portions) == 1 else b"".join(portions)
 
-    def _portion(self, url: str, layout: Layout, file: int, begin: int, end: int) -> bytes:
-        """Return some bytes of one piece, which is read and proven once: of a large one its blocks.
+    def _portion(self, url: str, ranges: ChecksumRanges, file: int, begin: int, end: int) -> bytes:
+        """Return some bytes of one range, which is read and verified once.
 
-        Of large ones DuckDB reads several at a time, each in a hundred portions: all of them would
-        not fit what is kept, and each portion would read its piece.
+        DuckDB reads several large ranges at a time, each in a hundred portions: they would not fit
+        the cache together, and each portion would read its whole range.
         """
-        (number,) = layout.between(begin, end)
-        first = layout.offsets[number]
-        # One after the other: portions of one piece are asked for at once, and each would read it.
-        with self._one_portion:
-            kept = self._cache.get((url, number))
-            if kept is None:
-                kept = _read_proven(file, layout, range(number, number + 1))
-                self._cache.put_piece((url, number), kept, first)
-        if isinstance(kept, Layout):
-            blocks = kept.between(begin, end)
-            first = kept.offsets[blocks[0]]
-            kept = _read_proven(file, kept, blocks)
-        portion: bytes = kept[begin - first : end - first]
+        (number,) = ranges.between(begin, end)
+        first = ranges.offsets[number]
+        # One at a time: DuckDB reads portions of one range in parallel, and each would read it all.
+        with self._portion_lock:
+            cached = self._cache.get((url, number))
+            if cached is None:
+                cached = _read_verified(file, ranges, range(number, number + 1))
+                self._cache.put_range((url, number), cached, first)
+        if isinstance(cached, ChecksumRanges):
+            numbers = cached.between(begin, end)
+            first = cached.offsets[numbers[0]]
+            cached = _read_verified(file, cached, numbers)
+        portion: bytes = cached[begin - first : end - first]
         return portion
 
 
-def _read_proven(file: int, layout: Layout, numbers: range) -> bytes:
-    """Return neighbouring pieces of a file, each as it was published."""
-    first, last = layout.offsets[numbers[0]], layout.end_of(numbers[-1])
+def _read_verified(file: int, ranges: ChecksumRanges, numbers: range) -> bytes:
+    """Return contiguous ranges of a file, each verified."""
+    first, last = ranges.offsets[numbers[0]], ranges.end_of(numbers[-1])
     data = read_exactly(file, first, last - first)
     whole = memoryview(data)
     for number in numbers:
-        begin, end = layout.offsets[number], layout.end_of(number)
-        if xxhash.xxh3_64_intdigest(whole[begin - first : end - first]) != layout.digests[number]:
+        begin, end = ranges.offsets[number], ranges.end_of(number)
+        if xxhash.xxh3_64_intdigest(whole[begin - first : end - first]) != ranges.digests[number]:
             message = f"bytes {begin} to {end} of a part are not as they were published"
             raise CorruptionError(message)
     return data
 
 
 class PartHandle:
-    """A part that DuckDB has opened. Any thread; each has a place of its own in it."""
+    """A part that DuckDB has opened. Any thread; each has its own position."""
 
     closed = False
 
     def __init__(self, files: PartFiles, part: ListedPart) -> None:
-        """Open its file once something is read: DuckDB may have all that it needs."""
+        """Open the file on the first read: DuckDB may have all bytes cached."""
         self._files = files
         self._part = part
-        self._places: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}
         self._file: OwnedDescriptor | None = None
         self._lock = Lock()
-        self._layout: Layout | None = None
+        self._ranges: ChecksumRanges | None = None
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
     def seek(self, offset: int, _whence: int = 0) -> int:
-        """Read from another place of the file on."""
-        self._places[get_ident()] = offset
+        """Set the position of this thread."""
+        self._offsets[get_ident()] = offset
         return offset
 
     def tell(self) -> int:
-        """Return where the next bytes are read from."""
-        return self._places.get(get_ident(), 0)
+        """Return the position of this thread."""
+        return self._offsets.get(get_ident(), 0)
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes.
+        """Return `size` bytes.
 
         Raises:
-            CorruptionError: They are not as they were published.
+            CorruptionError: They are damaged.
             ShardlogError: They cannot be read.
         """
-        # IMPORTANT: DuckDB seeks and reads in one thread, and shares a handle between several: a
-        # place that all of them had would be another thread's by now. It takes what it gets for all
-        # that it asked for, so that fewer bytes would be others in silence.
-        begin = self._places[get_ident()]
-        end = self._places[get_ident()] = begin + size
+        # IMPORTANT: DuckDB shares a handle between threads, each of which seeks and reads: a common
+        # position would be another thread's by now. DuckDB does not check the length of what it
+        # gets, so fewer bytes would be wrong bytes in silence.
+        begin = self._offsets[get_ident()]
+        end = self._offsets[get_ident()] = begin + size
         with self._files.failing():
             try:
                 return self._bytes(begin, end)
@@ -259,7 +261,7 @@ class PartHandle:
         if begin == end:
             return b""
         if end > self._part.entry.size:
-            message = f"bytes {begin} to {end} lie behind the end of a part"
+            message = f"bytes {begin} to {end} are beyond the end of a part"
             raise CorruptionError(message)
         with self._lock:
             if self._file is None:
@@ -267,45 +269,45 @@ class PartHandle:
         file = self._file.fileno()
         if not self._files.verify_checksums:
             return read_exactly(file, begin, end - begin)
-        layout = self._layout
-        if layout is None:
-            layout = self._layout = self._files.layout(self._part, file)
-        return self._files.proven(self._part, layout, file, begin, end)
+        ranges = self._ranges
+        if ranges is None:
+            ranges = self._ranges = self._files.ranges(self._part, file)
+        return self._files.read_verified(self._part, ranges, file, begin, end)
 
 
 class _Cache:
-    """What was proven last, within `CACHE_BYTES_MAX`."""
+    """The most recently used verified ranges, within `CACHE_BYTES_MAX`."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, int], tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
     def get(self, key: tuple[str, int]) -> Any:  # noqa: ANN401 - bytes, or a layout
-        """Return what is kept under a key; None if nothing is."""
+        """Return the entry of a key; None if there is none."""
         with self._lock:
-            if key not in self._kept:
+            if key not in self._entries:
                 return None
-            self._kept.move_to_end(key)
-            return self._kept[key][0]
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
 
-    def put_piece(self, key: tuple[str, int], piece: bytes, offset: int) -> None:
-        """Keep a piece that was proven; of a large one the digests of its blocks."""
-        if len(piece) <= CACHE_BYTES_MAX // _PIECES_KEPT:
-            self.put(key, piece, len(piece))
+    def put_range(self, key: tuple[str, int], data: bytes, offset: int) -> None:
+        """Cache a verified range; of a large one the digests of its subranges."""
+        if len(data) <= CACHE_BYTES_MAX // _RANGES_CACHED:
+            self.put(key, data, len(data))
         else:
-            blocks = blocks_of(piece, offset)
-            self.put(key, blocks, blocks.bytes_kept)
+            numbers = subranges(data, offset)
+            self.put(key, numbers, numbers.cache_bytes)
 
-    def put(self, key: tuple[str, int], value: Layout | bytes, size: int) -> None:
-        """Keep something, and drop what was not asked for longest."""
+    def put(self, key: tuple[str, int], value: ChecksumRanges | bytes, size: int) -> None:
+        """Cache an entry, and evict the least recently used."""
         if size > CACHE_BYTES_MAX:
-            # It would take the place of all that is kept, and not stay.
+            # It would evict everything, and itself.
             return
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = value, size
+            if key not in self._entries:
+                self._entries[key] = value, size
                 self._bytes += size
             while self._bytes > CACHE_BYTES_MAX:
-                _, (_, dropped) = self._kept.popitem(last=False)
+                _, (_, dropped) = self._entries.popitem(last=False)
                 self._bytes -= dropped

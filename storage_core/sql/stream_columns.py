@@ -1,7 +1,7 @@
-"""The columns of a stream as SQL and Spark show them, and what they are of a table's columns.
+"""The columns of a stream in SQL and Spark, and what each is made of in a table.
 
-They follow from the stream's options and its schemas alone: first what the log has of each row,
-whatever rows brought, then the value's fields (field_columns.py). What a table lacks is null in it.
+They follow from the stream's options and schemas alone: first the log's own columns, then the
+fields of values (field_columns.py). A column that a table lacks is null in its rows.
 """
 
 from collections.abc import Iterator
@@ -13,60 +13,59 @@ from storage_core.format.row_columns import COLUMNS, schema_of
 from storage_core.format.window import Unit
 from storage_core.parts.typed_columns import fields_in
 from storage_core.sql.field_columns import FieldColumns
-from storage_core.sql.united import Shown, Source
+from storage_core.sql.type_unification import OutputColumn, SourceColumn
 
-# The primary as a time, in UTC, to the microsecond; null where there is no such time.
+# The primary as a UTC timestamp of microseconds; null where there is no such timestamp.
 TIME: Final = "time"
 
 
 def row_columns(*, has_keys: bool) -> pa.Schema:
-    """Return the columns that each row has beside its value's fields."""
-    who = ("key",) if has_keys else ("secondary",)
-    brought = () if has_keys else ("key",)
+    """Return the log's own columns of a row."""
+    id_column, record_key = ("key", ()) if has_keys else ("secondary", ("key",))
     return schema_of(
         (
-            *("shard", *who, "primary", "address", "version", "state"),
-            *(*brought, "headers", "timestamp", "timestamp_type", "schema_id", "payload"),
+            *("shard", id_column, "primary", "address", "version", "state"),
+            *(*record_key, "headers", "timestamp", "timestamp_type", "schema_id", "payload"),
         )
     )
 
 
 def readable_columns(unit: Unit) -> tuple[str, ...]:
-    """Return the columns that rows can be read by, the primary as a time among them."""
+    """Return the columns that rows can be read by, with `time` if primaries are times."""
     if unit == "sequence":
         return COLUMNS
-    behind = COLUMNS.index("primary") + 1
-    return (*COLUMNS[:behind], TIME, *COLUMNS[behind:])
+    end = COLUMNS.index("primary") + 1
+    return (*COLUMNS[:end], TIME, *COLUMNS[end:])
 
 
 class StreamColumns:
     """The columns of a stream."""
 
     def __init__(self, own: pa.Schema, values: FieldColumns, unit: Unit) -> None:
-        """Have some of the log's own, and those of values; primaries count a unit."""
+        """Combine the log's own columns with those of values; primaries are in a unit."""
         self._own = own
         self._values = values
         self._unit = unit
 
-    def in_table(self, table: pa.Schema) -> tuple[Shown, ...]:
-        """Return what the columns are in a table."""
+    def in_table(self, table: pa.Schema) -> tuple[OutputColumn, ...]:
+        """Return the columns as they are made of those of a table."""
         return (*self._own_in(table), *self._values_in(table))
 
-    def _own_in(self, table: pa.Schema) -> Iterator[Shown]:
-        for one in self._own:
-            at = table.get_field_index(one.name)
-            sources = (Source(one.name, table.field(at).type),) if at >= 0 else ()
-            yield Shown(one.name, sources, (one.type,))
-            if one.name == "primary" and self._unit != "sequence":
-                time = Source(one.name, one.type, unit=self._unit)
-                yield Shown(TIME, (time,), (pa.timestamp("us", "UTC"),))
+    def _own_in(self, table: pa.Schema) -> Iterator[OutputColumn]:
+        for column in self._own:
+            index = table.get_field_index(column.name)
+            sources = (SourceColumn(column.name, table.field(index).type),) if index >= 0 else ()
+            yield OutputColumn(column.name, sources, (column.type,))
+            if column.name == "primary" and self._unit != "sequence":
+                primary = SourceColumn(column.name, column.type, unit=self._unit)
+                yield OutputColumn(TIME, (primary,), (pa.timestamp("us", "UTC"),))
 
-    def _values_in(self, table: pa.Schema) -> Iterator[Shown]:
-        sources: dict[str, list[Source]] = {}
+    def _values_in(self, table: pa.Schema) -> Iterator[OutputColumn]:
+        sources: dict[str, list[SourceColumn]] = {}
         for name, field in fields_in(table.names).items():
-            kind = table.field(name).type
-            column = self._values.column_of(field, kind)
+            data_type = table.field(name).type
+            column = self._values.column_of(field, data_type)
             if column is not None:
-                sources.setdefault(column.name, []).append(Source(name, kind))
+                sources.setdefault(column.name, []).append(SourceColumn(name, data_type))
         for column in self._values:
-            yield Shown(column.name, tuple(sources.get(column.name, ())), column.kinds)
+            yield OutputColumn(column.name, tuple(sources.get(column.name, ())), column.types)

@@ -1,22 +1,21 @@
-"""Where a snapshot of several shards ends, so that it shows each transaction whole or not at all.
+"""Transactions across shards: where a snapshot ends so that each is whole or absent.
 
-A transaction becomes visible shard by shard. Its manifest is there before the first of them shows
-it, and goes when the last of them does. So the ends are read twice, and before each time the
-manifests:
+A transaction becomes visible shard by shard. Its manifest exists before the first shard shows it,
+and is deleted after the last one does. So the ends of the shards are read twice, and the manifests
+before each time:
 
-    earlier = manifests    lower = ends    under_way = manifests    upper = ends
+    earlier = manifests    lower = ends    pending = manifests    upper = ends
 
-The snapshot ends at `upper`. There each transaction is of one of three kinds:
+The snapshot ends at `upper`. There are three kinds of transactions:
 
-* `under_way` has it: its manifest names its shards, and each is asked whether it shows it.
-* It was over by then: every shard shows it.
-* It was published behind that: wherever it is shown, its rows lie at or above `lower`. Shards
-  remember what they took last, and a transaction says how many rows it has in all of them.
+* Pending: the manifest names its shards, and each is asked whether it shows the transaction.
+* Finished by then: every shard shows it.
+* Published later: where it is visible, its rows are at or above `lower`. A shard remembers its last
+  transactions, and each of these knows how many rows it has in all shards.
 
-Of a transaction that some shards show and others do not, the rows that are shown are hidden: they
-lie side by side in a shard. Rows of others before and behind them stay. A writer is never waited
-for. Only where a shard forgets transactions faster than they can be asked for is all done again, a
-few times.
+If only some shards show a transaction, its rows are hidden; they are contiguous in a shard, and
+other rows stay. No writer is waited for. Only if a shard forgets transactions faster than they can
+be looked up, all is done again, a few times.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +39,7 @@ _TRIES_MAX: Final = 16
 
 Ends = Mapping[int, int]
 # The rows of a transaction by shard.
-Places = Mapping[int, Landed]
+RowsByShard = Mapping[int, Landed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class SnapshotShard:
 
     Attributes:
         end: The exclusive end of its rows.
-        parts: Its parts, of which no row lies above the end. Among their gaps are the rows of
+        parts: Its parts, with no row at or above the end. Their gaps include the rows of
             transactions that other shards do not show.
     """
 
@@ -58,25 +57,27 @@ class SnapshotShard:
 
 
 def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, SnapshotShard]:
-    """Return all shards of a stream, with each transaction in all of its shards or in none.
+    """Return a snapshot of each shard of a stream, with each transaction whole or absent.
 
     Raises:
         CorruptionError: A manifest is damaged.
-        UnavailableError: Transactions land faster than they can be told apart.
+        UnavailableError: Transactions land faster than they can be looked up.
     """
-    first = {n: reader.shard(n).ask(_parts_and_landings) for n in reader.committed()}
-    parts = {n: one for n, (one, _) in first.items()}
+    shards = {n: reader.shard(n).ask(_parts_and_landings) for n in reader.committed()}
     ends: Ends
-    if len(first) > 1 and reader.origin is None:
-        landings = {n: one for n, (_, one) in first.items()}
+    if len(shards) > 1 and reader.origin is None:
+        landings = {n: landed for n, (_, landed) in shards.items()}
         ends, hidden = _ends_and_hidden(reader, files, landings)
     else:
-        ends, hidden = {n: end for n, end in reader.committed().items() if n in first}, {}
-    return {n: SnapshotShard(ends[n], _with_gaps(parts[n], hidden.get(n, []))) for n in first}
+        ends, hidden = {n: end for n, end in reader.committed().items() if n in shards}, {}
+    return {
+        n: SnapshotShard(ends[n], _with_gaps(parts, hidden.get(n, [])))
+        for n, (parts, _) in shards.items()
+    }
 
 
 def _parts_and_landings(view: ShardSnapshot) -> tuple[ShardParts, Landings]:
-    # IMPORTANT: of one view; what is behind `sealed` is in no part of it.
+    # IMPORTANT: of one view; no part of it has rows at or above `sealed`.
     return parts_in(view), landings_in(view)
 
 
@@ -87,117 +88,122 @@ def _with_gaps(parts: ShardParts, hidden: list[AddressRange]) -> ShardParts:
 def _ends_and_hidden(
     reader: StreamReader, files: StreamFiles, landings: Mapping[int, Landings]
 ) -> tuple[Ends, dict[int, list[AddressRange]]]:
-    """Return where each shard ends, and which rows below that are not shown."""
+    """Return the end of each shard, and the rows below it that are hidden."""
     for _ in range(_TRIES_MAX):
         earlier = _manifests(files)
         lower = reader.committed()
-        under_way = _manifests(files)
+        pending = _manifests(files)
         upper = reader.committed()
-        landings = _looked_at(reader, landings, lower, upper, under_way)
-        hidden = _of_some_shards(landings, lower, upper, earlier, under_way)
-        if hidden is not None and not _may_have_forgotten(files, landings, under_way):
+        landings = _updated(reader, landings, lower, upper, pending)
+        hidden = _rows_to_hide(landings, lower, upper, earlier, pending)
+        if hidden is not None and not _may_have_forgotten(files, landings, pending):
             return upper, hidden
-    message = "transactions land faster than they can be told apart; ask again"
+    message = "transactions land faster than they can be looked up; try again"
     raise UnavailableError(message, stream=files.meta.name)
 
 
 def _manifests(files: StreamFiles) -> dict[str, Manifest]:
-    """Return the transactions that are published and not yet over."""
+    """Return the manifests of published transactions that are not finished, by name."""
     staging = Staging(files.staging_directory, SystemClock())
     with reading_errors(staging.directory, "looking for transactions"):
-        return {one.transaction: one for one in staged_transactions(staging)}
+        return {manifest.transaction: manifest for manifest in staged_transactions(staging)}
 
 
-def _looked_at(
+def _updated(
     reader: StreamReader,
     earlier: Mapping[int, Landings],
     lower: Ends,
     upper: Ends,
-    under_way: Mapping[str, Manifest],
+    pending: Mapping[str, Manifest],
 ) -> dict[int, Landings]:
-    """Return what has landed since, of the shards that matter."""
-    nothing: dict[str, Landed] = {}
-    found = {n: Landings(one.committed, one.ledger, nothing, nothing) for n, one in earlier.items()}
+    """Return what has landed since the earlier landings, of the shards that matter."""
+    none: dict[str, Landed] = {}
+    updated = {
+        n: Landings(landings.committed, landings.ledger, none, none)
+        for n, landings in earlier.items()
+    }
 
-    def look(shards: Iterable[int]) -> None:
+    def update(shards: Iterable[int]) -> None:
         for n in shards:
-            names = [name for name, one in under_way.items() if n in one.shards]
-            asked = partial(landings_in, earlier=earlier[n].ledger, names=names)
-            found[n] = reader.shard(n).ask(asked)
+            names = [name for name, manifest in pending.items() if n in manifest.shards]
+            updated[n] = reader.shard(n).ask(
+                partial(landings_in, earlier=earlier[n].ledger, names=names)
+            )
 
-    of_manifests = {n for one in under_way.values() for n in one.shards}
-    first = {n for n in earlier if upper[n] > lower[n] or n in of_manifests}
-    look(first)
-    if any(_published_later(found, lower, upper)):
-        # It may have come before to others.
-        look(n for n in earlier.keys() - first if upper[n] != earlier[n].committed)
-    return found
+    in_manifests = {n for manifest in pending.values() for n in manifest.shards}
+    changed = {n for n in earlier if upper[n] > lower[n] or n in in_manifests}
+    update(changed)
+    if any(_newly_visible(updated, lower, upper)):
+        # Other shards may have had it before.
+        update(n for n in earlier.keys() - changed if upper[n] != earlier[n].committed)
+    return updated
 
 
-def _of_some_shards(
+def _rows_to_hide(
     landings: Mapping[int, Landings],
     lower: Ends,
     upper: Ends,
     earlier: Mapping[str, Manifest],
-    under_way: Mapping[str, Manifest],
+    pending: Mapping[str, Manifest],
 ) -> dict[int, list[AddressRange]] | None:
     """Return the rows of transactions that not all of their shards show; None if unknown."""
     hidden: dict[int, list[AddressRange]] = {}
-    for name, manifest in under_way.items():
-        shown = _shown({n: one.named for n, one in landings.items()}, name, upper)
-        if _rows(shown) != manifest.rows_total:
-            _hide(hidden, shown)
-    # Where a shard grew between the two looks and has forgotten, it may show half of anything.
-    if any(upper[n] > lower[n] and not one.is_whole for n, one in landings.items()):
+    named = {n: shard.named for n, shard in landings.items()}
+    for name, manifest in pending.items():
+        visible = _visible(named, name, upper)
+        if _row_count(visible) != manifest.rows_total:
+            _hide(hidden, visible)
+    # A shard that grew between the two reads and has forgotten may show part of any transaction.
+    if any(upper[n] > lower[n] and not shard.is_whole for n, shard in landings.items()):
         return None
-    for name, shown in _published_later(landings, lower, upper):
-        if name in earlier or name in under_way:
+    for name, visible in _newly_visible(landings, lower, upper):
+        if name in earlier or name in pending:
             continue
-        if _rows(shown) != next(iter(shown.values())).rows_of_all_shards:
-            if not all(one.is_whole for one in landings.values()):
+        if _row_count(visible) != next(iter(visible.values())).rows_of_all_shards:
+            if not all(shard.is_whole for shard in landings.values()):
                 return None
-            _hide(hidden, shown)
+            _hide(hidden, visible)
     return hidden
 
 
-def _published_later(
+def _newly_visible(
     landings: Mapping[int, Landings], lower: Ends, upper: Ends
-) -> Iterator[tuple[str, Places]]:
-    """Yield the transactions that a shard has come to show between the two looks."""
-    since = {n: one.since for n, one in landings.items()}
-    for name in {name for one in since.values() for name in one}:
-        shown = _shown(since, name, upper)
-        if any(one.rows.start >= lower[n] for n, one in shown.items()):
-            yield name, shown
+) -> Iterator[tuple[str, RowsByShard]]:
+    """Yield the transactions that became visible in a shard between the two reads."""
+    since = {n: shard.since for n, shard in landings.items()}
+    for name in {name for names in since.values() for name in names}:
+        visible = _visible(since, name, upper)
+        if any(landed.rows.start >= lower[n] for n, landed in visible.items()):
+            yield name, visible
 
 
-def _shown(known: Mapping[int, Mapping[str, Landed]], name: str, upper: Ends) -> Places:
-    """Return the shards that show a transaction, and its rows there."""
-    found = {n: one[name] for n, one in known.items() if name in one}
-    return {n: one for n, one in found.items() if one.rows.end <= upper[n]}
+def _visible(landed: Mapping[int, Mapping[str, Landed]], name: str, upper: Ends) -> RowsByShard:
+    """Return the rows of a transaction in each shard that shows it."""
+    rows = {n: by_name[name] for n, by_name in landed.items() if name in by_name}
+    return {n: of_shard for n, of_shard in rows.items() if of_shard.rows.end <= upper[n]}
 
 
-def _rows(shown: Places) -> int:
-    return sum(one.rows.end - one.rows.start for one in shown.values())
+def _row_count(visible: RowsByShard) -> int:
+    return sum(landed.rows.end - landed.rows.start for landed in visible.values())
 
 
-def _hide(hidden: dict[int, list[AddressRange]], shown: Places) -> None:
-    for n, one in shown.items():
-        if one.rows.start < one.rows.end:
-            hidden.setdefault(n, []).append(one.rows)
+def _hide(hidden: dict[int, list[AddressRange]], visible: RowsByShard) -> None:
+    for n, landed in visible.items():
+        if landed.rows.start < landed.rows.end:
+            hidden.setdefault(n, []).append(landed.rows)
 
 
 def _may_have_forgotten(
-    files: StreamFiles, landings: Mapping[int, Landings], under_way: Mapping[str, Manifest]
+    files: StreamFiles, landings: Mapping[int, Landings], pending: Mapping[str, Manifest]
 ) -> bool:
-    """Tell whether a shard may have had a transaction that it does not know by name.
+    """Tell whether a shard may have had a pending transaction that it does not know by name.
 
-    While the manifest is there none forgets it.
+    No shard forgets a transaction while its manifest exists.
     """
-    unsure = {
+    unknown = {
         name
-        for name, manifest in under_way.items()
+        for name, manifest in pending.items()
         for n in manifest.shards
         if name not in landings[n].named and landings[n].has_forgotten
     }
-    return bool(unsure) and not unsure <= _manifests(files).keys()
+    return bool(unknown) and not unknown <= _manifests(files).keys()

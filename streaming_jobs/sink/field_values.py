@@ -81,7 +81,7 @@ class FieldValues:
         rows = _untyped.RecordBatch.from_arrays(columns, names=list(of_fields.values()))
         there = _any_valid(columns, batch.num_rows)
         frame = frame_of(self._schema, self.registry_id)
-        values = encode_batch(rows, self._schema, there=there, frame=frame)
+        values = encode_batch(rows, self._schema, valid=there, frame=frame)
         rest = [name for name in batch.schema.names if name not in of_fields]
         made: pa.RecordBatch = _untyped.RecordBatch.from_arrays(
             [*(batch.column(name) for name in rest), values], names=[*rest, VALUE]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Stream
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
@@ -166,7 +166,7 @@ def expect_every_read(lab: Lab, topic: Topic, stream: Stream) -> None:
     }
     columns = ["shard", "address", "payload"]
     scanned = pa.Table.from_batches(list(stream.scan(columns=columns)))
-    _, batches = batches_of(lab.root, f'SELECT shard, address FROM "{topic.name}"')
+    _, batches = query_batches(lab.root, f'SELECT shard, address FROM "{topic.name}"')
     for rows in (scanned, stream.read(columns=columns)):
         found = {(row["shard"], row["address"]): row["payload"] for row in rows.to_pylist()}
         assert (len(rows), found) == (len(held), held)

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from storage_core import Environment, ShardlogError, Stream, StreamReader
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
 
 SHARDS: Final = 2
@@ -140,7 +140,7 @@ class ColdStream:
             if found:
                 assert found[0] in (self._gone[shard], self._going[shard])
                 assert found == list(range(found[0], found[0] + len(found)))
-        _, batches = batches_of(self.root, f'SELECT shard, address, "primary" FROM {NAME}')
+        _, batches = query_batches(self.root, f'SELECT shard, address, "primary" FROM {NAME}')
         asked = sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
         everything = self._shown_with([(one[0], one[1]) for one in asked])
         assert asked == [(row[0], row[1], row[3]) for row in everything]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from storage_core import SchemaEntry, Stream, StreamOptions, StreamOrigin, StreamReader
-from storage_core.avro import AvroSchema, decode_batch, encode_batch, frame_of, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch, encode_batch, frame_of
 from storage_core.engine.key_value import Batch
 from storage_core.engine.rocksdb import open_store
 from storage_core.format.shard_state import encode_range_end, lost_key
@@ -156,7 +156,7 @@ class RollupLab:
             (entry,) = reader.schemas()
         schema = AvroSchema.parse(entry.text)
         bodies: Any = rows.column("payload").combine_chunks()
-        decoded = decode_batch(bodies, schema, starts=starts_of(bodies))
+        decoded = decode_batch(bodies, schema, starts=body_starts(bodies))
         assert not decoded.faults
         records = decoded.table.to_pylist()
         whose = rows.column("key" if self.has_keys else "secondary").to_pylist()

@@ -15,7 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from storage_core import CorruptionError, InvalidRequestError, Stream
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from streaming_jobs.parts import dataframe
 from tests.log.cold.cold_lab import (
     FIRST_MS,

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.cli.main import outcome
 from storage_core import StreamReader
-from storage_core.avro import AvroSchema, decode_batch, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch
 from tests.spark.sink_lab import NAME, SinkLab
 
 KIND = {"type": "enum", "name": "Kind", "symbols": ["LOW", "HIGH"]}
@@ -76,7 +76,7 @@ def read(lab: SinkLab) -> tuple[list[Any], list[int | None]]:
         (entry,) = reader.schemas()
     values: Any = rows.column("payload").combine_chunks()
     schema = AvroSchema.parse(entry.text)
-    found = decode_batch(values, schema, starts=starts_of(values))
+    found = decode_batch(values, schema, starts=body_starts(values))
     assert found.faults == ()
     return found.table.to_pylist(), pa.table(rows).column("schema_id").to_pylist()
 
@@ -111,7 +111,9 @@ def test_row_that_does_not_fit_fails_the_write_and_nothing_is_there(lab):
     schema = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}, %s]}'
     text = schema % '{"name": "y", "type": ["null", "int"]}'
     rows = "SELECT 1L AS primary, 1 AS secondary, CAST(null AS INT) AS x, 2 AS y"
-    with pytest.raises(Exception, match="row 0: field x is null, and the schema takes none there"):
+    with pytest.raises(
+        Exception, match="row 0: field x is null, and the schema does not allow null there"
+    ):
         lab.write(lab.spark.sql(rows), valueFormat="avro", writerSchema=text)
     with StreamReader.open(lab.root, NAME) as reader:
         assert (reader.read().num_rows, reader.schemas()) == (0, [])

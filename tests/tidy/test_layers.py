@@ -64,7 +64,7 @@ DOORS = {
     "duckdb": ("storage_core/sql/engine.py",),
     "fsspec": ("storage_core/sql/part_file_system.py",),
     "confluent_kafka": ("connectors/kafka/",),
-    "fastavro": ("storage_core/avro/avro_schema.py", "storage_core/avro/encoding.py"),
+    "fastavro": ("storage_core/avro/schema.py", "storage_core/avro/json_encoder.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": (
         "storage_core/engine/rocksdb.py",
@@ -89,18 +89,19 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
-    "storage_core.sql.missing",
-    "storage_core.sql.moment",
-    "storage_core.sql.sql",
+    "storage_core.sql",
     "storage_core.sql.field_columns",
+    "storage_core.sql.query_errors",
     "storage_core.sql.stream_columns",
-    "storage_core.sql.united",
+    "storage_core.sql.stream_snapshot",
+    "storage_core.sql.type_unification",
     "storage_core.export.export",
     "storage_core.export.importing",
     "storage_core.avro",
     "storage_core.platform.durable_file",
     "storage_core.platform.likely_names",
     "storage_core.platform.names_on_demand",
+    "storage_core.platform.python_values",
     "storage_core.parts.visible_rows",
     "storage_core.testing",
 )

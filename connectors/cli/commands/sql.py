@@ -9,7 +9,7 @@ from connectors.cli.output.progress_bar import query_line
 from connectors.cli.output.row_output import Output, OutputChoice
 from connectors.cli.parsing.options import OutputForm
 from connectors.cli.second_interrupt import second_interrupt_ends
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 
 # As DuckDB names what EXPLAIN answers, a drawing of many lines.
 _EXPLAINED: Final = ["explain_key", "explain_value"]
@@ -32,7 +32,7 @@ def sql(  # noqa: PLR0913 - one parameter an option
     bound = None if memory_mib_max is None else memory_mib_max * 2**20
     text = query_text(query, file)
     with second_interrupt_ends(), query_line() as line:
-        schema, batches = batches_of(
+        schema, batches = query_batches(
             root,
             text,
             line.tell,

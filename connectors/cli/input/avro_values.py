@@ -15,7 +15,7 @@ import numpy as np
 from connectors.cli.input.record_lines import Outgoing
 from connectors.registry import RegisteredSchema
 from storage_core import InvalidRequestError
-from storage_core.avro import AvroSchema, BodyEncoder
+from storage_core.avro import AvroSchema, JsonEncoder
 
 _MAGIC: Final = b"\0"
 _ID_BYTES: Final = 4
@@ -30,7 +30,7 @@ def as_avro(outgoing: Iterator[Outgoing], schema: RegisteredSchema) -> Iterator[
     Raises:
         InvalidRequestError: A value is no JSON, or does not fit; the message has its number.
     """
-    encoder = BodyEncoder(AvroSchema.parse(schema.text, schema.references))
+    encoder = JsonEncoder(AvroSchema.parse(schema.text, schema.references))
     framing = _MAGIC + schema.id.to_bytes(_ID_BYTES, "big")
     for number, record in enumerate(outgoing, 1):
         if record.value is None:

@@ -29,7 +29,7 @@ from connectors.output_formats.json_text import json_text
 from connectors.output_formats.pieces import pieces
 from connectors.output_formats.values import is_value, plain_value
 from storage_core import StreamOrigin
-from storage_core.avro import in_python
+from storage_core.platform.python_values import to_python
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PRINT_ROWS: Final = 4096
@@ -76,7 +76,7 @@ class RowPrinter:
                 self._has_printed = True
                 self._to(self._csv.batch_lines(part))
             else:
-                self.rows(in_python(part))
+                self.rows(to_python(part))
 
     def rows(self, rows: Sequence[Row]) -> None:
         """Print rows, each with its columns in order."""

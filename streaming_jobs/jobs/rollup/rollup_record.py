@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import ForeignDataError
-from storage_core.avro import AvroSchema, decode_batch, frame_of, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch, frame_of
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar, Level
 from streaming_jobs.jobs.rollup.rollups import COLUMNS, schema_of
 
@@ -137,7 +137,7 @@ def kept_of(payload: bytes, stream: str) -> tuple[str, str]:
 
 def _decoded(bodies: Array, columns: Sequence[str], stream: str) -> pa.Table:
     _refuse_others(bodies, stream)
-    decoded = decode_batch(bodies, rollup_schema(), columns=columns, starts=starts_of(bodies))
+    decoded = decode_batch(bodies, rollup_schema(), columns=columns, starts=body_starts(bodies))
     if decoded.faults:
         message = f"a row is no roll-up: {decoded.faults[0].reason}"
         raise ForeignDataError(message, stream=stream)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core import InvalidRequestError
-from storage_core.avro import AvroSchema, decode_batch, starts_by, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch, verified_starts
 from streaming_jobs.common.field_types import (
     FieldColumn,
     columns_of_all,
@@ -165,7 +165,7 @@ class TypedValues:
         is_there, is_marked = _is_valid(payload), _is_valid(marks)
         without = np.flatnonzero(is_there & ~is_marked)
         faults.add(without, _NO_SCHEMA)
-        starts = starts_of(payload, batch.column("headers"))
+        starts = body_starts(payload, batch.column("headers"))
         if not len(without) and (one := _only_schema(batch)) is not None:
             table = self._decoded(one, payload, starts, None, faults)
             if table is not None:
@@ -194,7 +194,7 @@ class TypedValues:
         if schema is not None:
             try:
                 fields = [one.field for one in self._columns]
-                starts = starts_by(schema, written_by[0], bodies, starts)
+                starts = verified_starts(schema, written_by[0], bodies, starts)
                 found = decode_batch(
                     bodies,
                     schema,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from tests.log.cold.cold_lab import NAME, ColdLab, schema_of
 
 ORDERS = 12_000
@@ -81,7 +81,7 @@ def test_part_that_has_gone_comes_out_as_an_error_that_says_to_look_anew(root, n
     with connect(root) as streams:
         answer = streams.sql(ALL)
         part_of(root).path.unlink()
-        with pytest.raises(UnavailableError, match="look anew"):
+        with pytest.raises(UnavailableError, match="take a new one"):
             FETCHES[name](answer)
 
 

@@ -28,7 +28,7 @@ from storage_core import (
     Stream,
     StreamReader,
 )
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.thin import rounds
@@ -276,5 +276,5 @@ def test_sql_over_damaged_parts_ends_with_an_error_of_ours_or_the_rows(lab: Cold
 
 
 def rows_of_sql(lab: ColdLab, query: str) -> list[dict[str, Any]]:
-    _, batches = batches_of(lab.root, query)
+    _, batches = query_batches(lab.root, query)
     return [row for batch in batches for row in batch.to_pylist()]

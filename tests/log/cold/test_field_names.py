@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from storage_core import Stream, StreamOptions
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from tests.log.cold.cold_lab import NAME, ColdLab, Row, schema_of
 from tests.thin import covering
 
@@ -42,12 +42,12 @@ def lab(root):
 
 
 def answer(lab: ColdLab, query: str) -> list[Row]:
-    _, batches = batches_of(lab.root, query)
+    _, batches = query_batches(lab.root, query)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 def columns_of(lab: ColdLab) -> list[str]:
-    schema, _ = batches_of(lab.root, f"SELECT * FROM {NAME}")
+    schema, _ = query_batches(lab.root, f"SELECT * FROM {NAME}")
     return schema.names
 
 
@@ -129,16 +129,16 @@ def test_columns_follow_from_options_and_schemas_and_never_from_rows(lab):
 def test_types_follow_from_schemas_and_never_from_rows(lab):
     for number, kind in enumerate(("int", "long"), 1):
         lab.append_values(schema_of([{"name": "n", "type": kind}]), [{"n": number}], number)
-    schema, _ = batches_of(lab.root, f"SELECT n FROM {NAME} WHERE schema_id = 1")
+    schema, _ = query_batches(lab.root, f"SELECT n FROM {NAME} WHERE schema_id = 1")
     assert schema.field("n").type == pa.int64()
     lab.stream.seal()
-    schema, _ = batches_of(lab.root, f"SELECT n FROM {NAME} WHERE schema_id = 1")
+    schema, _ = query_batches(lab.root, f"SELECT n FROM {NAME} WHERE schema_id = 1")
     assert schema.field("n").type == pa.int64()
 
 
 def test_stream_of_keys_has_them_in_the_place_of_ids(root):
     Stream.create(root, NAME, StreamOptions(key_mode="dictionary")).close()
-    schema, _ = batches_of(root, f"SELECT * FROM {NAME}")
+    schema, _ = query_batches(root, f"SELECT * FROM {NAME}")
     assert schema.names[:3] == ["shard", "key", "primary"]
     assert schema.names.count("key") == 1
 
@@ -199,11 +199,11 @@ def test_time_is_the_primary_by_the_unit_of_the_stream(root, unit, primaries, ti
         stream.commit()
         if is_sealed:
             stream.seal()
-    _, batches = batches_of(root, f'SELECT time::VARCHAR AS t FROM {NAME} ORDER BY "primary"')
+    _, batches = query_batches(root, f'SELECT time::VARCHAR AS t FROM {NAME} ORDER BY "primary"')
     assert [row["t"] for batch in batches for row in batch.to_pylist()] == times
 
 
 def test_stream_of_a_sequence_has_no_time(root):
     Stream.create(root, NAME, StreamOptions(unit="sequence")).close()
-    schema, _ = batches_of(root, f"SELECT * FROM {NAME}")
+    schema, _ = query_batches(root, f"SELECT * FROM {NAME}")
     assert "time" not in schema.names

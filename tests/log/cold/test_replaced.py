@@ -19,7 +19,7 @@ import pytest
 from typing_extensions import override
 
 from storage_core import ClosedError, Environment, Record, Stream, StreamReader, UnavailableError
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from storage_core.testing import ManualClock
 from tests.far_reader import FarReader
 from tests.log.cold.cold_lab import NAME, ColdLab
@@ -227,7 +227,7 @@ def test_answer_of_sql_streams_on_while_its_parts_are_joined(root):
     for _ in range(6):
         lab.append_orders(20_000)
         lab.stream.seal()
-    _, batches = batches_of(root, f"SELECT number FROM {NAME}")
+    _, batches = query_batches(root, f"SELECT number FROM {NAME}")
     count = next(batches).num_rows
     assert lab.stream.compact().parts_obsolete
     assert count < 120_000

@@ -22,7 +22,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.avro import frame_of
-from storage_core.sql.sql import batches_of, connect
+from storage_core.sql import connect, query_batches
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, schema_of
 
 
@@ -47,7 +47,7 @@ def lab(labs, key_mode):
 
 
 def answer(lab, query):
-    _, batches = batches_of(lab.root, query)
+    _, batches = query_batches(lab.root, query)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -118,7 +118,7 @@ def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
         lab.stream.compact()
         for path in set(before) - {part.path for part in lab.stream.parts()}:
             path.unlink(missing_ok=True)
-        with pytest.raises(UnavailableError, match="look anew"):
+        with pytest.raises(UnavailableError, match="take a new one"):
             streams.sql(f"SELECT count(state) FROM {NAME}").fetchall()
         streams.refresh()
         assert streams.sql(f"SELECT count(state) FROM {NAME}").fetchall() == [(200,)]
@@ -161,7 +161,7 @@ def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
     lab = ColdLab(tmp_path)
     lab.append_orders(40_000)
     lab.stream.seal()
-    _, batches = batches_of(
+    _, batches = query_batches(
         lab.root, f"EXPLAIN ANALYZE SELECT * FROM {NAME} WHERE number = 'order-31007'"
     )
     (drawing,) = [str(text) for batch in batches for text in batch.column(1).to_pylist()]
@@ -216,10 +216,10 @@ def test_damaged_end_of_a_part_is_told_with_its_file(root):
         (f"SELECT nothing FROM {NAME}", 'column "nothing" not found'),
         ("SELECT * FROM nothing", "nothing does not exist"),
         (f"SELECT primary FROM {NAME}", 'is written "primary", in quotes'),
-        ("SELECT 1; SELECT 2", "one query is answered at a time"),
-        ("", "one query is answered at a time"),
-        ("CREATE TABLE t (i int)", "one query is answered at a time"),
-        (f"COPY {NAME} TO 'elsewhere'", "one query is answered at a time"),
+        ("SELECT 1; SELECT 2", "one read-only query at a time"),
+        ("", "one read-only query at a time"),
+        ("CREATE TABLE t (i int)", "one read-only query at a time"),
+        (f"COPY {NAME} TO 'elsewhere'", "one read-only query at a time"),
         ("SELEC 1", "syntax error"),
     ],
 )
@@ -372,7 +372,7 @@ def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
         lab.stream.seal()
     found = answer(
         lab,
-        "SELECT sum(reading) AS plain, max(reading_record.deep) AS deep, "
+        "SELECT sum(reading) AS plain, max(reading_struct.deep) AS deep, "
         f"max(reading_list[1]) AS item, count(*) AS n FROM {NAME}",
     )
     assert found == [{"plain": 3, "deep": 3, "item": "x", "n": 4}]
@@ -384,14 +384,14 @@ SHAPES: list[tuple[Any, bytes, str]] = [
     ("int", b"\x06", "reading"),
     ("string", b"\x02x", "reading"),
     ("bytes", b"\x02\xff", "reading_bytes"),
-    ({"type": "long", "logicalType": "timestamp-millis"}, b"\x02", "reading_time"),
-    ({"type": "int", "logicalType": "time-millis"}, b"\x02", "reading_clock"),
+    ({"type": "long", "logicalType": "timestamp-millis"}, b"\x02", "reading_timestamp"),
+    ({"type": "int", "logicalType": "time-millis"}, b"\x02", "reading_time"),
     ({"type": "map", "values": "int"}, b"\x02\x02k\x02\x00", "reading_map"),
     ({"type": "array", "items": "int"}, b"\x02\x02\x00", "reading_list"),
     (
         {"type": "array", "items": _RECORD},
         b"\x02\x02\x00",
-        "reading_list_record",
+        "reading_list_struct",
     ),
 ]
 
@@ -442,7 +442,7 @@ def test_rows_are_pivoted(lab):
     ],
 )
 def test_pivot_that_would_write_is_refused(lab, query):
-    with pytest.raises(InvalidRequestError, match="one query is answered at a time"):
+    with pytest.raises(InvalidRequestError, match="one read-only query at a time"):
         answer(lab, query)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.sql.sql import batches_of, connect
+from storage_core.sql import connect, query_batches
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
 from tests.thin import thinned
 
@@ -26,7 +26,7 @@ def test_characters_of_patterns_in_a_path_stand_for_themselves(tmp_path, name):
         lab.append(np.random.default_rng(number), 10 * number)
         lab.stream.seal()
         lab.stream.close()
-    _, batches = batches_of(tmp_path / name, f"SELECT count(*) AS n FROM {NAME}")
+    _, batches = query_batches(tmp_path / name, f"SELECT count(*) AS n FROM {NAME}")
     assert [batch.to_pylist() for batch in batches] == [[{"n": 20}]]
 
 
@@ -47,10 +47,10 @@ def test_what_does_not_fit_memory_lies_in_no_directory_of_the_caller(tmp_path, m
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    _, batches = batches_of(sys.argv[1], sys.argv[2])
+    _, batches = query_batches(sys.argv[1], sys.argv[2])
     list(batches)
 except KeyboardInterrupt:
     sys.exit(7)
@@ -83,11 +83,11 @@ def test_memory_is_bounded_and_may_be_more(tmp_path):
         assert gibibytes(told) == pytest.approx(max(1, gibibytes(whole) / 3.2), rel=0.1)
     ColdLab(tmp_path).stream.close()
     with pytest.raises(InvalidRequestError, match=r"more memory.* --memory-mib-max") as raised:
-        batches_of(tmp_path, MANY, memory_bytes_max=32 * 2**20)
+        query_batches(tmp_path, MANY, memory_bytes_max=32 * 2**20)
     assert "\n" not in str(raised.value)
-    _, batches = batches_of(tmp_path, SORTED, memory_bytes_max=64 * 2**20)
+    _, batches = query_batches(tmp_path, SORTED, memory_bytes_max=64 * 2**20)
     assert sum(batch.num_rows for batch in batches) == 2_000_000
-    with pytest.raises(InvalidRequestError, match="the least is 33554432"):
+    with pytest.raises(InvalidRequestError, match="the minimum is 33554432"):
         connect(tmp_path, [], memory_bytes_max=1)
 
 
@@ -105,7 +105,7 @@ def gibibytes(told):
 def test_progress_is_told_while_the_first_rows_are_waited_for(tmp_path):
     ColdLab(tmp_path).stream.close()
     told: list[float] = []
-    _, batches = batches_of(tmp_path, SORTED, told.append, memory_bytes_max=64 * 2**20)
+    _, batches = query_batches(tmp_path, SORTED, told.append, memory_bytes_max=64 * 2**20)
     assert max(told) > 0
     assert max(told) <= 100
     assert sum(batch.num_rows for batch in batches) == 2_000_000
@@ -125,7 +125,7 @@ def test_tables_are_streams_alone_and_keep_their_rows(tmp_path):
 
 _IN_A_ZONE = f"""
 import sys
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 with connect(sys.argv[1]) as streams:
     asked = "count(*) FILTER (time = moment), min(date_trunc('day', moment))::VARCHAR"
     print(streams.sql(f"SELECT {{asked}} FROM {NAME}").fetchall())
@@ -150,10 +150,10 @@ def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
     with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
         stream.append(FIRST_MS, 1, b'{"x": {"y": 5}}')
     for asked in ("decode(payload) ->> '$.x.y'", "decode(payload) -> 'x' ->> 'y'"):
-        _, batches = batches_of(root, f"SELECT {asked} AS y FROM {NAME}")
+        _, batches = query_batches(root, f"SELECT {asked} AS y FROM {NAME}")
         assert [batch.to_pylist() for batch in batches] == [[{"y": "5"}]]
     with pytest.raises(InvalidRequestError, match=r"as in decode\(payload\) ->> 'name'"):
-        batches_of(root, f"SELECT payload ->> 'x' FROM {NAME}")
+        query_batches(root, f"SELECT payload ->> 'x' FROM {NAME}")
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +184,10 @@ def json_rows(tmp_path_factory):
 def test_function_of_json_refuses_bytes_and_takes_texts(json_rows, asked):
     root, streams = json_rows
     name = asked.partition("(")[0]
-    with pytest.raises(InvalidRequestError, match=rf"^[\w ]+: {name} asks bytes.*decode\("):
-        batches_of(root, f"SELECT {asked.format('payload')} FROM {NAME}")
+    with pytest.raises(
+        InvalidRequestError, match=rf"^[\w ]+: {name} needs JSON and got bytes.*decode\("
+    ):
+        query_batches(root, f"SELECT {asked.format('payload')} FROM {NAME}")
     answered = streams.sql(f"SELECT {asked.format('decode(payload)')} AS x FROM {NAME}")
     plain = f"SELECT system.main.{asked.format('decode(payload)')} AS x FROM {NAME}"
     assert answered.types == streams.sql(plain).types
@@ -197,7 +199,7 @@ def test_bytes_that_are_no_text_are_told_with_what_passes_over_them(root):
         stream.append(FIRST_MS, 1, b"\xff{}")
         stream.append(FIRST_MS + 1, 1, b'{"x": 1}')
     with pytest.raises(InvalidRequestError, match=r"characters; TRY\(decode\(payload\)\) is null"):
-        batches_of(root, f"SELECT decode(payload) ->> 'x' AS x FROM {NAME}")
+        query_batches(root, f"SELECT decode(payload) ->> 'x' AS x FROM {NAME}")
     query = f"SELECT TRY(decode(payload)) ->> 'x' AS x FROM {NAME} ORDER BY address"
-    _, batches = batches_of(root, query)
+    _, batches = query_batches(root, query)
     assert [row["x"] for batch in batches for row in batch.to_pylist()] == [None, "1"]

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
-from storage_core.sql.sql import batches_of, connect
+from storage_core.sql import connect, query_batches
 
 COUNT = "SELECT count(*) FROM {}"
 
@@ -60,7 +60,7 @@ def test_stream_that_is_not_named_may_be_damaged(root, wrong):
         with pytest.raises(ShardlogError, match=r"bad|look"):
             count(streams, "bad")
         assert count(streams, "good") == 10
-    _, batches = batches_of(root, COUNT.format("good"))
+    _, batches = query_batches(root, COUNT.format("good"))
     assert list(batches)
 
 
@@ -131,7 +131,7 @@ OF_DUCKDB = [
 def test_stream_has_its_name_whatever_else_is_called_so(tmp_path, name):
     with Stream.create(tmp_path, name, StreamOptions(shards=1)) as stream:
         stream.append(0, 1, b"a")
-    _, batches = batches_of(tmp_path, f'SELECT payload FROM "{name}"')
+    _, batches = query_batches(tmp_path, f'SELECT payload FROM "{name}"')
     assert [row for batch in batches for row in batch.to_pylist()] == [{"payload": b"a"}]
 
 
@@ -139,7 +139,7 @@ def test_streams_are_listed_as_tables(tmp_path):
     for name in ("one", "two"):
         Stream.create(tmp_path, name).close()
     for query in ("SHOW TABLES", "SELECT table_name AS name FROM information_schema.tables"):
-        _, batches = batches_of(tmp_path, query)
+        _, batches = query_batches(tmp_path, query)
         assert {"one", "two"} <= {row["name"] for batch in batches for row in batch.to_pylist()}
 
 
@@ -148,7 +148,7 @@ def test_stream_of_any_name_is_listed(tmp_path, name):
     with Stream.create(tmp_path, name, StreamOptions(shards=1)) as stream:
         stream.append(0, 1, b"a")
     Stream.create(tmp_path, "other").close()
-    _, batches = batches_of(tmp_path, "SHOW TABLES")
+    _, batches = query_batches(tmp_path, "SHOW TABLES")
     found = [row["name"] for batch in batches for row in batch.to_pylist()]
     assert found == sorted([name, "other"])
     with connect(tmp_path, [name]) as streams:
@@ -163,7 +163,7 @@ def test_stream_of_any_name_is_listed(tmp_path, name):
 def test_name_that_hides_what_shows_columns_is_told_or_hides_none(tmp_path, name, shown):
     Stream.create(tmp_path, name).close()
     try:
-        _, batches = batches_of(tmp_path, shown)
+        _, batches = query_batches(tmp_path, shown)
     except InvalidRequestError as error:
         assert re.search(rf"stream '{name}' is called as .* SHOW TABLES", str(error))  # noqa: PT017
     else:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from tests.log.cold.cold_lab import FIRST_MS
 
 PAGE = (Path(__file__).parents[3] / "docs/SQL.md").read_text(encoding="utf-8")
@@ -189,7 +189,7 @@ def _of(device: int) -> list[Row]:
 
 
 def answer(data: Path, title: str) -> list[Row]:
-    _, batches = batches_of(data, QUERIES[title])
+    _, batches = query_batches(data, QUERIES[title])
     return [row for batch in batches for row in batch.to_pylist()]
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
-from storage_core.sql.sql import batches_of, connect
+from storage_core.sql import connect, query_batches
 
 ROWS = 5
 WRITES = [
@@ -114,7 +114,7 @@ def filled(place, query):
 
 
 def rows_of(root, query, **options):
-    _, batches = batches_of(root, query, **options)
+    _, batches = query_batches(root, query, **options)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
 
 ORDERS = 40_000

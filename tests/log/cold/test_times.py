@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME
 
 ASKED = {

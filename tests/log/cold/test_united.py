@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from tests.log.cold.cold_lab import NAME, ColdLab, Row
 from tests.log.cold.unlike_types import KINDS, UNREAD, WRAPS, append_pairs, faults_in, pairs_of
 from tests.thin import thinned

@@ -13,7 +13,7 @@ import pytest
 
 from storage_core import SchemaEntry
 from storage_core.avro import AvroSchema
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, Row, schema_of
 
 _OLD: Row = {"name": "old", "type": "int"}

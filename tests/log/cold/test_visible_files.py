@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Environment, Stream, UnavailableError
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import COLUMNS, NAME, ColdLab, rows_in
 from tests.log.cold.interrupting import killed_before
@@ -128,7 +128,7 @@ def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(seal
 
 def test_list_of_before_is_read_on(lab, clock):
     before = [part.path for part in lab.stream.parts()]
-    query, batches = batches_of(lab.root, f"SELECT address FROM {NAME}")
+    query, batches = query_batches(lab.root, f"SELECT address FROM {NAME}")
     assert lab.stream.compact().parts_obsolete
     assert sum(pq.read_table(path).num_rows for path in before) == ROWS
     assert sum(batch.num_rows for batch in batches) == ROWS

@@ -39,7 +39,7 @@ def run_entry(program, *arguments):
         ("pyarrow.lib", "status /nowhere"),
         ("confluent_kafka.cimpl", "dlq replay letters"),
         ("storage_core.export.export", "export /nowhere orders --to /nowhere"),
-        ("storage_core.sql.sql", "sql /nowhere query"),
+        ("storage_core.sql.streams", "sql /nowhere query"),
     ],
     count=3,
 )

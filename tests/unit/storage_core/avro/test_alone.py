@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from fastavro.schema import fingerprint
 
-from storage_core.avro import AvroSchema, BodyEncoder, decode_batch
+from storage_core.avro import AvroSchema, JsonEncoder, decode_batch
 from storage_core.errors import InvalidRequestError
 
 
@@ -113,7 +113,7 @@ def test_references_without_namespace_are_found_by_types_that_have_one(is_backwa
     whole = AvroSchema.parse(text, references[::-1] if is_backwards else references)
     assert AvroSchema.parse(whole.text).identity == whole.identity
     assert rows(whole, b"\0\2") == [{"h": {"e": "A"}, "e": "B"}]
-    assert BodyEncoder(whole).encode({"h": {"e": "A"}, "e": "B"}) == b"\0\2"
+    assert JsonEncoder(whole).encode({"h": {"e": "A"}, "e": "B"}) == b"\0\2"
 
 
 def test_name_that_is_not_there_is_told_without_a_dot():
@@ -121,8 +121,8 @@ def test_name_that_is_not_there_is_told_without_a_dot():
         schema(("e", "E", {}))
     with pytest.raises(InvalidRequestError, match=r"redefined named type: E$"):
         schema(("e", bare(), {}), ("f", bare(), {}))
-    with pytest.raises(InvalidRequestError, match=r'"C", and no E$'):
-        BodyEncoder(AvroSchema.parse(json.dumps(bare()))).encode("C")
+    with pytest.raises(InvalidRequestError, match=r'"C", not E$'):
+        JsonEncoder(AvroSchema.parse(json.dumps(bare()))).encode("C")
 
 
 @pytest.mark.parametrize("kind", [["null", "int"], {"type": "array", "items": "int"}])

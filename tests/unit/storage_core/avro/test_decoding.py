@@ -194,7 +194,7 @@ def test_bodies_begin_behind_their_frame(starts):
     places = np.array([5, 5, 5]) if starts == "each" else starts
     found = decode_batch(bodies, schema_of(("c", "long")), starts=places)
     assert found.table.column("c").to_pylist() == [7, 8, None]
-    assert found.faults == (Fault(2, "the body ends too early"),)
+    assert found.faults == (Fault(2, "the body is truncated"),)
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
@@ -212,8 +212,8 @@ def test_rows_of_faults_count_over_all_that_was_given():
     bodies[19_999] += b"\0"
     found = decode_batch(pa.array(bodies, pa.binary()), schema_of(("c", "long")))
     assert found.faults == (
-        Fault(9_000, "the body ends too early"),
-        Fault(19_999, "bytes behind the body"),
+        Fault(9_000, "the body is truncated"),
+        Fault(19_999, "trailing bytes after the body"),
     )
     expected = [number if number not in (9_000, 19_999) else None for number in range(count)]
     assert found.table.column("c").to_pylist() == expected
@@ -222,15 +222,15 @@ def test_rows_of_faults_count_over_all_that_was_given():
 @pytest.mark.parametrize(
     ("of", "body", "reason"),
     [
-        ("long", b"\xff" * 10, "a number of more than 64 bits"),
+        ("long", b"\xff" * 10, "a varint of more than 64 bits"),
         ("int", long(2**31), "an int of more than 32 bits"),
         ("boolean", b"\x02", "a boolean that is neither 0 nor 1"),
-        ("string", b"\x02\xff", "a string that is no UTF-8"),
-        ("bytes", long(2**40), "bytes beyond the body's end"),
-        ("bytes", long(-1), "bytes beyond the body's end"),
-        ("double", bytes(7), "the body ends too early"),
-        (["null", "int"], b"\x04", "a union's branch that is not there"),
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "an enum's symbol that is not"),
+        ("string", b"\x02\xff", "a string that is not UTF-8"),
+        ("bytes", long(2**40), "a length beyond the end of the body"),
+        ("bytes", long(-1), "a length beyond the end of the body"),
+        ("double", bytes(7), "the body is truncated"),
+        (["null", "int"], b"\x04", "a union branch out of range"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "an enum symbol out of range"),
     ],
 )
 def test_corrupt_body_is_named_with_its_reason_and_costs_no_neighbour(of, body, reason):
@@ -271,7 +271,7 @@ def test_items_of_all_arrays_of_a_body_are_bounded_together():
     found = decode_batch(
         bodies_of(of, sound, greedy), schema_of(("c", of)), limits=Limits(items=12)
     )
-    assert found.faults == (Fault(1, "more than 12 items, or than its bytes can be"),)
+    assert found.faults == (Fault(1, "more than 12 items, or more than its bytes can hold"),)
     assert found.table.column("c").to_pylist() == [sound, None]
 
 
@@ -293,13 +293,13 @@ def test_record_that_holds_itself_can_be_passed_over_but_not_shown():
     bodies = pa.array([b"\x02" + b"\x02" * depth + b"\0\x04" for depth in (0, 3, 5_000)])
     found = decode_batch(bodies, schema, columns=["a", "b"])
     assert found.table.to_pydict() == {"a": [1, 1, None], "b": [2, 2, None]}
-    assert found.faults == (Fault(2, "more than 64 types in each other"),)
-    with pytest.raises(InvalidRequestError, match="Node holds itself"):
+    assert found.faults == (Fault(2, "values nested more than 64 deep"),)
+    with pytest.raises(InvalidRequestError, match="Node is recursive"):
         decode_batch(bodies, schema)
 
 
 def test_bodies_that_are_no_bytes_are_refused():
-    with pytest.raises(InvalidRequestError, match="bodies are binary, and not string"):
+    with pytest.raises(InvalidRequestError, match="bodies must be binary, not string"):
         decode_batch(pa.array(["a"]), schema_of(("c", "long")))
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.avro import AvroSchema, BodyEncoder, decode_batch
+from storage_core.avro import AvroSchema, JsonEncoder, decode_batch
 
 
 def _schema(**fields):
@@ -20,7 +20,7 @@ def test_what_is_written_is_read_back():
     kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
     schema = _schema(device="int", at=moment, heat="double", kind=kind)
     value = {"device": 7, "at": 1_700_000_000_000, "heat": 21.5, "kind": "B"}
-    body = BodyEncoder(schema).encode(value)
+    body = JsonEncoder(schema).encode(value)
     (row,) = decode_batch(pa.array([body]), schema).table.to_pylist()
     row["at"] = int(row["at"].timestamp() * 1000)
     assert row == {**value, "note": None}
@@ -41,4 +41,4 @@ def test_what_is_written_is_read_back():
 )
 def test_value_that_does_not_fit_is_refused_with_the_schemas_name(value):
     with pytest.raises(InvalidRequestError, match=r"does not fit schema a\.Report"):
-        BodyEncoder(_schema(device="int")).encode(value)
+        JsonEncoder(_schema(device="int")).encode(value)

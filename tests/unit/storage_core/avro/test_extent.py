@@ -107,8 +107,8 @@ def chain(count):
     ("schema", "why"),
     [
         (doubling(40), "types, each counted where it is used"),
-        (chain(1000), "more than 64 types in each other"),
-        (chain(70), "more than 64 types in each other"),
+        (chain(1000), "nested at most 64 deep"),
+        (chain(70), "nested at most 64 deep"),
         (record("R", e={"type": "enum", "name": "E", "symbols": []}), "without symbols"),
         (record("R", u=[]), "without branches"),
         *[
@@ -165,5 +165,5 @@ def test_starts_are_integers_of_any_width(starts):
 def test_start_behind_the_end_is_a_fault(starts):
     faults = decode_batch(BODIES, LONG, starts=starts).faults
     assert [(each.row, each.reason) for each in faults] == [
-        (row, "the body ends too early") for row in range(2)
+        (row, "the body is truncated") for row in range(2)
     ]

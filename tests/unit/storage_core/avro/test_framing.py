@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.avro import AvroSchema, frame_of, starts_by, starts_of
+from storage_core.avro import AvroSchema, body_starts, frame_of, verified_starts
 
 LONG = AvroSchema.parse('"long"')
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -30,28 +30,28 @@ NAMED = {"key": "__value_schema_id", "value": b"\x01" + bytes(16)}
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
 def test_body_begins_behind_its_frame(payload, start, kind):
     whole = pa.array([b"\x00\x00\x00\x00\x07", payload, b"\xc3\x01"], kind)
-    assert starts_of(whole).tolist() == [5, start, 0]
-    assert starts_of(whole.slice(1)).tolist() == [start, 0]
-    assert starts_of(pa.chunked_array([whole, whole])).tolist() == [5, start, 0] * 2
+    assert body_starts(whole).tolist() == [5, start, 0]
+    assert body_starts(whole.slice(1)).tolist() == [start, 0]
+    assert body_starts(pa.chunked_array([whole, whole])).tolist() == [5, start, 0] * 2
 
 
 def test_payload_named_by_its_header_is_the_body_whatever_it_begins_with():
     payloads = pa.array([frame_of(LONG, 7)] * 5, pa.binary())
     null = {**NAMED, "value": None}
     headers = pa.array([[NAMED], None, [], [null], [{"key": "a", "value": b""}, NAMED]], HEADERS)
-    assert starts_of(payloads, headers).tolist() == [0, 5, 5, 5, 0]
-    assert starts_of(payloads.slice(3), headers.slice(3)).tolist() == [5, 0]
+    assert body_starts(payloads, headers).tolist() == [0, 5, 5, 5, 0]
+    assert body_starts(payloads.slice(3), headers.slice(3)).tolist() == [5, 0]
 
 
 def test_null_payload_that_spans_bytes_has_no_frame():
     offsets = pa.array([0, 5, 10], pa.int32()).buffers()[1]
     buffers = [pa.array([True, False]).buffers()[1], offsets, pa.py_buffer(bytes(10))]
-    assert starts_of(pa.Array.from_buffers(pa.binary(), 2, buffers)).tolist() == [5, 0]
+    assert body_starts(pa.Array.from_buffers(pa.binary(), 2, buffers)).tolist() == [5, 0]
 
 
 @pytest.mark.parametrize("number", [-1, 2**31])
 def test_number_that_is_no_id_is_refused(number):
-    with pytest.raises(InvalidRequestError, match="id in a registry"):
+    with pytest.raises(InvalidRequestError, match="a registry id must be"):
         frame_of(LONG, number)
 
 
@@ -75,5 +75,5 @@ CARD = bytes(range(16))
 )
 def test_frame_of_another_schema_is_the_body(registry_id, payload, start):
     payloads = pa.array([frame_of(LONG, None), payload, b""], pa.binary())
-    starts = starts_of(payloads)
-    assert starts_by(LONG, registry_id, payloads, starts).tolist() == [10, start, 0]
+    starts = body_starts(payloads)
+    assert verified_starts(LONG, registry_id, payloads, starts).tolist() == [10, start, 0]

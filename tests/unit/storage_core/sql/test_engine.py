@@ -7,7 +7,7 @@ from storage_core import InvalidRequestError
 from storage_core.sql import engine
 from storage_core.sql.engine import EngineOptions, open_engine
 from storage_core.sql.part_files import PartFiles
-from storage_core.sql.sql_errors import one_line
+from storage_core.sql.query_errors import one_line
 
 SORTED = "SELECT range, md5(range::VARCHAR) AS text FROM range(2_000_000) ORDER BY text"
 
@@ -27,7 +27,7 @@ def test_disk_for_what_does_not_fit_memory_is_bounded():
     with pytest.raises(duckdb.Error) as raised:
         connection.execute(SORTED).to_arrow_table()
     connection.close()
-    assert "more disk than it may" in one_line(str(raised.value))
+    assert "more than its disk limit" in one_line(str(raised.value))
     assert "TMPDIR" in one_line(str(raised.value))
     assert "\n" not in one_line(str(raised.value))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from storage_core.avro import AvroSchema
 from storage_core.sql.field_columns import field_columns
-from storage_core.sql.united import record_fields
+from storage_core.sql.type_unification import struct_fields
 from tests.unit.storage_core.strategies import few
 
 NAMES = (
@@ -96,7 +96,7 @@ def test_field_called_as_a_column_of_the_log_stands_behind_value():
 
 
 def test_values_that_nothing_has_together_have_the_name_that_came_first():
-    assert shown({"x": "int"}, {"x": {**_INNER}}) == ["x", "x_record"]
+    assert shown({"x": "int"}, {"x": {**_INNER}}) == ["x", "x_struct"]
     assert shown({"x": {**_INNER}}, {"x": "int"}, {"x": "string"}) == ["x", "x_number"]
 
 
@@ -106,4 +106,4 @@ def test_fields_of_records_inside_are_told_apart_too():
         for name in ("b", "B")
     ]
     (column,) = field_columns(schemas_of([{"x": inner} for inner in inners]))
-    assert [one.name for one in record_fields(column.kinds)] == ["b", "B_2"]
+    assert [one.name for one in struct_fields(column.types)] == ["b", "B_2"]

@@ -18,10 +18,9 @@ import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
 from storage_core.parts.footer import footer_of
-from storage_core.sql import part_files
+from storage_core.sql import connect, part_files, query_batches
+from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_files import ListedPart, PartFiles
-from storage_core.sql.part_layout import read_exactly
-from storage_core.sql.sql import batches_of, connect
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.thin import rounds
 
@@ -91,7 +90,7 @@ def regions(part):
 
 def rows_or_error(root, query, **options):
     try:
-        _, batches = batches_of(root, query, **options)
+        _, batches = query_batches(root, query, **options)
         return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
     except CorruptionError as error:
         return error
@@ -134,7 +133,7 @@ def test_answers_may_differ_where_nothing_is_verified(root):
     table = footer_of(part.path, part.entry.proof).table
     other_bit(part.path, int(table.offsets[table.sizes.argmax()]) + 100)
     with pytest.raises(CorruptionError):
-        batches_of(root, ALL)
+        query_batches(root, ALL)
     # What DuckDB cannot decode is compared with its digest, and told.
     found = rows_or_error(root, ALL, verify_checksums=False)
     assert not isinstance(found, CorruptionError) or found.path == part.path
@@ -174,7 +173,7 @@ def test_part_that_ends_early_or_is_longer_is_told_or_changes_nothing(root):
     assert answers(root, ALL) == [right]
     part.path.write_bytes(whole[:-1])
     with pytest.raises(CorruptionError, match=part.path.name):
-        batches_of(root, ALL)
+        query_batches(root, ALL)
     part.path.write_bytes(whole)
     assert answers(root, ALL) == [right]
 
@@ -185,7 +184,7 @@ def test_what_is_kept_of_proven_bytes_is_bounded(root, monkeypatch):
     with connect(root) as streams:
         assert [streams.sql(query).fetchall() for query in (ALL, ONE)] == right
         cache = streams._files._cache
-        assert cache._bytes == sum(size for _, size in cache._kept.values())
+        assert cache._bytes == sum(size for _, size in cache._entries.values())
         assert cache._bytes <= 2**16
 
 
@@ -228,7 +227,7 @@ def test_what_is_too_large_to_be_kept_takes_the_place_of_nothing(monkeypatch):
     cache.put(("large", 0), b"x" * 101, 101)
     assert cache.get(("small", 0)) is not None
     cache.put(("as large as may be", 0), b"x" * 100, 100)
-    assert [*cache._kept] == [("as large as may be", 0)]
+    assert [*cache._entries] == [("as large as may be", 0)]
 
 
 def test_several_threads_read_many_parts_right(tmp_path):
@@ -273,7 +272,7 @@ def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
         pass
     handle = files.open(listed.url, "rb")
     handle.seek(part.entry.size - 10)
-    with pytest.raises(CorruptionError, match="behind the end"):
+    with pytest.raises(CorruptionError, match="beyond the end"):
         handle.read(11)
     for mode in ("wb", "r+b", "ab", "w+b"):
         with pytest.raises(InvalidRequestError, match="writes no file"):
@@ -296,7 +295,7 @@ PartHandle.close = lambda handle: (time.sleep(0.05), close(handle))
 @pytest.mark.parametrize("before", ["", FILES_CLOSE_LATE], ids=["as it comes", "files close late"])
 def test_process_ends_though_nobody_closed_what_it_asked(root, before):
     program = f"""{before}
-from storage_core.sql.sql import connect
+from storage_core.sql import connect
 streams = connect({str(root)!r})
 relation = streams.sql({ALL!r})
 print(relation.fetchall()[0][0])
@@ -312,7 +311,7 @@ def test_part_that_seal_mends_is_read_again(tmp_path):
     (part,) = lab.stream.parts()
     other_bit(part.path, part.entry.size // 3)
     with pytest.raises(CorruptionError):
-        batches_of(tmp_path, ALL)
+        query_batches(tmp_path, ALL)
     lab.stream.close()
     with Stream.open(tmp_path, NAME) as stream:
         stream.seal(rebuild=True)

@@ -16,8 +16,8 @@ from storage_core import CorruptionError, StreamReader, TransactionId
 from storage_core.catalog.stream_file import read_stream
 from storage_core.platform.clock import SystemClock
 from storage_core.read.follow.follower import ShardFollower
-from storage_core.sql.moment import moment_of
-from storage_core.sql.sql import batches_of
+from storage_core.sql import query_batches
+from storage_core.sql.stream_snapshot import snapshot_of
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import Staging, staged_transactions
 from tests.log.disks import BesideThread
@@ -49,7 +49,7 @@ def bench(make_bench):
 def seen(bench: Workbench) -> list[tuple[int, int]]:
     """Return what SQL shows, as (primary, shard)."""
     query = f'SELECT "primary" AS p, shard FROM "{bench.name}" ORDER BY ALL'
-    _, batches = batches_of(bench.root, query)
+    _, batches = query_batches(bench.root, query)
     return [(row["p"], row["shard"]) for batch in batches for row in batch.to_pylist()]
 
 
@@ -125,8 +125,8 @@ def primaries_beside(bench: Workbench, meanwhile: Callable[[], None]) -> list[in
     """Return the primaries of a snapshot that is taken while something goes on."""
     with ReaderBesideWriter.open(bench.root, bench.name) as reader:
         reader.meanwhile = meanwhile
-        moment = moment_of(reader, read_stream(bench.root, bench.name))
-    gaps = [(n, gap) for n, one in moment.looks.items() for gap in one.gaps]
+        moment = snapshot_of(reader, read_stream(bench.root, bench.name))
+    gaps = [(n, gap) for n, one in moment.shards.items() for gap in one.gaps]
     hidden = {(n, at) for n, gap in gaps for at in range(gap.start, gap.end)}
     rows = [row for _, table in moment.hot for row in table.to_pylist()]
     return sorted(row["primary"] for row in rows if (row["shard"], row["address"]) not in hidden)

@@ -27,7 +27,7 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.avro import AvroSchema, decode_batch, frame_of, starts_of
+from storage_core.avro import AvroSchema, body_starts, decode_batch, frame_of
 from streaming_jobs.common.field_types import field_columns
 from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import mapping_of
@@ -62,7 +62,7 @@ def batch_of(**columns: Any) -> pa.RecordBatch:
 
 
 def decoded(values: Any) -> list[dict[str, Any]]:
-    found = decode_batch(values, SCHEMA, starts=starts_of(values))
+    found = decode_batch(values, SCHEMA, starts=body_starts(values))
     assert found.faults == ()
     return found.table.to_pylist()
 
@@ -203,7 +203,7 @@ def test_what_the_source_shows_is_written_as_it_was():
     ("more", "said"),
     [
         (("heat", StringType()), "field heat is string, and the schema has double there"),
-        (("value_key", StringType()), "field heat is not given, and has no default"),
+        (("value_key", StringType()), "field heat has no column and no default"),
         (("color", StringType()), "no field of a.Heat is the column color; there are heat, value_"),
         (("value", BinaryType()), "'value' is made of the fields of a.Heat .* drop it"),
         (("_corrupt_value", BinaryType()), "where _corrupt_value is null"),
@@ -235,7 +235,7 @@ def options_of(root: Path, **more: str) -> dict[str, str]:
         ({"writerSchema": HEAT}, "writerSchema is for valueFormat=avro"),
         ({"valueFormat": "json"}, "option valueFormat: 'json' is not raw or avro"),
         ({"valueFormat": "avro", "writerSchema": "latest"}, "option writerSchema: 'latest' is not"),
-        ({"valueFormat": "avro", "writerSchema": "{}"}, "option writerSchema: this is no Avro"),
+        ({"valueFormat": "avro", "writerSchema": "{}"}, "option writerSchema: not an Avro"),
     ],
 )
 def test_options_that_name_no_schema_are_refused_and_no_stream_is_made(tmp_path, more, said):

@@ -101,7 +101,7 @@ def test_shard_that_is_not_there_is_refused(shardlog, root):
     [
         ("framing", "value is empty"),
         ("unknown_schema", "id 9 is not there"),
-        ("body", "Reading: the body ends too early"),
+        ("body", "Reading: the body is truncated"),
         ("mapping", "field at is null"),
     ],
 )

@@ -56,7 +56,7 @@ def test_query_is_read_from_a_file(shardlog, root, tmp_path, data):
         (b"", "there is no query in it"),
         (b" \n", "there is no query in it"),
         (b"SELECT '\xff'", "not UTF-8, at byte 8"),
-        (b"SELECT 1; SELECT 2;", "one query is answered at a time"),
+        (b"SELECT 1; SELECT 2;", "one read-only query at a time"),
         (b" " * (16 * 2**20 + 1), "at most"),
         (b"SELECT\n  secondary,,\nFROM orders", "in line 2"),
     ],

@@ -114,10 +114,10 @@ def test_tombstone_has_null_in_every_field_and_is_no_fault(lab):
 
 
 BAD = {
-    "torn": ((0, old(2)[:-1]), "the body ends too early"),
-    "longer": ((0, old(2) + b"x"), "bytes behind the body"),
+    "torn": ((0, old(2)[:-1]), "the body is truncated"),
+    "longer": ((0, old(2) + b"x"), "trailing bytes after the body"),
     "without schema": ((None, old(2)), "it came without a schema"),
-    "another record": ((2, count(5)), "what Count writes cannot be read as Reading"),
+    "another record": ((2, count(5)), "bodies of Count cannot be read as Reading"),
 }
 
 
@@ -318,7 +318,7 @@ def test_streams_of_several_versions_are_read_by_the_newest_of_all(lab):
         ({"columns": "device,_corrupt_value"}, "_corrupt_value is there with mode=PERMISSIVE only"),
         ({"mode": "lenient"}, "'lenient' is not FAILFAST or PERMISSIVE or DROPMALFORMED"),
         ({"readerSchema": "reading-value"}, "as reading-value --version 1"),
-        ({"readerSchema": COUNT}, "what Reading writes cannot be read as Count"),
+        ({"readerSchema": COUNT}, "bodies of Reading cannot be read as Count"),
     ],
 )
 def test_what_is_asked_wrongly_is_told(lab, options, said):

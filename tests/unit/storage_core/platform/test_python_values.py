@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pytest
 
-from storage_core.avro import in_python
+from storage_core.platform.python_values import to_python
 
 FAR_MS = 2**60
 FAR = "36536598-01-28T21:54:06.976"
@@ -27,12 +27,12 @@ NANOS = 1_767_225_600_123_456_789
     ],
 )
 def test_time_that_python_has_not_is_its_text(kind, count, text):
-    assert in_python(pa.array([count, None], kind)) == [text, None]
+    assert to_python(pa.array([count, None], kind)) == [text, None]
 
 
 def test_times_beside_it_are_what_they_would_be_alone():
     times = pa.array([0, FAR_MS], pa.timestamp("ms", "UTC"))
-    assert in_python(times) == [datetime(1970, 1, 1, tzinfo=UTC), FAR + "+00:00"]
+    assert to_python(times) == [datetime(1970, 1, 1, tzinfo=UTC), FAR + "+00:00"]
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_times_beside_it_are_what_they_would_be_alone():
 )
 def test_time_within_others_is_its_text(kind, value, shown):
     with warnings.catch_warnings(action="error"):
-        assert in_python(pa.array([value, None], kind)) == [shown, None]
+        assert to_python(pa.array([value, None], kind)) == [shown, None]
 
 
 def test_rows_are_dictionaries():
     rows = pa.table({"at": pa.array([1, None], pa.timestamp("ns")), "n": [1, 2]})
     shown = [{"at": "1970-01-01T00:00:00.000000001", "n": 1}, {"at": None, "n": 2}]
-    assert in_python(rows) == shown
-    assert in_python(rows.to_batches()[0]) == shown
+    assert to_python(rows) == shown
+    assert to_python(rows.to_batches()[0]) == shown
 
 
 def test_rows_without_columns_are_there():
-    assert in_python(pa.table({"n": [1, 2]}).select([])) == [{}, {}]
+    assert to_python(pa.table({"n": [1, 2]}).select([])) == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_map_is_a_dictionary_where_its_keys_are_texts(keys, shown):
     of_texts = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int8()))
     maps = of_texts.cast(pa.map_(keys, pa.int8()))
     with warnings.catch_warnings(action="error"):
-        assert in_python(maps) == [shown]
+        assert to_python(maps) == [shown]

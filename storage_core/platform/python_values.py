@@ -14,7 +14,7 @@ import pyarrow as pa
 _UNLIKE_PYTHON = (OverflowError, ValueError)
 
 
-def in_python(rows: Any) -> list[Any]:  # noqa: ANN401 - an array, a batch or a table
+def to_python(rows: Any) -> list[Any]:  # noqa: ANN401 - an array, a batch or a table
     """Return the values of an array, or the rows of a batch or table as dictionaries.
 
     Maps are dictionaries where all their keys are texts, else lists of pairs; of a key that stands

@@ -2,21 +2,21 @@
 
 import pytest
 
-from storage_core.sql.engine import duckdb_here
-from storage_core.sql.sql_errors import one_line
+from storage_core.sql.engine import import_duckdb
+from storage_core.sql.query_errors import one_line
 
 HINT = "decode()"
 
 
 @pytest.fixture(scope="module")
 def connection():
-    with duckdb_here().connect() as connection:
+    with import_duckdb().connect() as connection:
         connection.execute("CREATE TABLE orders (payload BLOB, temperature DOUBLE, secondary INT)")
         yield connection
 
 
 def said(connection, query):
-    with pytest.raises(duckdb_here().Error) as raised:
+    with pytest.raises(import_duckdb().Error) as raised:
         connection.sql(query).fetchall()
     line = one_line(str(raised.value))
     assert "\n" not in line
@@ -61,4 +61,4 @@ def test_line_of_a_long_query_is_told(connection):
 
 
 def test_keyword_that_is_a_column_is_told_with_its_quotes(connection):
-    assert said(connection, "SELECT primary FROM orders").endswith("SQL has that word itself")
+    assert said(connection, "SELECT primary FROM orders").endswith("it is a keyword of SQL")
