@@ -1,0 +1,116 @@
+"""Expiry beside Spark: what expires before its turn is a loss that is told, never fewer rows."""
+
+from datetime import timedelta
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
+
+from tests.spark.support.lab import NAME, SECONDS_MAX, SparkLab, numbers_of
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
+
+HOUR_MS = 3_600_000
+KEPT = 5
+EARLY = {"startingOffsets": "earliest"}
+GIVEN = {"startingOffsets": {NAME: {"0": 0}}}
+
+
+def put(lab: SparkLab, hour: int, first: int, count: int = 10) -> None:
+    """Commit a block of rows of an hour whose payloads tell their number."""
+    for number in range(first, first + count):
+        lab.log.writer.append(FIRST_MS + hour * HOUR_MS + number, number, b"%d" % number)
+    lab.log.writer.commit()
+
+
+def expire(lab: SparkLab, hour: int) -> int:
+    """Let what is older than so many hours go; return how many blocks went."""
+    return lab.log.writer.expire(FIRST_MS + (hour + KEPT) * HOUR_MS).blocks
+
+
+@pytest.fixture
+def kept(lab: SparkLab) -> SparkLab:
+    """A lab whose stream keeps five hours, with ten rows in each of four."""
+    lab.log.create(shards=1, retention=timedelta(hours=KEPT))
+    for hour in range(4):
+        put(lab, hour, 10 * hour)
+    return lab
+
+
+@pytest.fixture
+def holed(lab: SparkLab) -> SparkLab:
+    """The same, but a row of the fourth hour came first, and two hours behind it have expired."""
+    lab.log.create(shards=1, retention=timedelta(hours=KEPT))
+    put(lab, 3, 0, count=1)
+    put(lab, 0, 1)
+    put(lab, 1, 11)
+    put(lab, 3, 21, count=9)
+    assert expire(lab, 2) == 2
+    return lab
+
+
+def overtaken(lab: SparkLab, batches: list[list[int]], *, is_planned: bool, **options: object):
+    """Run a query of ten rows a batch beside which two hours expire; add what batches see."""
+    reader = lab.spark.readStream.format(lab.format)
+    frame = reader.options(**lab.log.options(maxOffsetsPerTrigger=10, **EARLY, **options)).load()
+
+    def note(batch: DataFrame, _: int) -> None:
+        if is_planned:
+            # Its tasks are planned, and have not run.
+            expire(lab, 2)
+        batches.append(numbers_of(batch))
+        expire(lab, 2)
+
+    writer = frame.writeStream.foreachBatch(note).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(lab.checkpoint))
+    assert writer.start().awaitTermination(SECONDS_MAX), "the query goes on"
+
+
+@pytest.mark.parametrize(
+    ("is_planned", "before", "lost", "rest"),
+    [
+        (False, [list(range(10))], r"\[10, 20\)", [[]]),
+        (True, [], r"\[0, 10\)", [[], []]),
+    ],
+    ids=["between batches", "under a batch"],
+)
+def test_query_that_expiry_overtakes_ends_or_goes_on_with_what_is_left(
+    kept, is_planned, before, lost, rest
+):
+    seen: list[list[int]] = []
+    with pytest.raises(StreamingQueryException, match=f"data were lost.*{lost}"):
+        overtaken(kept, seen, is_planned=is_planned)
+    assert seen == before
+    overtaken(kept, seen, is_planned=is_planned, failOnDataLoss="false")
+    assert seen == [*before, *rest, list(range(20, 30)), list(range(30, 40))]
+
+
+def test_expired_zone_behind_a_straggler_is_a_loss_to_query_and_frame(holed):
+    said = holed.fails(**GIVEN)
+    assert "data were lost" in said
+    assert "[1, 21)" in said
+    with pytest.raises(PySparkException, match=r"data were lost.*\[1, 21\)"):
+        holed.read(**GIVEN).collect()
+    left = [0, *range(21, 30)]
+    holed.run(failOnDataLoss="false", **GIVEN)
+    assert holed.all_seen == left
+    assert holed.numbers(failOnDataLoss="false", **GIVEN) == left
+
+
+def test_query_from_earliest_passes_by_what_had_expired_before_it(holed):
+    left = [0, *range(21, 30)]
+    holed.run(**EARLY)
+    assert holed.all_seen == holed.numbers() == holed.numbers(**EARLY) == left
+    # The checkpoint knows when it began: its batch is done again as it was.
+    holed.forget_commit(0)
+    holed.run(**EARLY)
+    assert holed.seen == {0: left}
+
+
+def test_frame_follows_what_expires_and_a_given_start_that_has_is_a_loss(kept):
+    fresh, given = kept.read(), kept.read(**GIVEN)
+    assert fresh.count() == given.count() == 40
+    assert expire(kept, 2) == 2
+    assert numbers_of(fresh) == list(range(20, 40))
+    with pytest.raises(PySparkException, match=r"data were lost.*\[0, 20\)"):
+        given.count()
+    assert kept.numbers(failOnDataLoss="false", **GIVEN) == list(range(20, 40))

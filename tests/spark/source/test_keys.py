@@ -1,0 +1,68 @@
+"""Streams with a key dictionary by a real Spark: written, read and copied by their keys."""
+
+from typing import Any
+
+import pytest
+from pyspark.errors.exceptions.base import PySparkException
+
+from storage_core import StreamReader
+from tests.spark.support.sink_lab import NAME, SinkLab
+
+KEYS = ["ann", None, "bob", "ann", ""]
+
+
+@pytest.fixture
+def lab(spark, tmp_path):
+    return SinkLab(spark, tmp_path)
+
+
+@pytest.fixture
+def keyed(lab):
+    """Five rows of three keys and of none, in two shards."""
+    rows = [(number, key, b"%d" % number) for number, key in enumerate(KEYS)]
+    frame = lab.spark.createDataFrame(rows, "primary long, key string, value binary")
+    lab.write(frame.repartition(3), shards=2, keyMode="dictionary")
+    return lab
+
+
+def primaries(lab: SinkLab, stream: str = NAME, **options: Any) -> list[int]:
+    given = lab.options(stream=stream, **options)
+    del given["lockWait"]
+    frame = lab.spark.read.format("shardlog").options(**given).load()
+    return sorted(row["primary"] for row in frame.select("primary", "secondary").collect())
+
+
+def test_rows_land_under_their_keys(keyed):
+    with StreamReader.open(keyed.root, NAME) as reader:
+        assert reader.options.key_mode == "dictionary"
+        assert reader.read(keys=[b"ann", None])["primary"].to_pylist() == [1, 0, 3]
+
+
+def test_keys_choose_rows_and_ids_are_refused(keyed):
+    assert primaries(keyed) == [0, 1, 2, 3, 4]
+    assert primaries(keyed, keys='["ann", null, "nobody"]') == [0, 1, 3]
+    with pytest.raises(PySparkException, match="has no integer ids; use keys"):
+        primaries(keyed, ids="1")
+
+
+def test_what_the_source_shows_is_taken_by_another_stream(keyed):
+    given = keyed.options()
+    del given["lockWait"]
+    shown = keyed.spark.read.format("shardlog").options(**given).load()
+    keyed.write(shown, stream="copy", keyMode="dictionary")
+    assert primaries(keyed, "copy", keys='["ann"]') == [0, 3]
+
+
+def test_id_beside_a_key_is_refused_by_the_task_that_meets_it(keyed):
+    rows = keyed.spark.createDataFrame(
+        [(9, 5, "ann", b"x")], "primary long, secondary int, key string, value binary"
+    )
+    with pytest.raises(PySparkException, match="column 'secondary' holds ids"):
+        keyed.write(rows)
+    assert primaries(keyed) == [0, 1, 2, 3, 4]
+
+
+def test_stream_made_otherwise_is_not_taken_for_one_with_a_dictionary(lab):
+    lab.write([1])
+    with pytest.raises(PySparkException, match="option keyMode: stream 's' was made with none"):
+        lab.write([2], keyMode="dictionary")
