@@ -76,31 +76,31 @@ class OptionValues:
     def __init__(
         self,
         options: Mapping[str, str],
-        known: Sequence[str],
+        names: Sequence[str],
         instead: Mapping[str, str] | None = None,
-        there: str | None = None,
+        listed_names: str | None = None,
     ) -> None:
         """Take options whose names may be in any case.
 
         Args:
             options: As Spark has them.
-            known: Names of all options there are.
+            names: Names of all options there are.
             instead: What to use in place of options that there are elsewhere, in lower case.
-            there: The options to name to somebody who mistypes one; all unless it is given.
+            listed_names: The options to name to somebody who mistypes one; all unless it is given.
 
         Raises:
             InvalidRequestError: One is not known, or they are of a table, or there are none.
         """
         self._values = {name.lower(): value for name, value in options.items()}
-        self._known = frozenset(known)
+        self._names = frozenset(names)
         if _OF_A_TABLE in self._values or not self._values:
             raise InvalidRequestError(_NO_TABLES)
         unknown = (
-            set(self._values) - {name.lower() for name in known} - set(_foreign_names(options))
+            set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )
         if unknown:
             raise InvalidRequestError(
-                _unknown(sorted(unknown), instead or {}, known, there or listed(known))
+                _unknown(sorted(unknown), instead or {}, names, listed_names or listed(names))
             )
 
     def has(self, name: str) -> bool:
@@ -109,7 +109,7 @@ class OptionValues:
 
     def text(self, name: str) -> str | None:
         """Return a text, or None if it was not given."""
-        assert name in self._known, "all options are told to the constructor"
+        assert name in self._names, "all options are told to the constructor"
         return self._values.get(name.lower())
 
     def truth(self, name: str, *, default: bool) -> bool:
@@ -201,10 +201,10 @@ class OptionValues:
         text = self.text(name)
         if text is None:
             return None
-        found = tuple(part.strip() for part in text.split(","))
-        if not all(found) or len(set(found)) != len(found):
+        names = tuple(part.strip() for part in text.split(","))
+        if not all(names) or len(set(names)) != len(names):
             refuse(name, text, "different names parted by commas")
-        return found
+        return names
 
     def document(self, name: str, kind: type[_D], wanted: str) -> _D | None:
         """Return the list or object that a JSON text holds, or None if it was not given."""
@@ -212,12 +212,12 @@ class OptionValues:
         if text is None:
             return None
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, kind):
+            document = None
+        if not isinstance(document, kind):
             refuse(name, text, wanted)
-        return found
+        return document
 
 
 def warn_of_idle_options(
@@ -268,7 +268,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
 
 
-def path_here(name: str, text: str, what: str) -> Path:
+def path_here(name: str, text: str, kind: str) -> Path:
     """Return the path that an option's text says, which may be a `file:` URI.
 
     `~` in front is the home directory of whoever runs the driver.
@@ -279,23 +279,23 @@ def path_here(name: str, text: str, what: str) -> Path:
     if "://" in text or text.startswith("file:"):
         place = _FILE_HERE.fullmatch(text.strip())
         if place is None:
-            refuse(name, text, f"{what} of this machine")
+            refuse(name, text, f"{kind} of this machine")
         return Path(unquote(place["path"]))
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        refuse(name, text, f"{what}: there is no such home")
+        refuse(name, text, f"{kind}: there is no such home")
 
 
 def _unknown(
-    names: Sequence[str], instead: Mapping[str, str], known: Collection[str], there: str
+    names: Sequence[str], instead: Mapping[str, str], options: Collection[str], listed_names: str
 ) -> str:
-    told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
-    if told:
-        return "; ".join(told)
-    options = "option" if len(names) == 1 else "options"
-    meant = did_you_mean(names, known)
-    return f"unknown {options} {', '.join(names)}{meant}; there are {there}"
+    hints = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
+    if hints:
+        return "; ".join(hints)
+    noun = "option" if len(names) == 1 else "options"
+    meant = did_you_mean(names, options)
+    return f"unknown {noun} {', '.join(names)}{meant}; there are {listed_names}"
 
 
 def _whole_wanted(number: int | None, least: int, most: int) -> str:

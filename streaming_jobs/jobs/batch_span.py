@@ -48,16 +48,16 @@ def span_of(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> Ba
 def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> dict[str, Any]:
     lines = _text(spark, checkpoint, batch).splitlines()
     try:
-        (told,) = lines[2:]
-        found = json.loads(told)
-        is_one = isinstance(found, dict) and set(found) - {_IDENTITY} == {stream}
+        (line,) = lines[2:]
+        document = json.loads(line)
+        is_of_stream = isinstance(document, dict) and set(document) - {_IDENTITY} == {stream}
     except ValueError as error:
         message = f"the checkpoint's plan of batch {batch} cannot be read: begin with a new one"
         raise ForeignDataError(message, stream=stream, path=Path(checkpoint)) from error
-    if not is_one:
+    if not is_of_stream:
         message = f"the checkpoint {checkpoint} is of another query; name another directory"
         raise InvalidRequestError(message)
-    return dict(found)
+    return dict(document)
 
 
 def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:

@@ -20,15 +20,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, ShardlogError
-from streaming_jobs.jobs.pace import Pace, pace_of
-from streaming_jobs.jobs.spark_start import RunningSpark, start_spark
-from streaming_jobs.jobs.spark_words import (
+from streaming_jobs.jobs.progress import Progress, progress_of
+from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,
     SPARK_ERRORS,
     code_of,
+    failure_of,
     is_end_of_spark,
-    told_of,
 )
+from streaming_jobs.jobs.spark_process import RunningSpark, start_spark
 
 EXIT_INTERRUPTED: Final = 130
 # Spark takes parts of a second too, which its types do not say.
@@ -126,9 +126,9 @@ def outcome(app: typer.Typer, program: str, name: str, arguments: list[str] | No
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except typer.TyperException as error:
-        return _told(name, error.format_message(), EXIT_USAGE)
+        return _report_error(name, error.format_message(), EXIT_USAGE)
     except ShardlogError as error:
-        return _told(name, str(error), code_of(type(error)))
+        return _report_error(name, str(error), code_of(type(error)))
     return ended if isinstance(ended, int) else 0
 
 
@@ -150,9 +150,9 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
             await_end(begin, spark, stop.wanted, partial(_say, name))
         except SPARK_ERRORS as error:
             # Here, since Spark is asked for the words as long as it runs.
-            message, code = told_of(error)
+            message, code = failure_of(error)
             message = message.replace(_SKIPPING, "--skip-lost")
-            raise typer.Exit(_told(name, message, code)) from error
+            raise typer.Exit(_report_error(name, message, code)) from error
         finally:
             spark.stop()
 
@@ -165,42 +165,42 @@ def await_end(
     Raises:
         StreamingQueryException: It failed.
     """
-    pace = Pace()
+    progress = Progress()
     try:
         if not wanted.is_set():
-            _await_end(begin(spark.session), spark, wanted, (pace, say))
+            _await_end(begin(spark.session), spark, wanted, (progress, say))
     except SPARK_ERRORS as error:
         # Whoever stops the job may have stopped Spark's process as well, as systemd does.
         if not (wanted.is_set() and is_end_of_spark(error)):
             raise
-    say(pace.closing(is_asked=wanted.is_set()))
+    say(progress.closing(is_asked=wanted.is_set()))
 
 
 def _await_end(
     query: StreamingQuery,
     spark: RunningSpark,
     wanted: threading.Event,
-    told: tuple[Pace, Callable[[str], None]],
+    report: tuple[Progress, Callable[[str], None]],
 ) -> None:
-    pace, say = told
+    progress, say = report
     at_hand: int | None = None
     while not query.awaitTermination(_LOOK_S):
-        _tell(query, pace, say)
+        _tell(query, progress, say)
         if not wanted.is_set():
             continue
         if at_hand is None:
-            at_hand = pace.ended
-        if pace.ended > at_hand or not query.status["isTriggerActive"]:
+            at_hand = progress.ended
+        if progress.ended > at_hand or not query.status["isTriggerActive"]:
             # The next batch may have begun, and is broken off in many words.
             spark.hush()
             query.stop()
             break
-    _tell(query, pace, say)
+    _tell(query, progress, say)
 
 
-def _tell(query: StreamingQuery, pace: Pace, say: Callable[[str], None]) -> None:
-    for progress in query.recentProgress:
-        line = pace.line(pace_of(progress))
+def _tell(query: StreamingQuery, progress: Progress, say: Callable[[str], None]) -> None:
+    for batch in query.recentProgress:
+        line = progress.line(progress_of(batch))
         if line is not None:
             say(line)
 
@@ -236,10 +236,10 @@ class _Stop:
 
 def _pairs(settings: list[str] | None) -> dict[str, str]:
     pairs = {}
-    for one in settings or ():
-        key, equals, value = one.partition("=")
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
         if not (key and equals):
-            message = f"--conf {one}: a setting of Spark is KEY=VALUE"
+            message = f"--conf {setting}: a setting of Spark is KEY=VALUE"
             raise InvalidRequestError(message)
         pairs[key] = value
     return pairs
@@ -249,7 +249,7 @@ def _say(name: str, line: str) -> None:
     typer.echo(f"{name}: {line}", err=True)
 
 
-def _told(name: str, message: str, code: int) -> int:
+def _report_error(name: str, message: str, code: int) -> int:
     first, *_ = message.splitlines() or [""]
     _say(name, first)
     return code

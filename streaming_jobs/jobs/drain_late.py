@@ -43,8 +43,8 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint
 
 NAME: Final = "drain_late"
 LATE_BY: Final = "shardlog.late_by"
@@ -69,7 +69,7 @@ class Drained:
         root: Where it is.
         stream: Its name.
         unit: What its primaries count.
-        who: The column that says whose a row is: `secondary`, or `key` where ids are a shard's own.
+        id_column: The column of ids: `secondary`, or `key` where ids are a shard's own.
         schema: The schema by which values are read and written; None for bytes.
         is_of_all: Whether keys are only carried, so that rows are late behind any of their shard.
     """
@@ -77,7 +77,7 @@ class Drained:
     root: str
     stream: str
     unit: str
-    who: str
+    id_column: str
     schema: str | None = None
     is_of_all: bool = False
 
@@ -89,11 +89,11 @@ class Drained:
             InvalidRequestError: There is no such stream.
         """
         with StreamReader.open(root, stream) as reader:
-            who = "secondary" if reader.has_ids else "key"
+            id_column = "secondary" if reader.has_ids else "key"
             is_of_all = not reader.has_ids and reader.options.key_mode != "dictionary"
             unit = reader.options.unit
             schema = text_of_file(schema) if schema else newest_schema(reader)
-        return Drained(str(root), stream, unit, who, schema, is_of_all)
+        return Drained(str(root), stream, unit, id_column, schema, is_of_all)
 
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
@@ -163,7 +163,7 @@ def _check_name(into: str, stream: str) -> None:
 def _check_target(into: str, drained: Drained) -> None:
     """Refuse a stream that is there and has something else than corrections of these rows."""
     kinds = {True: "keys", False: "ids"}
-    has_keys = drained.who == "key"
+    has_keys = drained.id_column == "key"
     with StreamReader.open(drained.root, into) as reader:
         options = reader.options
         fault = None
@@ -194,16 +194,16 @@ def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
 
     They need columns partition, offset, state, primary, and who they are of.
     """
-    who = drained.who
-    ids = [row[0] for row in late.select(who).distinct().limit(_IDS_MAX + 1).collect()]
+    id_column = drained.id_column
+    ids = [row[0] for row in late.select(id_column).distinct().limit(_IDS_MAX + 1).collect()]
     bounds = late.groupBy("partition").agg(f.max("offset"), f.min("primary")).collect()
     ends, least = {row[0]: row[1] + 1 for row in bounds}, min((row[2] for row in bounds), default=0)
     before = _rows_of_the_time(late.sparkSession, drained, ids, least, ends)
     both = before.unionByName(late, allowMissingColumns=True)
-    of_whom = ("partition",) if drained.is_of_all else ("partition", who)
-    at = Window.partitionBy(*of_whom).orderBy("offset")
+    of_whom = ("partition",) if drained.is_of_all else ("partition", id_column)
+    rows_of_id = Window.partitionBy(*of_whom).orderBy("offset")
     moving = f.when(f.col("state") == _STATE_NORMAL, f.col("primary"))
-    newest = f.max(moving).over(at.rowsBetween(Window.unboundedPreceding, -1))
+    newest = f.max(moving).over(rows_of_id.rowsBetween(Window.unboundedPreceding, -1))
     judged = both.withColumn("late_by", newest - f.col("primary"))
     return judged.where(f.col("state") == _STATE_LATE)
 
@@ -218,8 +218,8 @@ def _rows_of_the_time(
     source = spark.read.format("shardlog").option("path", drained.root)
     source = source.option("stream", drained.stream).option("startPrimary", str(least))
     source = source.option("endingOffsets", json.dumps({drained.stream: bounds}))
-    source = source.option("columns", ",".join((*_PLACE, drained.who)))
-    if drained.who == "secondary" and len(ids) <= _IDS_MAX:
+    source = source.option("columns", ",".join((*_PLACE, drained.id_column)))
+    if drained.id_column == "secondary" and len(ids) <= _IDS_MAX:
         source = source.option("ids", ",".join(str(one) for one in ids))
     is_there = f.col("partition").isin(list(ends))
     return source.load().where((f.col("state") == _STATE_NORMAL) & is_there)
@@ -243,7 +243,7 @@ def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
     query = late.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     app = f"{NAME}:{query}"
     rows = late.withColumn("headers", _headers())
-    beside = ["primary", *dict.fromkeys((drained.who, *_BESIDE))]
+    beside = ["primary", *dict.fromkeys((drained.id_column, *_BESIDE))]
     if drained.schema is None:
         _append(rows.select("value", *beside), drained, into, (app, number))
         return
@@ -261,7 +261,7 @@ def _append(
 ) -> None:
     writer = rows.write.format("shardlog").mode("append").option("path", drained.root)
     writer = writer.option("stream", into).option("unit", drained.unit)
-    if drained.who == "key":
+    if drained.id_column == "key":
         writer = writer.option("keyMode", "dictionary")
     # How late a row was is lost with the rows of its time: then a batch that comes again differs.
     writer = writer.option("onChangedBatch", "skip").option("txnAppId", batch[0])

@@ -35,9 +35,9 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
 
 NAME: Final = "land_topic"
@@ -100,7 +100,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     landed = _recovered(landing, owner)
     where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
     source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
-    # Counts where there is no checkpoint yet: one that was lost is made anew from here.
+    # Counts where there is no checkpoint yet: one that was lost is re-created from here.
     begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
     begin = json.dumps({stream: begins})
     source = source.option("startingOffsets", begin if landed else "earliest")
@@ -134,7 +134,7 @@ def _owner(
     if partition not in get_args(Partition):
         message = f"partition {partition!r} is not {', '.join(get_args(Partition))}"
         raise InvalidRequestError(message)
-    there = landing.owner()
+    previous = landing.owner()
     with StreamReader.open(root, stream) as reader:
         if partition != "none" and reader.options.unit == "sequence" and reader.origin is None:
             message = (
@@ -143,22 +143,22 @@ def _owner(
             )
             raise InvalidRequestError(message)
         if schema is None:
-            schema = there.schema if there is not None else newest_schema(reader)
+            schema = previous.schema if previous is not None else newest_schema(reader)
         else:
             schema = text_of(schema)
         owner = Owner(stream, reader.position().incarnation, partition, schema)
         shards = list(reader.committed())
-    landing.refuse_others(there, owner)
+    landing.refuse_others(previous, owner)
     return owner, shards
 
 
 def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
     """Finish what an earlier run left; return up to which offset each shard has landed."""
-    there = landing.owner()
-    if there is None:
+    previous = landing.owner()
+    if previous is None:
         return {}
     with landing.lock():
-        landing.refuse_others(there, owner)
+        landing.refuse_others(previous, owner)
         landing.recover()
         landed = landing.landed()
     sweep(landing.into)

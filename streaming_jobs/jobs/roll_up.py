@@ -41,13 +41,18 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import (
+    checkpoint_of,
+    claim_checkpoint,
+    directory_of,
+    has_come_on,
+)
 from streaming_jobs.jobs.newest_schema import text_of
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of, has_come_on
+from streaming_jobs.jobs.rollup.aggregation import Aggregation
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar, Level
 from streaming_jobs.jobs.rollup.cascade import Cascade
-from streaming_jobs.jobs.rollup.floors import refuse_caps, warn_of_short_retention
-from streaming_jobs.jobs.rollup.measuring import Measuring
 from streaming_jobs.jobs.rollup.older_rows import OlderRows
+from streaming_jobs.jobs.rollup.retention_floor import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
 
@@ -146,29 +151,29 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         # Of what earlier batches had as well: a late row may change a window that has lost some.
         options["failOnDataLoss"] = "false"
     with StreamReader.open(root, stream) as reader:
-        measuring = _measuring(reader, stream, Calendar.of(zone), wanted[0], value)
+        aggregation = _aggregation(reader, stream, Calendar.of(zone), wanted[0], value)
         shards = 1 << max(0, (len(reader.committed()) - 1).bit_length())
         if schema is None:
             _check_field(reader, value)
-    name, has_keys = into or f"{stream}-{value}", measuring.whose == "key"
-    streams = RollupStreams(str(root), name, measuring.calendar, value, has_keys, shards)
+    name, has_keys = into or f"{stream}-{value}", aggregation.whose == "key"
+    streams = RollupStreams(str(root), name, aggregation.calendar, value, has_keys, shards)
     _check_streams(streams, stream, wanted)
-    rows = OlderRows(str(root), stream, options, measuring)
+    rows = OlderRows(str(root), stream, options, aggregation)
     where = checkpoint_of(checkpoint)
     source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
     source = source.option("stream", stream).option("startingOffsets", starting)
-    source = source.option("columns", ",".join(measuring.columns))
+    source = source.option("columns", ",".join(aggregation.columns))
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
     frame = source.load()
-    kind = frame.schema[value].dataType
-    if not isinstance(kind, NumericType):
-        message = f"values of field {value!r} are {kind.simpleString()}, which is no number"
+    data_type = frame.schema[value].dataType
+    if not isinstance(data_type, NumericType):
+        message = f"values of field {value!r} are {data_type.simpleString()}, which is no number"
         raise InvalidRequestError(message)
     files = _files(streams, parquet)
     # With more levels, or files, those of older windows would be missing.
-    kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
-    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
+    outputs = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **outputs})
     _make_streams(streams, wanted, where)
     writer = frame.writeStream.foreachBatch(Cascade(where, rows, streams, wanted, files))
     writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
@@ -212,10 +217,10 @@ def _files(streams: RollupStreams, parquet: str | Path | None) -> RollupFiles | 
 
 def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
     """Return levels from below, which are some that follow on each other."""
-    given = set(levels)
-    wanted = [level for level in LEVELS if level in given]
-    if not wanted or len(wanted) != len(given):
-        message = f"levels {', '.join(sorted(given)) or 'none'}: choose of {', '.join(LEVELS)}"
+    named = set(levels)
+    wanted = [level for level in LEVELS if level in named]
+    if not wanted or len(wanted) != len(named):
+        message = f"levels {', '.join(sorted(named)) or 'none'}: choose of {', '.join(LEVELS)}"
         raise InvalidRequestError(message)
     first = LEVELS.index(wanted[0])
     between = LEVELS[first : first + len(wanted)]
@@ -228,9 +233,9 @@ def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
     return wanted
 
 
-def _measuring(
+def _aggregation(
     reader: StreamReader, stream: str, calendar: Calendar, level: Level, value: str
-) -> Measuring:
+) -> Aggregation:
     unit = reader.options.unit
     if unit == "sequence":
         message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
@@ -238,7 +243,7 @@ def _measuring(
     refuse_caps(reader, stream)
     warn_of_short_retention(reader, stream, level)
     whose = "secondary" if reader.has_ids else "key"
-    return Measuring(calendar, level, unit, column_of(value), whose)
+    return Aggregation(calendar, level, unit, column_of(value), whose)
 
 
 def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, str]:

@@ -36,12 +36,12 @@ _TIMES: Final[Mapping[str, Callable[[Column], Column]]] = {
 }
 
 
-def value_of(shown: Shown) -> Column:
+def value_of(column: Shown) -> Column:
     """Return a column as it is shown."""
-    values = [_of_rows(one, shown.kinds) for one in shown.sources]
+    values = [_of_rows(one, column.kinds) for one in column.sources]
     if not values:
-        values = [F.lit(None).cast(_spark(one_kind(shown.kinds)))]
-    return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(shown.name)
+        values = [F.lit(None).cast(_spark(one_kind(column.kinds)))]
+    return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(column.name)
 
 
 def _of_rows(source: Source, kinds: Kinds) -> Column:
@@ -76,14 +76,14 @@ def _as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401
 
 
 def _record(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
-    shown = []
-    for one in record_fields(kinds):
-        inner = F.lit(None).cast(_spark(one_kind(one.kinds)))
-        field = part_of(kind, one)
+    members = []
+    for member in record_fields(kinds):
+        inner = F.lit(None).cast(_spark(one_kind(member.kinds)))
+        field = part_of(kind, member)
         if field is not None:
-            inner = _as_shown(value.getField(field.name), field.type, one.kinds)
-        shown.append(inner.alias(one.name))
-    return F.when(value.isNotNull(), F.struct(*shown))
+            inner = _as_shown(value.getField(field.name), field.type, member.kinds)
+        members.append(inner.alias(member.name))
+    return F.when(value.isNotNull(), F.struct(*members))
 
 
 def _spark(kind: pa.DataType) -> DataType:

@@ -105,16 +105,20 @@ def _files(
     spark: SparkSession, moment: Moment, wanted: Sequence[str] | None
 ) -> Iterator[DataFrame]:
     """Yield the rows of parts that are shown, those of one schema together."""
-    for columns, one in moment.files:
-        asked = _asked(columns, wanted)
-        told = _as_spark(asked)
+    for columns, files in moment.files:
+        selected = _selected(columns, wanted)
+        schema = _as_spark(selected)
         try:
-            rows = spark.read.options(**_OPTIONS).schema(told).parquet(*map(_as_written, one.paths))
+            rows = (
+                spark.read.options(**_OPTIONS)
+                .schema(schema)
+                .parquet(*map(_as_written, files.paths))
+            )
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise FileNotFoundError from error
             raise
-        yield _cast(rows.where(_is_visible(moment)) if one.has_hidden else rows, asked)
+        yield _cast(rows.where(_is_visible(moment)) if files.has_hidden else rows, selected)
 
 
 def _as_written(file: str) -> str:
@@ -124,35 +128,35 @@ def _as_written(file: str) -> str:
 def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> Iterator[DataFrame]:
     """Yield the rows that are not sealed."""
     for columns, table in moment.hot:
-        asked = _asked(columns, wanted)
-        told = _as_spark(asked)
-        rows: Any = table.select(told.names)
-        kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
+        selected = _selected(columns, wanted)
+        schema = _as_spark(selected)
+        rows: Any = table.select(schema.names)
+        arrow = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
         # NOTE: PySpark (4.3) makes nothing of a table whose lists have no rows.
-        given = rows.cast(kinds) if len(rows) else []
-        yield _cast(spark.createDataFrame(given, told).where(_is_visible(moment)), asked)
+        handed_over = rows.cast(arrow) if len(rows) else []
+        yield _cast(spark.createDataFrame(handed_over, schema).where(_is_visible(moment)), selected)
 
 
-def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
+def _selected(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
     """Return the columns of a table that are shown, or needed to tell what is."""
-    asked = None if wanted is None else {*map(str.lower, wanted), *COMPARED_COLUMNS}
-    return [one for one in columns if asked is None or one.name.lower() in asked]
+    names = None if wanted is None else {*map(str.lower, wanted), *COMPARED_COLUMNS}
+    return [one for one in columns if names is None or one.name.lower() in names]
 
 
 def _as_spark(columns: Iterable[Shown]) -> StructType:
     """Return columns of a table by Spark's types."""
-    told: dict[str, StructField] = {}
-    for one in columns:
-        for kind in one.kinds:
+    fields: dict[str, StructField] = {}
+    for column in columns:
+        for kind in column.kinds:
             # Whichever rows are there: a schema tells what a column can have.
-            _type_of(one.name, kind)
-        for source in one.sources:
-            column = source.column
-            other = told.get(column.lower())
-            if other is not None and other.name != column:
-                _refuse_alike(other.name, column)
-            told[column.lower()] = StructField(column, _type_of(one.name, source.kind))
-    return StructType(list(told.values()))
+            _type_of(column.name, kind)
+        for source in column.sources:
+            name = source.column
+            previous = fields.get(name.lower())
+            if previous is not None and previous.name != name:
+                _refuse_alike(previous.name, name)
+            fields[name.lower()] = StructField(name, _type_of(column.name, source.kind))
+    return StructType(list(fields.values()))
 
 
 def _cast(rows: DataFrame, columns: Iterable[Shown]) -> DataFrame:
@@ -167,10 +171,10 @@ def _type_of(name: str, kind: pa.DataType) -> DataType:
     return shown_types(_plain(kind))[0]
 
 
-def _refuse_alike(one: str, other: str) -> NoReturn:
+def _refuse_alike(name: str, other: str) -> NoReturn:
     message = (
-        f"columns of a part, {one!r} and {other!r}, differ only in case, which Spark does not tell "
-        "apart; leave them out by `columns`, or ask in SQL"
+        f"columns of a part, {name!r} and {other!r}, differ only in case, which Spark does not "
+        "tell apart; leave them out by `columns`, or ask in SQL"
     )
     raise InvalidRequestError(message)
 
@@ -190,8 +194,8 @@ def _handed(kind: pa.DataType) -> pa.DataType:
 def _leaves(kind: Any) -> Iterator[pa.DataType]:  # noqa: ANN401 - a type of Arrow's
     if not _arrow.is_nested(kind):
         yield kind
-    for at in range(kind.num_fields):
-        yield from _leaves(kind.field(at).type)
+    for index in range(kind.num_fields):
+        yield from _leaves(kind.field(index).type)
 
 
 def _is_unread(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
@@ -203,11 +207,11 @@ def _united(
     sources: Sequence[DataFrame],
     wanted: Sequence[str] | None,
 ) -> DataFrame:
-    there = list(dict.fromkeys(name for rows in sources for name in rows.columns))
-    met = {name.lower() for name in there}
-    unknown = [name for name in wanted or () if name.lower() not in met]
+    names = list(dict.fromkeys(name for rows in sources for name in rows.columns))
+    lowered = {name.lower() for name in names}
+    unknown = [name for name in wanted or () if name.lower() not in lowered]
     if unknown:
-        message = told_unknown("columns", unknown, there)
+        message = told_unknown("columns", unknown, names)
         raise InvalidRequestError(message)
     try:
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sources)

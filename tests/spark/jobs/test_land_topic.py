@@ -79,7 +79,7 @@ def test_directory_of_a_stream_made_anew_is_refused(lab, into, tmp_path):
     run(lab, into)
     other = SourceLab(tmp_path / "other")
     other.create()
-    with pytest.raises(ForeignDataError, match="made anew since; name another directory"):
+    with pytest.raises(ForeignDataError, match="re-created since; name another directory"):
         land_topic(lab.spark, other.root, NAME, into, once=True)
     other.close()
 

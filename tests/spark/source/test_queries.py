@@ -136,7 +136,7 @@ def test_recreated_stream_ends_the_query(full, tmp_path):
     (full.log.root / NAME).rename(tmp_path / "away")
     full.log.create(shards=2)
     full.log.append(20)
-    assert "the stream was made anew" in first_line(full.fails(**EARLY))
+    assert "the stream was re-created" in first_line(full.fails(**EARLY))
 
 
 def test_checkpoint_of_another_source_is_told_in_the_first_line(full):

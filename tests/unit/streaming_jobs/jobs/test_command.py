@@ -11,7 +11,8 @@ from pyspark.errors import PySparkRuntimeError
 
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
-from streaming_jobs.jobs import command, spark_words
+from streaming_jobs.jobs import command
+from streaming_jobs.jobs import spark_failures as spark_words
 
 
 @pytest.mark.parametrize(("kind", "code"), spark_words.EXIT_CODES)

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
 from storage_core.format.record import rows_from_arrow
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.source.spark_columns import (
     HEADERS_ARROW,
@@ -350,7 +350,7 @@ def test_time_of_its_own_finer_than_a_millisecond_is_refused_by_its_column():
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("primary", [-(2**63), -1, 0, MOMENT_MS, 2**63 - 1])
 def test_what_the_source_shows_of_a_primary_is_not_kept_again(unit, primary):
-    shown = moments(pa.array([primary]), unit)
+    shown = as_timestamps(pa.array([primary]), unit)
     batch = records(primary=pa.array([primary]), timestamp=shown)
     rows = mapped(f"{RECORDS}, timestamp timestamp", unit).rows(batch, NOW_NS)
     assert rows.column("timestamp").null_count == 1
@@ -358,7 +358,7 @@ def test_what_the_source_shows_of_a_primary_is_not_kept_again(unit, primary):
 
 def shown_by_the_source(primaries, unit, kind=0):
     """Return rows as the source shows them of a stream of a unit."""
-    times = pa.nulls(len(primaries), TIME) if unit == "sequence" else moments(primaries, unit)
+    times = pa.nulls(len(primaries), TIME) if unit == "sequence" else as_timestamps(primaries, unit)
     kinds = pa.array([kind] * len(primaries), pa.int32())
     rest = {"secondary": primaries, "value": pa.array([b"v"] * len(primaries))}
     return pa.record_batch(

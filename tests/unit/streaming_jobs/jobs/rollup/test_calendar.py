@@ -149,7 +149,7 @@ def test_first_and_last_moment_of_all_years_have_windows():
 def test_window_is_named_by_as_much_as_names_it(level, shown):
     zone = "Europe/Berlin"
     start, _ = window(zone, level, ms("2025-10-26T02:30", zone, fold=1))
-    assert Calendar.of(zone).shown(level, start) == shown
+    assert Calendar.of(zone).label(level, start) == shown
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../etc/passwd", "/UTC", "Europe"])

@@ -12,10 +12,10 @@ from storage_core.avro import encode_batch, frame_of
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar
 from streaming_jobs.jobs.rollup.rollup_record import (
     SCHEMA,
-    kept_of,
     records_of,
     rollup_schema,
     rollups_of,
+    zone_and_measure_of,
 )
 from streaming_jobs.jobs.rollup.rollups import (
     COLUMNS,
@@ -90,7 +90,7 @@ def test_record_tells_its_window_zone_and_measure():
         ("hour", "Europe/Berlin", "temperature")
     }
     payload = rows_of(kept).column("payload")[0].as_py()
-    assert kept_of(payload, "rolled") == ("Europe/Berlin", "temperature")
+    assert zone_and_measure_of(payload, "rolled") == ("Europe/Berlin", "temperature")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -225,7 +225,7 @@ def test_stream_made_anew_is_told_by_name(two, tolerance):
     query.batch()
     two.drop("b")
     two.make("b", 2)
-    with pytest.raises(ForeignDataError, match=r"the stream was made anew.*'b'"):
+    with pytest.raises(ForeignDataError, match=r"the stream was re-created.*'b'"):
         query.batch()
 
 
@@ -284,7 +284,7 @@ def test_offset_of_a_query_over_several_streams_can_be_begun_from(two):
     assert two.query(subscribe="a,b", startingOffsets=json.dumps(query.at)).batch() == [4]
     two.drop("a")
     two.make("a", 9)
-    with pytest.raises(ForeignDataError, match="made anew"):
+    with pytest.raises(ForeignDataError, match="re-created"):
         two.query(subscribe="a,b", startingOffsets=json.dumps(query.at))
 
 

@@ -82,7 +82,7 @@ def test_snapshot_of_a_stream_made_anew_is_refused(full, tmp_path):
     full.close()
     (full.root / NAME).rename(tmp_path / "away")
     full.create()
-    with pytest.raises(ForeignDataError, match="made anew"):
+    with pytest.raises(ForeignDataError, match="re-created"):
         Frame(full, snapshot=text)
 
 

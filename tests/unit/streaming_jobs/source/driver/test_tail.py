@@ -202,9 +202,9 @@ def test_recreated_stream_is_refused(lab, tmp_path):
     (lab.root / NAME).rename(tmp_path / "away")
     lab.create()
     lab.append(4)
-    with pytest.raises(ForeignDataError, match="the stream was made anew"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created"):
         reader.latestOffset(end, ALL)
-    with pytest.raises(ForeignDataError, match="the stream was made anew"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created"):
         reader.partitions(end, end)
 
 
@@ -213,7 +213,7 @@ def test_shard_made_anew_is_refused(lab):
     reader = lab.tail()
     end = reader.latestOffset(reader.initialOffset(), ALL)
     end["@"]["lineage"]["1"] = "0" * 32
-    with pytest.raises(ForeignDataError, match="the shard was made anew"):
+    with pytest.raises(ForeignDataError, match="the shard was re-created"):
         reader.latestOffset(end, ALL)
 
 

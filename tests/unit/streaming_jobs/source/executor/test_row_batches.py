@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import HEADERS_TYPE
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 from streaming_jobs.source.executor.row_batches import RowBatches, StreamShape
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import arrow_schema, known_columns
@@ -131,14 +131,14 @@ def test_time_of_a_row_that_brought_none_is_its_primary():
 
 @given(st.lists(INT64S, min_size=1), st.sampled_from(sorted(PER_SECOND)))
 def test_moments_are_exact_or_null(times, unit):
-    found = moments(pa.array(times, pa.int64()), unit).view(pa.int64()).to_pylist()
+    found = as_timestamps(pa.array(times, pa.int64()), unit).view(pa.int64()).to_pylist()
     for time, moment in zip(times, found, strict=True):
         exact = time * 10**6 // PER_SECOND[unit]
         assert moment == (exact if -(2**63) <= exact < 2**63 else None)
 
 
 def test_missing_times_stay_missing():
-    assert moments(pa.array([None, 1], pa.int64()), "ms").null_count == 1
+    assert as_timestamps(pa.array([None, 1], pa.int64()), "ms").null_count == 1
 
 
 def test_small_blocks_are_joined_and_large_ones_left_alone():

@@ -113,7 +113,7 @@ def test_another_root_at_the_path_is_told(task):
 
 def test_another_incarnation_is_told(task):
     place = replace(task.place, incarnation="other")
-    with pytest.raises(ForeignDataError, match="the stream was made anew since"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created since"):
         offsets(replace(task, place=place))
 
 

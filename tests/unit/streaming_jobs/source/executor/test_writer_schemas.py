@@ -2,7 +2,7 @@
 
 import itertools
 
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.executor.writer_schemas import WriterSchemas
 from tests.unit.streaming_jobs.source.typed_lab import entry_of
 
@@ -34,7 +34,7 @@ def writers_of(store, here=None):
 
 
 def place():
-    return StreamPlace("/root", "events", "r", str(next(INCARNATIONS)))
+    return StreamLocation("/root", "events", "r", str(next(INCARNATIONS)))
 
 
 def test_schema_is_read_once_a_process():

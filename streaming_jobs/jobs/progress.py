@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class BatchPace:
+class BatchProgress:
     """One batch: its number, its rows, and how long it took."""
 
     number: int
@@ -13,19 +13,19 @@ class BatchPace:
     seconds: float
 
 
-def pace_of(progress: Any) -> BatchPace:  # noqa: ANN401 - Spark's, which the stubs leave open
+def progress_of(progress: Any) -> BatchProgress:  # noqa: ANN401 - Spark's, which the stubs leave open
     """Return what Spark's progress tells of a batch."""
-    return BatchPace(progress.batchId, progress.numInputRows, progress.batchDuration / 1000)
+    return BatchProgress(progress.batchId, progress.numInputRows, progress.batchDuration / 1000)
 
 
-class Pace:
+class Progress:
     """What has been told so far."""
 
     def __init__(self) -> None:
         self.ended = -1
         self._batches = self._rows = 0
 
-    def line(self, batch: BatchPace) -> str | None:
+    def line(self, batch: BatchProgress) -> str | None:
         """Return what to say of a batch; None if it was told, or had no rows."""
         if batch.number <= self.ended or not batch.rows:
             return None

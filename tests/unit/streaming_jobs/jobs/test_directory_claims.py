@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
-from streaming_jobs.jobs.places import (
+from streaming_jobs.jobs.directory_claims import (
     NOTE,
     checkpoint_of,
     claim_checkpoint,

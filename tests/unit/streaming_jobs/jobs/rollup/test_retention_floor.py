@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from storage_core import INT64_MIN, InvalidRequestError, Stream, StreamOptions, StreamReader
-from streaming_jobs.jobs.rollup.floors import floor_of, warn_of_short_retention
+from streaming_jobs.jobs.rollup.retention_floor import floor_of, warn_of_short_retention
 
 NAME = "events"
 SECOND_MS = 1000

@@ -24,7 +24,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from storage_core import InvalidRequestError
-from streaming_jobs.jobs.spark_words import SPARK_ERRORS, told_of
+from streaming_jobs.jobs.spark_failures import SPARK_ERRORS, failure_of
 
 _LOG_LEVEL: Final = "spark.log.level"
 _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
@@ -111,7 +111,7 @@ def start_spark(name: str, master: str, settings: dict[str, str]) -> RunningSpar
 
 
 def _settings(name: str, master: str, settings: dict[str, str]) -> dict[str, str]:
-    given = {
+    defaults = {
         "spark.app.name": f"shardlog {name}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -120,28 +120,28 @@ def _settings(name: str, master: str, settings: dict[str, str]) -> dict[str, str
         **settings,
     }
     if _GATEWAY in os.environ:
-        return given
+        return defaults
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return {"spark.master": master, _LOG_LEVEL: "OFF", **given}
+    return {"spark.master": master, _LOG_LEVEL: "OFF", **defaults}
 
 
 def _why(error: Exception, said: "_Said | None") -> str:
     """Return why Spark does not start: its process's word where that has ended, or Spark's own."""
     is_of_spark = isinstance(error, CapturedException | Py4JJavaError)
     if is_of_spark or said is None:
-        return told_of(error)[0]
+        return failure_of(error)[0]
     return said.why() or f"its process ended; --conf {_LOG_LEVEL}=ERROR may show why"
 
 
 def _launched(conf: SparkConf, said: "_Said | None") -> Any:  # noqa: ANN401 - py4j's
     """Start the process of Java, whose standard error goes to whoever listens."""
-    given: dict[str, Any] = {"start_new_session": True}
+    popen_options: dict[str, Any] = {"start_new_session": True}
     if said is None:
-        return _untyped.launch_gateway(conf, given)
+        return _untyped.launch_gateway(conf, popen_options)
     reading, writing = os.pipe()
     said.start(reading)
     try:
-        return _untyped.launch_gateway(conf, {**given, "stderr": writing})
+        return _untyped.launch_gateway(conf, {**popen_options, "stderr": writing})
     finally:
         os.close(writing)
 
@@ -187,9 +187,9 @@ class _Said:
             held = [line.strip() for line in self._held]
         for pattern in _WHYS:
             for line in held:
-                found = pattern.match(line)
-                if found:
-                    return found[found.lastindex or 0]
+                match = pattern.match(line)
+                if match:
+                    return match[match.lastindex or 0]
         return None
 
     def _listen(self, descriptor: int) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, Stream, drop_stream
-from streaming_jobs.source.driver.snapshot_reads import ask_each, check_streams
+from streaming_jobs.source.driver.stream_snapshot import check_streams, read_each
 from streaming_jobs.source.options import parse_source_options
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
@@ -32,18 +32,18 @@ def dropping(root, doomed):
 
 
 def test_stream_that_is_dropped_while_it_is_looked_at_is_none_of_those_that_match(root):
-    assert list(ask_each(options(root, subscribePattern="."), dropping(root, "b"))) == ["a"]
+    assert list(read_each(options(root, subscribePattern="."), dropping(root, "b"))) == ["a"]
 
 
 def test_stream_that_is_named_and_dropped_while_it_is_looked_at_is_told(root):
     with pytest.raises(InvalidRequestError, match=r"no such stream: it was dropped.*'b'"):
-        ask_each(options(root, subscribe="a,b"), dropping(root, "b"))
+        read_each(options(root, subscribe="a,b"), dropping(root, "b"))
 
 
 def test_damage_to_a_stream_that_is_there_is_told_as_it_is(root):
     (root / "b" / "shard-0000" / "marker").unlink()
     with pytest.raises(CorruptionError, match="marker is missing"):
-        ask_each(options(root, subscribePattern="."), lambda reader, _: reader.refresh())
+        read_each(options(root, subscribePattern="."), lambda reader, _: reader.refresh())
 
 
 def test_what_may_surprise_is_told(root, caplog):

@@ -32,7 +32,7 @@ _FILE: Final = "file"
 _COMMITS: Final = "commits"
 
 
-def directory_of(text: str | Path, what: str) -> Path:
+def directory_of(text: str | Path, name: str) -> Path:
     """Return a directory of this machine, given as a path or a `file:` URI.
 
     Raises:
@@ -40,7 +40,7 @@ def directory_of(text: str | Path, what: str) -> Path:
     """
     place = checkpoint_of(text)
     if _SCHEME.match(place):
-        message = f"{what} {text}: files are written to a directory of this machine"
+        message = f"{name} {text}: files are written to a directory of this machine"
         raise InvalidRequestError(message)
     return Path(place).absolute()
 
@@ -109,23 +109,25 @@ def claim(
     if fields == dict(whose):
         return
     if fields.keys() != whose.keys():
-        message = f"{called} is of {_told(fields)}; name another directory"
+        message = f"{called} is of {_described(fields)}; name another directory"
         raise ForeignDataError(message)
     others = {name: value for name, value in fields.items() if whose[name] != value}
     own = {name: whose[name] for name in others}
-    message = f"{called} is of {_told(others)}, not of {_told(own)}; name another directory"
+    message = (
+        f"{called} is of {_described(others)}, not of {_described(own)}; name another directory"
+    )
     raise InvalidRequestError(message)
 
 
 def _refuse_full(place: Path, called: str, free: Collection[str]) -> None:
     with file_errors(place, "the directory cannot be read"):
-        there = sorted({one.name for one in place.iterdir()} - set(free)) if place.is_dir() else []
-    if there:
-        message = f"{called} holds {there[0]!r} of somebody else; name another directory"
+        others = sorted({one.name for one in place.iterdir()} - set(free)) if place.is_dir() else []
+    if others:
+        message = f"{called} holds {others[0]!r} of somebody else; name another directory"
         raise InvalidRequestError(message)
 
 
-def _told(fields: Mapping[str, object]) -> str:
+def _described(fields: Mapping[str, object]) -> str:
     # Which job it is comes first.
     names = sorted(fields, key=lambda name: (name != "job", name))
     return ", ".join(f"{name} {fields[name]}" for name in names)

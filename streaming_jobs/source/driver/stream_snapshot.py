@@ -1,7 +1,7 @@
 """One look at streams on the driver: what they are, and where their shards stand.
 
 A stream's files are opened anew each time, which costs half a millisecond and no store: a
-reader kept open would go on showing a stream that was deleted or made anew under its name. One
+reader kept open would go on showing a stream that was deleted or re-created under its name. One
 stream is open at a time, however many are read.
 """
 
@@ -20,7 +20,7 @@ from storage_core import (
     list_streams,
     root_id,
 )
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.driver.offsets import StreamOffset
 from streaming_jobs.source.options import SourceOptions
 
@@ -33,7 +33,7 @@ ShardName = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamLook:
+class StreamSnapshot:
     """A stream at one moment.
 
     Attributes:
@@ -42,15 +42,15 @@ class StreamLook:
         ends: Each shard's committed.
     """
 
-    place: StreamPlace
+    place: StreamLocation
     lineages: Mapping[int, str]
     ends: Mapping[int, int]
 
 
-def ask_each(
+def read_each(
     options: SourceOptions,
-    ask: Callable[[StreamReader, StreamLook], T],
-    besides: Collection[str] = (),
+    read: Callable[[StreamReader, StreamSnapshot], T],
+    except_for: Collection[str] = (),
 ) -> dict[str, T]:
     """Return what each stream that is read now answers, by its name, besides some.
 
@@ -59,11 +59,11 @@ def ask_each(
     """
     answers = {}
     for stream in options.subscription.streams(options.path):
-        if stream in besides:
+        if stream in except_for:
             continue
         try:
-            with opened(options, stream) as (reader, seen):
-                answers[stream] = ask(reader, _assigned(options, seen))
+            with opened(options, stream) as (reader, snapshot):
+                answers[stream] = read(reader, _assigned(options, snapshot))
         except InvalidRequestError:
             is_named = options.subscription.pattern is None
             if is_named or stream in list_streams(options.path):
@@ -74,18 +74,18 @@ def ask_each(
 
 def schemas_of_streams(options: SourceOptions) -> list[list[SchemaEntry]]:
     """Return the schemas by which rows of each stream were written."""
-    return list(ask_each(options, lambda reader, _: reader.schemas()).values())
+    return list(read_each(options, lambda reader, _: reader.schemas()).values())
 
 
 def check_streams(options: SourceOptions) -> None:
     """Refuse what cannot be read as asked, and tell of what may surprise.
 
     Raises:
-        InvalidRequestError: As of `ask_each`.
+        InvalidRequestError: As of `read_each`.
     """
-    topics = ask_each(options, _topic)
+    topics = read_each(options, _topic)
     if not topics:
-        _LOG.warning("there are no %s under %s yet", options.subscription.shown(), options.path)
+        _LOG.warning("there are no %s under %s yet", options.subscription.label(), options.path)
     for topic in sorted(set(topics.values())):
         alike = [stream for stream, other in topics.items() if other == topic]
         if len(alike) > 1:
@@ -97,7 +97,7 @@ def check_streams(options: SourceOptions) -> None:
 
 
 @contextmanager
-def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, StreamLook]]:
+def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, StreamSnapshot]]:
     """Open a stream for as long as a block lasts, and look at it, at all of its shards.
 
     Raises:
@@ -112,7 +112,7 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
             if is_by_time and reader.origin is None and reader.options.unit == "sequence":
                 message = f"timestamps say nothing here: stream {stream!r} counts a sequence"
                 raise InvalidRequestError(message)
-            yield reader, look(reader, options.path, stream)
+            yield reader, snapshot_of(reader, options.path, stream)
     except CorruptionError as error:
         # Its files are looked at one after the other: it may have been dropped between two.
         if stream in list_streams(options.path):
@@ -121,11 +121,11 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
         raise InvalidRequestError(message, stream=stream) from error
 
 
-def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
+def snapshot_of(reader: StreamReader, path: str, stream: str) -> StreamSnapshot:
     """Return where an open stream stands, by one look at each shard's marker."""
     position = reader.position()
-    return StreamLook(
-        StreamPlace.here(path, stream, root_id(path), position.incarnation),
+    return StreamSnapshot(
+        StreamLocation.here(path, stream, root_id(path), position.incarnation),
         {shard: place.lineage for shard, place in position.shards.items()},
         {shard: place.address for shard, place in position.shards.items()},
     )
@@ -136,44 +136,44 @@ def topic_of(reader: StreamReader, stream: str) -> str:
     return stream if reader.origin is None else reader.origin.topic
 
 
-def _topic(reader: StreamReader, seen: StreamLook) -> str:
-    return topic_of(reader, seen.place.stream)
+def _topic(reader: StreamReader, snapshot: StreamSnapshot) -> str:
+    return topic_of(reader, snapshot.place.stream)
 
 
-def _assigned(options: SourceOptions, seen: StreamLook) -> StreamLook:
+def _assigned(options: SourceOptions, snapshot: StreamSnapshot) -> StreamSnapshot:
     """Return a look at the shards that are read, all unless some were assigned."""
     if options.subscription.shards is None:
-        return seen
-    shards = options.subscription.shards.get(seen.place.stream, frozenset(seen.ends))
-    unknown = sorted(shards - set(seen.ends))
+        return snapshot
+    shards = options.subscription.shards.get(snapshot.place.stream, frozenset(snapshot.ends))
+    unknown = sorted(shards - set(snapshot.ends))
     if unknown:
-        message = f"option assign: there are no shards {unknown}; there are {sorted(seen.ends)}"
-        raise InvalidRequestError(message, stream=seen.place.stream)
-    return StreamLook(
-        seen.place,
-        {shard: seen.lineages[shard] for shard in sorted(shards)},
-        {shard: seen.ends[shard] for shard in sorted(shards)},
+        message = f"option assign: there are no shards {unknown}; there are {sorted(snapshot.ends)}"
+        raise InvalidRequestError(message, stream=snapshot.place.stream)
+    return StreamSnapshot(
+        snapshot.place,
+        {shard: snapshot.lineages[shard] for shard in sorted(shards)},
+        {shard: snapshot.ends[shard] for shard in sorted(shards)},
     )
 
 
-def check_same_stream(known: StreamOffset, seen: StreamLook) -> None:
+def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
     """Refuse to go on where another stream, or another log of a shard, has taken the place."""
-    stream, incarnation = seen.place.stream, seen.place.incarnation
-    if known.incarnation not in (None, incarnation):
+    stream, incarnation = snapshot.place.stream, snapshot.place.incarnation
+    if offset.incarnation not in (None, incarnation):
         message = (
-            "the stream was made anew since this offset was written: it is incarnation "
-            f"{incarnation}, the offset is of {known.incarnation}; "
+            "the stream was re-created since this offset was written: it is incarnation "
+            f"{incarnation}, the offset is of {offset.incarnation}; "
             "a new checkpoint begins anew"
         )
         raise ForeignDataError(message, stream=stream)
-    for shard, lineage in (known.lineages or {}).items():
-        if seen.lineages.get(shard) != lineage:
+    for shard, lineage in (offset.lineages or {}).items():
+        if snapshot.lineages.get(shard) != lineage:
             message = (
-                "the shard was made anew since this offset was written; "
+                "the shard was re-created since this offset was written; "
                 "a new checkpoint begins anew"
             )
             raise ForeignDataError(message, stream=stream, shard=shard)
-    gone = sorted(set(known.ends) - set(seen.ends))
+    gone = sorted(set(offset.ends) - set(snapshot.ends))
     if gone:
-        message = f"there are no shards {gone}; there are {sorted(seen.ends)}"
+        message = f"there are no shards {gone}; there are {sorted(snapshot.ends)}"
         raise InvalidRequestError(message, stream=stream)

@@ -39,10 +39,10 @@ def refuse_caps(reader: StreamReader, stream: str) -> None:
         InvalidRequestError: It is one.
     """
     caps = {name: getattr(reader.options, name) for name in ("records_max", "bytes_max")}
-    given = ", ".join(f"{name} {cap}" for name, cap in caps.items() if cap is not None)
-    if given:
+    limits = ", ".join(f"{name} {cap}" for name, cap in caps.items() if cap is not None)
+    if limits:
         message = (
-            f"stream {stream!r} keeps no more than {given}: rows that a window needs may be gone, "
+            f"stream {stream!r} keeps no more than {limits}: rows that a window needs may be gone, "
             "and nobody would know; bound it by retention instead"
         )
         raise InvalidRequestError(message)
@@ -50,13 +50,13 @@ def refuse_caps(reader: StreamReader, stream: str) -> None:
 
 def warn_of_short_retention(reader: StreamReader, stream: str, level: Level) -> None:
     """Tell where rows go before a window of the lowest level is over: it may have no roll-up."""
-    kept, longest = reader.options.retention, _LONGEST[level]
-    if kept is not None and kept <= longest:
+    retention, longest = reader.options.retention, _LONGEST[level]
+    if retention is not None and retention <= longest:
         _LOG.warning(
             "stream %r keeps rows for %s and the windows of level %r take up to %s: those that are "
             "not whole any more as their rows are read are left out; let the retention be longer",
             stream,
-            kept,
+            retention,
             level,
             longest,
         )

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from streaming_jobs.jobs.rollup.windows_kept import KeptWindows
+from streaming_jobs.jobs.rollup.window_cache import WindowCache
 
 
 def table(rows: int) -> pa.Table:
@@ -10,7 +10,7 @@ def table(rows: int) -> pa.Table:
 
 
 def test_newest_windows_are_kept():
-    kept = KeptWindows(windows_max=2)
+    kept = WindowCache(windows_max=2)
     for start in (10, 30, 20):
         kept.put(start, table(1))
     assert [kept.get(start) is not None for start in (10, 20, 30)] == [False, True, True]
@@ -18,7 +18,7 @@ def test_newest_windows_are_kept():
 
 
 def test_windows_go_where_there_is_no_room():
-    kept = KeptWindows(rollups_max=10)
+    kept = WindowCache(rollups_max=10)
     for start in (1, 2):
         kept.put(start, table(6))
     assert kept.get(1) is None
@@ -27,7 +27,7 @@ def test_windows_go_where_there_is_no_room():
 
 
 def test_window_that_is_put_again_is_the_newer_one():
-    kept = KeptWindows()
+    kept = WindowCache()
     kept.put(1, table(1))
     kept.put(1, table(2))
     assert kept.get(1) == table(2)

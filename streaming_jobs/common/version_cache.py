@@ -25,14 +25,14 @@ _OF_APPLICATION: Final = "blockmgr-"
 _FOLDER: Final = "shardlog-schemas"
 
 
-class VersionTold(NamedTuple):
+class CachedVersion(NamedTuple):
     """A version of a subject: the schema's text, which stands alone, and its id."""
 
     text: str
     registry_id: int
 
 
-class VersionsTold:
+class VersionCache:
     """What registries have told in this application. Any process, any thread."""
 
     def __init__(self, directories: str) -> None:
@@ -41,7 +41,9 @@ class VersionsTold:
         is_there = first.name.startswith(_OF_APPLICATION) and first.is_dir()
         self._folder = first / _FOLDER if is_there else None
 
-    def keep(self, registry: Sequence[str], subject: str, version: int, told: VersionTold) -> None:
+    def keep(
+        self, registry: Sequence[str], subject: str, version: int, cached: CachedVersion
+    ) -> None:
         """Keep what a registry told; whole or not at all."""
         if self._folder is None:
             return
@@ -49,20 +51,20 @@ class VersionsTold:
         draft = path.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             self._folder.mkdir(exist_ok=True)
-            draft.write_text(json.dumps({"id": told.registry_id, "schema": told.text}))
+            draft.write_text(json.dumps({"id": cached.registry_id, "schema": cached.text}))
             draft.replace(path)
 
-    def of(self, registry: Sequence[str], subject: str, version: int) -> VersionTold | None:
+    def of(self, registry: Sequence[str], subject: str, version: int) -> CachedVersion | None:
         """Return what a registry told, None if it was not kept."""
         if self._folder is None:
             return None
         try:
-            found = json.loads(self._path(self._folder, registry, subject, version).read_text())
-            return VersionTold(str(found["schema"]), int(found["id"]))
+            document = json.loads(self._path(self._folder, registry, subject, version).read_text())
+            return CachedVersion(str(document["schema"]), int(document["id"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     @staticmethod
     def _path(folder: Path, registry: Sequence[str], subject: str, version: int) -> Path:
-        what = json.dumps([*registry, subject, version])
-        return folder / f"{hashlib.sha256(what.encode()).hexdigest()}.json"
+        key = json.dumps([*registry, subject, version])
+        return folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"

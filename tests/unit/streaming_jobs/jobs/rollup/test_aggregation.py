@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streaming_jobs.jobs.rollup.aggregation import Aggregation, LeftOut, primary_of, times_ms
 from streaming_jobs.jobs.rollup.calendar import Calendar, years_ms
-from streaming_jobs.jobs.rollup.measuring import LeftOut, Measuring, primary_of, times_ms
 
 UTC = Calendar.of("UTC")
 FIRST_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 
 
-def measuring(unit="ms", **options) -> Measuring:
-    return Measuring(UTC, "hour", unit, "temperature", "secondary", **options)
+def aggregation(unit="ms", **options) -> Aggregation:
+    return Aggregation(UTC, "hour", unit, "temperature", "secondary", **options)
 
 
 def batch(values, primaries=None, ids=None, first=0, kind=None) -> pa.RecordBatch:
@@ -31,11 +31,11 @@ def batch(values, primaries=None, ids=None, first=0, kind=None) -> pa.RecordBatc
 
 
 def rolled(batches, **options):
-    given = measuring(**options)
+    given = aggregation(**options)
     told = list(given.of_batches(iter(batches)))
     if not told:
         return [], LeftOut()
-    table, left = given.gathered(pa.Table.from_batches(told))
+    table, left = given.merged(pa.Table.from_batches(told))
     return table.to_pylist(), left
 
 

@@ -27,7 +27,7 @@ Stamp = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlace:
+class StreamLocation:
     """Where a stream is, and which one it is.
 
     Attributes:
@@ -89,10 +89,10 @@ class StreamPlace:
         """Return what tells the file with the stream's ids from any other, None without one."""
         directory = Path(self.path) / self.stream
         try:
-            found, around = (directory / _STREAM_FILE).stat(), directory.stat()
+            file, folder = (directory / _STREAM_FILE).stat(), directory.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns, around.st_dev, around.st_ino
+        return file.st_dev, file.st_ino, file.st_mtime_ns, folder.st_dev, folder.st_ino
 
     @property
     def is_on_this_machine(self) -> bool:
@@ -124,7 +124,7 @@ class StreamPlace:
             raise ForeignDataError(message)
         if incarnation != self.incarnation:
             message = (
-                "the stream was made anew since the driver saw it: load or write the frame again; "
+                "the stream was re-created since the driver saw it: load or write the frame again; "
                 "a stream's query begins anew with a new checkpoint"
             )
             raise ForeignDataError(message, stream=self.stream)
@@ -142,7 +142,7 @@ class StreamPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class RootPlace:
+class RootLocation:
     """Where a root is, and which directory it lies in."""
 
     path: str

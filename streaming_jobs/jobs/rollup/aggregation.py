@@ -63,7 +63,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
+class Aggregation:
     """How rows become roll-ups; travels to the tasks.
 
     Attributes:
@@ -92,16 +92,16 @@ class Measuring:
         """The type of ids."""
         return pa.binary() if self.whose == "key" else pa.int32()
 
-    def measured(self, frame: DataFrame) -> tuple[pa.Table, LeftOut]:
+    def of_frame(self, frame: DataFrame) -> tuple[pa.Table, LeftOut]:
         """Return the roll-ups of a frame, and what was left out."""
         fields = [f"id {_SPARK_TYPES[self.ids]}"]
         fields += [f"{name} {_SPARK_TYPES[kind]}" for name, kind in COLUMNS.items()]
-        told = _mapped(frame.select(*self.columns), self.of_batches, ", ".join(fields))
-        return self.gathered(told.toArrow())
+        rows = _mapped(frame.select(*self.columns), self.of_batches, ", ".join(fields))
+        return self.merged(rows.toArrow())
 
-    def gathered(self, told: pa.Table) -> tuple[pa.Table, LeftOut]:
+    def merged(self, rollups: pa.Table) -> tuple[pa.Table, LeftOut]:
         """Return what tasks told, merged."""
-        rows: Any = told.cast(schema_of(self.ids))
+        rows: Any = rollups.cast(schema_of(self.ids))
         has_start = _compute.is_valid(rows.column("start"))
         out = rows.filter(_compute.invert(has_start))
         left = LeftOut(
@@ -114,10 +114,10 @@ class Measuring:
         """Yield the roll-ups of a task's rows; in the task."""
         left, waiting, rows, limit = LeftOut(), [], 0, self.waiting_max
         for batch in batches:
-            found, out = self._of_batch(batch)
+            rollups, out = self._of_batch(batch)
             left += out
-            waiting.append(found)
-            rows += found.num_rows
+            waiting.append(rollups)
+            rows += rollups.num_rows
             if rows >= limit:
                 waiting = [merge(together(waiting))]
                 rows = waiting[0].num_rows
@@ -125,7 +125,7 @@ class Measuring:
         if waiting:
             yield from merge(together(waiting)).to_batches()
         if left != LeftOut():
-            yield self._told(left)
+            yield self._left_out_row(left)
 
     def _of_batch(self, batch: pa.RecordBatch) -> tuple[pa.Table, LeftOut]:
         values = batch.column(self.value).cast(pa.float64(), safe=False)
@@ -147,7 +147,7 @@ class Measuring:
         starts = self.calendar.starts(self.level, times)
         return roll_up(Measurements(ids, starts, times, numbers, shards, offsets)), left
 
-    def _told(self, left: LeftOut) -> pa.RecordBatch:
+    def _left_out_row(self, left: LeftOut) -> pa.RecordBatch:
         schema = schema_of(self.ids)
         row = dict.fromkeys(schema.names) | {"count": left.valueless, "min_time": left.timeless}
         (batch,) = _untyped.Table.from_pylist([row], schema=schema).to_batches()

@@ -70,7 +70,7 @@ _WAS_ENDED: Final = re.compile(
 _ENDED: Final = "Spark's process has ended in the middle; start the job again, it goes on"
 
 
-def told_of(error: Exception) -> tuple[str, int]:
+def failure_of(error: Exception) -> tuple[str, int]:
     """Return what to tell of a failure in Spark in one line, and the exit code."""
     if not isinstance(error, PySparkException | Py4JJavaError):
         return _ENDED, EXIT_UNAVAILABLE
@@ -97,13 +97,13 @@ def code_of(kind: type[ShardlogError]) -> int:
 
 def error_within(text: str) -> tuple[type[ShardlogError], str] | None:
     """Return the error of ours that Spark's text of a failure tells of, None if there is none."""
-    found = None
+    error = None
     # The last one, which was raised from those before it.
-    for named in _TOLD.finditer(text):
-        kind = getattr(storage_core, named[1], None)
+    for match in _TOLD.finditer(text):
+        kind = getattr(storage_core, match[1], None)
         if isinstance(kind, type) and issubclass(kind, ShardlogError):
-            found = kind, _STATE.sub("", named[2]).strip()
-    return found
+            error = kind, _STATE.sub("", match[2]).strip()
+    return error
 
 
 def line_of(texts: list[str]) -> str:
@@ -117,10 +117,10 @@ def line_of(texts: list[str]) -> str:
 def texts_of(error: Exception) -> list[str]:
     """Return the text of an error and of its causes, as far as Spark has translated them."""
     texts: list[str] = []
-    one: object = error
-    while one is not None and len(texts) < _CAUSES_MAX:
-        texts.append(str(one))
-        one = getattr(one, "_cause", None)
+    cause: object = error
+    while cause is not None and len(texts) < _CAUSES_MAX:
+        texts.append(str(cause))
+        cause = getattr(cause, "_cause", None)
     return texts
 
 

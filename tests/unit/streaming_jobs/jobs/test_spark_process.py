@@ -5,7 +5,7 @@ import os
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
-from streaming_jobs.jobs.spark_start import _Said, _why
+from streaming_jobs.jobs.spark_process import _Said, _why
 
 OF_THE_START = """WARNING: Using incubator modules: jdk.incubator.vector
 26/11/23 15:06:32 WARN NativeCodeLoader: Unable to load native-hadoop library for your platform

@@ -5,8 +5,8 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError
-from streaming_jobs.jobs import spark_words
-from streaming_jobs.jobs.spark_words import error_within, is_end_of_spark, line_of, told_of
+from streaming_jobs.jobs import spark_failures as spark_words
+from streaming_jobs.jobs.spark_failures import error_within, failure_of, is_end_of_spark, line_of
 
 OF_A_QUERY = """[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: It ended.
 pyspark.errors.exceptions.base.PySparkRuntimeError: something
@@ -98,7 +98,7 @@ def test_first_line_counts_where_there_is_nothing_else():
     "error", [Py4JNetworkError("gone"), ConnectionRefusedError(111, "refused")]
 )
 def test_end_of_sparks_process_is_told_as_such(error):
-    assert told_of(error) == (
+    assert failure_of(error) == (
         "Spark's process has ended in the middle; start the job again, it goes on",
         3,
     )
@@ -113,4 +113,4 @@ def test_end_of_sparks_process_is_told_from_a_failure():
 
 
 def test_error_without_a_text_is_told_by_its_kind():
-    assert told_of(PySparkRuntimeError(message="")) == ("PySparkRuntimeError", 1)
+    assert failure_of(PySparkRuntimeError(message="")) == ("PySparkRuntimeError", 1)

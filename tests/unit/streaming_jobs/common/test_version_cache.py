@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming_jobs.common.version_warnings import VersionsTold, VersionTold
+from streaming_jobs.common.version_cache import CachedVersion, VersionCache
 
-TOLD = VersionTold('"long"', 7)
+TOLD = CachedVersion('"long"', 7)
 NAMED = (("http://a:1", "http://b:1"), "s", 3)
 
 
@@ -14,12 +14,12 @@ NAMED = (("http://a:1", "http://b:1"), "s", 3)
 def directory(tmp_path: Path) -> Path:
     place = tmp_path / "blockmgr-1"
     place.mkdir()
-    VersionsTold(str(place)).keep(*NAMED, TOLD)
+    VersionCache(str(place)).keep(*NAMED, TOLD)
     return place
 
 
 def test_version_is_found_by_its_registry_subject_and_number_only(directory: Path) -> None:
-    known = VersionsTold(f"{directory},/elsewhere")
+    known = VersionCache(f"{directory},/elsewhere")
     assert known.of(*NAMED) == TOLD
     others = [(("http://a:1",), "s", 3), (NAMED[0], "t", 3), (NAMED[0], "s", 2)]
     assert [known.of(*other) for other in others] == [None] * 3
@@ -29,12 +29,12 @@ def test_file_that_cannot_be_read_is_as_if_it_was_not_kept(directory: Path) -> N
     (file,) = directory.rglob("*.json")
     for text in ("", "{}", "[]", '{"id": "x", "schema": ""}'):
         file.write_text(text)
-        assert VersionsTold(str(directory)).of(*NAMED) is None
+        assert VersionCache(str(directory)).of(*NAMED) is None
 
 
 @pytest.mark.parametrize("place", ["", "{0}", "{0}/blockmgr-2"], ids=["none", "users", "gone"])
 def test_nothing_is_kept_where_no_application_has_its_directory(tmp_path: Path, place: str) -> None:
-    known = VersionsTold(place.format(tmp_path))
+    known = VersionCache(place.format(tmp_path))
     known.keep(*NAMED, TOLD)
     assert known.of(*NAMED) is None
     assert not list(tmp_path.iterdir())

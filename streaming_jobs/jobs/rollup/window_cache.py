@@ -13,7 +13,7 @@ WINDOWS_MAX: Final = 3
 ROLLUPS_MAX: Final = 2_000_000
 
 
-class KeptWindows:
+class WindowCache:
     """At most so many windows, the newest, with at most so many roll-ups together."""
 
     def __init__(self, windows_max: int = WINDOWS_MAX, rollups_max: int = ROLLUPS_MAX) -> None:
