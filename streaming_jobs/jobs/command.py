@@ -11,9 +11,10 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
 import typer
 from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ _SPAN: Final = re.compile(
 _SKIPPING: Final = "failOnDataLoss=false"
 
 Root = Annotated[
-    Path,
+    str | Path,
     typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
 ]
 StreamName = Annotated[
@@ -95,10 +96,12 @@ SkipLost = Annotated[
 ]
 _KEPT: Final = "Where the job keeps how far it came."
 Checkpoint = Annotated[
-    str | None,
+    str | Path | None,
     typer.Option(metavar="DIR", help=_KEPT, show_default="within INTO"),
 ]
-CheckpointNeeded = Annotated[str, typer.Option(metavar="DIR", help=_KEPT, show_default=False)]
+CheckpointNeeded = Annotated[
+    str | Path, typer.Option(metavar="DIR", help=_KEPT, show_default=False)
+]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, on the machine that has the root.")
 ]
@@ -106,14 +109,46 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; several times."),
 ]
+Mode = Annotated[
+    Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"],
+    typer.Option(help="What to do with values that cannot be read."),
+]
 Begin = Callable[[SparkSession], StreamingQuery]
 
 
-def run(command: Callable[..., None], name: str) -> None:
-    """Run a job's command and exit with its code."""
+def run(job: Callable[..., StreamingQuery], name: str) -> None:
+    """Run a job as a command and exit with its code."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(command)
+    app.command(name)(command_of(job, name))
     sys.exit(outcome(app, f"python -m streaming_jobs.jobs.{name}", name))
+
+
+def command_of(job: Callable[..., StreamingQuery], name: str) -> Callable[..., None]:
+    """Return a job as a command, of which those parameters are arguments that have a help text."""
+
+    def command(master: Master = "local[*]", conf: Settings = None, **arguments: Any) -> None:  # noqa: ANN401 - the job's
+        conduct(name, master, conf, partial(job, **arguments))
+
+    of_spark = list(signature(command).parameters.values())[:2]
+    arguments = [
+        parameter.replace(annotation=_as_text(parameter.annotation))
+        for parameter in signature(job).parameters.values()
+        if get_origin(parameter.annotation) is Annotated
+    ]
+    parameters = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*arguments, *of_spark)]
+    command.__dict__["__signature__"] = Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = cleandoc(job.__doc__ or "").partition("\nRaises:")[0]
+    return command
+
+
+def _as_text(annotation: Any) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a parameter as the command line gives it: a text where it may be one."""
+    kind, help_text = get_args(annotation)
+    kinds = get_args(kind)
+    if str in kinds:
+        kind = str | None if type(None) in kinds else str
+    return Annotated[kind, help_text]
 
 
 def outcome(app: typer.Typer, program: str, name: str, arguments: list[str] | None = None) -> int:

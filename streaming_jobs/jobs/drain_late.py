@@ -31,33 +31,34 @@ from pyspark.sql.streaming.query import StreamingQuery
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
-    Master,
     Once,
     Root,
     RowsMax,
     Schema,
-    Settings,
     SkipLost,
     StreamName,
     Trigger,
-    conduct,
     run,
 )
 from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
+from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "drain_late"
 LATE_BY: Final = "shardlog.late_by"
 ORIGIN: Final = "shardlog.origin"
 _STATE_NORMAL: Final = 0
 _STATE_LATE: Final = 1
-_TRIGGER: Final = "30 seconds"
 _LATEST: Final = -1
 _QUERY_ID: Final = "sql.streaming.queryId"
 # More are not named one by one: all rows of the time are read.
 _IDS_MAX: Final = 1000
 _CORRUPT: Final = "_corrupt_value"
 _BESIDE: Final = ("key", "version", "headers", "timestamp", "timestampType")
+Into = Annotated[
+    str | None,
+    typer.Option(metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"),
+]
 _PLACE: Final = ("partition", "offset", "state", "primary")
 
 
@@ -98,31 +99,20 @@ class Drained:
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
     spark: SparkSession,
-    root: str | Path,
-    stream: str,
-    into: str | None = None,
+    root: Root,
+    stream: StreamName,
+    into: Into = None,
     *,
-    checkpoint: str | Path,
-    schema: str | None = None,
-    once: bool = False,
-    trigger: str = _TRIGGER,
-    max_rows: int | None = None,
-    skip_lost: bool = False,
+    checkpoint: CheckpointNeeded,
+    schema: Schema = None,
+    once: Once = False,
+    trigger: Trigger = TRIGGER,
+    max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
 ) -> StreamingQuery:
-    """Begin to drain a stream's late rows, or go on; the query ends by itself with `once`.
+    """Write the late rows of a stream, and how late each was, to a stream of corrections.
 
-    Args:
-        spark: The session.
-        root: The directory that holds the streams.
-        stream: The stream.
-        into: The stream of corrections; `<stream>-late` without it. It is made if need be.
-        checkpoint: Where Spark keeps how far it came.
-        schema: By which schema values of Avro are read and written, as the source's option
-            `readerSchema`; the newest of the stream without it.
-        once: Whether to end with what is there.
-        trigger: How often to look for rows.
-        max_rows: How many rows a batch takes at most.
-        skip_lost: Whether to go on where rows have expired, or were lost, that it had not read.
+    Example: python -m streaming_jobs.jobs.drain_late ./data telemetry --checkpoint ./late --once
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
@@ -132,23 +122,13 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     _check_name(into, stream)
     if into in list_streams(drained.root):
         _check_target(into, drained)
-    source = spark.readStream.format("shardlog").option("path", drained.root)
-    source = source.option("stream", stream).option("startingOffsets", "earliest")
-    source = source.option("includeHeaders", "true")
+    options = {"includeHeaders": "true"}
     if drained.schema is not None:
-        source = source.option("valueFormat", "avro").option("readerSchema", drained.schema)
-        source = source.option("mode", "PERMISSIVE")
-    if max_rows is not None:
-        source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    if skip_lost:
-        source = source.option("failOnDataLoss", "false")
-    frame, correct = source.load(), _correcting(drained, into)
+        options |= {"valueFormat": "avro", "readerSchema": drained.schema, "mode": "PERMISSIVE"}
+    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
+    correct = _correcting(drained, into)
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
-    writer = frame.writeStream.foreachBatch(correct)
-    writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {stream}")
-    if once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=trigger).start()
+    return start_query(frame, correct, f"{NAME} {stream}", where, None if once else trigger)
 
 
 def _check_name(into: str, stream: str) -> None:
@@ -282,45 +262,5 @@ def _header(name: str, value: Column) -> Column:
     return f.struct(f.lit(name).alias("key"), text.alias("value"))
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
-    root: Root,
-    stream: StreamName,
-    checkpoint: CheckpointNeeded,
-    into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"
-        ),
-    ] = None,
-    schema: Schema = None,
-    once: Once = False,
-    trigger: Trigger = _TRIGGER,
-    max_rows: RowsMax = None,
-    skip_lost: SkipLost = False,
-    master: Master = "local[*]",
-    conf: Settings = None,
-) -> None:
-    """Write the late rows of a stream, and how late each was, to a stream of corrections.
-
-    Example: python -m streaming_jobs.jobs.drain_late ./data telemetry --checkpoint ./late --once
-    """
-
-    def begin(spark: SparkSession) -> StreamingQuery:
-        return drain_late(
-            spark,
-            root,
-            stream,
-            into,
-            checkpoint=checkpoint,
-            schema=schema,
-            once=once,
-            trigger=trigger,
-            max_rows=max_rows,
-            skip_lost=skip_lost,
-        )
-
-    conduct(NAME, master, conf, begin)
-
-
 if __name__ == "__main__":
-    run(command, NAME)
+    run(drain_late, NAME)
