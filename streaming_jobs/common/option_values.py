@@ -78,7 +78,6 @@ class OptionValues:
         options: Mapping[str, str],
         names: Sequence[str],
         instead: Mapping[str, str] | None = None,
-        listed_names: str | None = None,
     ) -> None:
         """Take options whose names may be in any case.
 
@@ -86,7 +85,6 @@ class OptionValues:
             options: As Spark has them.
             names: Names of all options there are.
             instead: What to use in place of options that there are elsewhere, in lower case.
-            listed_names: The options to name to somebody who mistypes one; all unless it is given.
 
         Raises:
             InvalidRequestError: One is not known, or they are of a table, or there are none.
@@ -99,9 +97,7 @@ class OptionValues:
             set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )
         if unknown:
-            raise InvalidRequestError(
-                _unknown(sorted(unknown), instead or {}, names, listed_names or listed(names))
-            )
+            raise InvalidRequestError(_unknown(sorted(unknown), instead or {}, names))
 
     def has(self, name: str) -> bool:
         """Tell whether an option was given."""
@@ -241,11 +237,6 @@ def _foreign_names(options: Mapping[str, str]) -> list[str]:
     return [name for name in names if name.startswith(_FOREIGN) or name in _FOREIGN_NAMES]
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names as an error lists them."""
-    return ", ".join(sorted(names, key=str.lower))
-
-
 def whole_number(value: object) -> int | None:
     """Return a number given as one or as a text, or None if it is none."""
     if type(value) is int:
@@ -287,15 +278,14 @@ def path_here(name: str, text: str, kind: str) -> Path:
         refuse(name, text, f"{kind}: there is no such home")
 
 
-def _unknown(
-    names: Sequence[str], instead: Mapping[str, str], options: Collection[str], listed_names: str
-) -> str:
+def _unknown(names: Sequence[str], instead: Mapping[str, str], options: Collection[str]) -> str:
     hints = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
     if hints:
         return "; ".join(hints)
     noun = "option" if len(names) == 1 else "options"
     meant = did_you_mean(names, options)
-    return f"unknown {noun} {', '.join(names)}{meant}; there are {listed_names}"
+    there_are = ", ".join(sorted(options, key=str.lower))
+    return f"unknown {noun} {', '.join(names)}{meant}; there are {there_are}"
 
 
 def _whole_wanted(number: int | None, least: int, most: int) -> str:

@@ -15,7 +15,6 @@ from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
 from streaming_jobs.common.option_values import (
     SOURCE_OPTIONS,
     OptionValues,
-    listed,
 )
 from streaming_jobs.common.schemas import REGISTRY_OPTIONS, RegistryAccess
 from streaming_jobs.sink.checkpoint import local_directory
@@ -78,8 +77,7 @@ class SinkOptions:
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options of a batch write."""
-    names = (*_SHARED, *_OF_A_BATCH)
-    values = OptionValues(options, (*names, *_TAKEN), _OF_READING, listed(names))
+    values = OptionValues(options, (*_SHARED, *_OF_A_BATCH, *_TAKEN), _OF_READING)
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
     if (name is None) != (version is None):
         message = "txnAppId and txnVersion go together: the one says nothing without the other"
@@ -91,7 +89,7 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
 def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options of a streaming write."""
     option_names = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
-    values = OptionValues(options, option_names, _OF_READING, listed((*_SHARED, *_OF_A_QUERY)))
+    values = OptionValues(options, option_names, _OF_READING)
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
         raise InvalidRequestError(message)

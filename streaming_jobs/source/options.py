@@ -1,7 +1,7 @@
 """The options of the source, by Kafka's names where Kafka has one; read on the driver.
 
 Everything is checked here before a job starts. What depends on the stream itself (its shards,
-whether its ids are integers) is checked against it in look.py.
+whether its ids are integers) is checked against it in stream_snapshot.py.
 """
 
 import logging
@@ -19,7 +19,6 @@ from streaming_jobs.common.option_values import (
     SOURCE_OPTIONS,
     STARTING,
     OptionValues,
-    listed,
     refuse,
     whole_number,
 )
@@ -35,14 +34,6 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("shardlog")
 _SNAPSHOT_NOW: Final = "now"
-_INSTEAD: Final = {
-    "pushdown": (
-        "Spark keeps one set of pushed filters for all uses of a frame, so that a second use has "
-        "the rows of the first; name what is wanted with ids, keys, startPrimary, endPrimary, "
-        "offsets and columns, each frame has its own"
-    ),
-}
-_OF_BATCHES: Final = (*ENDING, "snapshot")
 _DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31
 
@@ -103,7 +94,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
 
     `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
-    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _options_of(mode))
+    values = OptionValues(options, SOURCE_OPTIONS)
     path, subscription = values.root(), parse_subscription(values)
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span(
@@ -133,18 +124,6 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     )
     _check_mode(values, mode, parsed)
     return parsed
-
-
-def _options_of(mode: Mode | None) -> str:
-    """Say which options there are; `load` does not know yet what for, so then for both."""
-    of_both = listed(set(SOURCE_OPTIONS) - {*_OF_BATCHES, *LIMITS})
-    match mode:
-        case "batch":
-            return listed({*SOURCE_OPTIONS} - {*LIMITS})
-        case "stream":
-            return listed({*SOURCE_OPTIONS} - {*_OF_BATCHES})
-        case None:
-            return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(LIMITS)}"
 
 
 def _takes_snapshot(values: OptionValues) -> bool:

@@ -63,7 +63,7 @@ def test_options_of_a_new_stream_are_taken():
         ({"txnAppId": "a"}, "txnAppId and txnVersion go together"),
         ({"txnVersion": "1"}, "txnAppId and txnVersion go together"),
         ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
-        ({"resetQuery": "true"}, "unknown option resetquery; there are jitter, keyMode, lockWait"),
+        ({"resetQuery": "true"}, "unknown option resetquery; there are columns"),
         ({"IDS": "1"}, "unknown option ids: it is for reading; leave it out"),
     ],
 )
