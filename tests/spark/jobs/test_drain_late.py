@@ -40,14 +40,14 @@ def header(row, name):
     return {one["key"]: one["value"] for one in row["headers"]}.get(name)
 
 
-def append_rows(log, rng, number, who=None):
+def append_rows(log, rng, number, key=None):
     """Append rows of which some are late; return how late each of these is, by its value."""
     times = FIRST_MS + number * ROWS * 10 + np.arange(ROWS) * 10
     times -= (rng.random(ROWS) < 0.05) * rng.integers(1, 30_000, ROWS)
     ids = rng.integers(0, IDS, ROWS).astype(np.int32)
     values = [b"%d-%d" % (number, at) for at in range(ROWS)]
     columns = {"primary": pa.array(times), "payload": pa.array(values, pa.binary())}
-    if who is None:
+    if key is None:
         columns["secondary"] = pa.array(ids)
     else:
         columns["key"] = pa.array([b"device-%d" % one for one in ids], pa.binary())
@@ -60,31 +60,31 @@ def lateness(rows):
     """Return how late rows are, by value: what plain Python finds in order of arrival."""
     newest: dict[int, int] = {}
     late = {}
-    for one, time, value in rows:
-        if time < newest.get(one, time):
-            late[value] = newest[one] - time
-        newest[one] = max(time, newest.get(one, time))
+    for secondary, time, value in rows:
+        if time < newest.get(secondary, time):
+            late[value] = newest[secondary] - time
+        newest[secondary] = max(time, newest.get(secondary, time))
     return late
 
 
-@pytest.mark.parametrize("who", [None, "key"])
-def test_late_rows_come_out_once_with_how_late_they_were(lab, job, who):
+@pytest.mark.parametrize("id_column", [None, "key"])
+def test_late_rows_come_out_once_with_how_late_they_were(lab, job, id_column):
     rng = np.random.default_rng(7)
-    lab.log.create(shards=4, key_mode="none" if who is None else "dictionary")
+    lab.log.create(shards=4, key_mode="none" if id_column is None else "dictionary")
     rows = []
     for run in range(3 if EVERY_CASE else 2):
         for number in range(2):
-            rows += append_rows(lab.log, rng, 2 * run + number, who)
+            rows += append_rows(lab.log, rng, 2 * run + number, id_column)
         lab.log.close()
         job(max_rows=ROWS)
         lab.log.open()
     expected = lateness(rows)
     assert len(expected) > 20
-    found = corrections(lab)
-    assert {row["payload"]: int(header(row, LATE_BY)) for row in found} == expected
-    assert len(found) == len(expected)
+    written = corrections(lab)
+    assert {row["payload"]: int(header(row, LATE_BY)) for row in written} == expected
+    assert len(written) == len(expected)
     times = {value: time for _, time, value in rows}
-    assert all(row["primary"] == times[row["payload"]] for row in found)
+    assert all(row["primary"] == times[row["payload"]] for row in written)
 
 
 @pytest.mark.parametrize("secondary", ["field:device", "key"])
@@ -92,19 +92,19 @@ def test_topic_whose_ids_are_no_keys_tells_how_late_by_what_judged_it(lab, job, 
     lab.log.create_topic({0: 0}, key_mode="none", secondary=secondary)
     times, ids = [50, 30, 20, 45], [7, 9, 9, 7]
     keys = [b"a", b"b", b"a", None]
-    given = ids if secondary == "field:device" else [-1] * 4
+    secondaries = ids if secondary == "field:device" else [-1] * 4
     lab.log.put(
         0,
         range(4),
         primary=pa.array(times),
-        secondary=pa.array(given, pa.int32()),
+        secondary=pa.array(secondaries, pa.int32()),
         key=pa.array(keys, pa.binary()),
         timestamp=pa.array(times),
     )
     job()
-    found = {row["primary"]: int(header(row, LATE_BY)) for row in corrections(lab)}
+    late_by = {row["primary"]: int(header(row, LATE_BY)) for row in corrections(lab)}
     by_id, by_shard = {20: 10, 45: 5}, {30: 20, 20: 30, 45: 5}
-    assert found == (by_id if secondary == "field:device" else by_shard)
+    assert late_by == (by_id if secondary == "field:device" else by_shard)
 
 
 def test_correction_says_where_its_row_lies(lab, job):
@@ -119,31 +119,31 @@ def test_correction_says_where_its_row_lies(lab, job):
 
 
 @pytest.mark.parametrize(
-    ("into", "told"),
+    ("into", "message"),
     [(NAME, "cannot be written to itself"), ("../late", "can be no stream's name")],
 )
-def test_stream_that_corrections_cannot_go_to_is_refused(lab, job, into, told):
+def test_stream_that_corrections_cannot_go_to_is_refused(lab, job, into, message):
     lab.log.create()
     lab.log.append(1)
-    with pytest.raises(InvalidRequestError, match=told):
+    with pytest.raises(InvalidRequestError, match=message):
         job(into=into)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "stream 'others' holds rows that are no corrections; name another with into"),
         ({"unit": "s"}, "stream 'others' counts s, and 'events' ms; name another with into"),
         ({"key_mode": "dictionary"}, "are of keys, and those of 'events' of ids; name another"),
     ],
 )
-def test_stream_of_something_else_is_refused_and_left_as_it_is(lab, job, options, told):
+def test_stream_of_something_else_is_refused_and_left_as_it_is(lab, job, options, message):
     lab.log.create()
     lab.log.append(1)
     with Stream.create(lab.log.root, "others", StreamOptions(shards=1, **options)) as others:
         whose = {"key": [b"a"]} if "key_mode" in options else {"secondary": [1]}
         others.append_batch(pa.table({"primary": [1], "payload": [b"x"], **whose}))
-    with pytest.raises(InvalidRequestError, match=told):
+    with pytest.raises(InvalidRequestError, match=message):
         job(into="others")
     with StreamReader.open(lab.log.root, "others") as reader:
         assert sum(reader.committed().values()) == 1
@@ -203,12 +203,12 @@ def test_corrections_of_avro_values_are_read_by_fields(lab, job):
     append_heat(lab.log.writer, [(FIRST_MS + 7, 1, 0.0), *late], 0, broken=1)
     job()
     frame = lab.spark.read.format("shardlog").options(path=lab.log.root, stream=f"{NAME}-late")
-    found = frame.options(valueFormat="avro", mode="PERMISSIVE").load().collect()
-    assert {(row.primary - FIRST_MS, row.heat, row.place) for row in found} == {
+    corrected = frame.options(valueFormat="avro", mode="PERMISSIVE").load().collect()
+    assert {(row.primary - FIRST_MS, row.heat, row.place) for row in corrected} == {
         (5, 77.5, "place 1"),
         (6, None, None),
         (7, None, None),
     }
-    (broken,) = [row._corrupt_value for row in found if row._corrupt_value is not None]
+    (broken,) = [row._corrupt_value for row in corrected if row._corrupt_value is not None]
     assert broken == BROKEN
     assert {header(row, LATE_BY) for row in corrections(lab)} == {b"35", b"34", b"33"}

@@ -113,16 +113,16 @@ def dead(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, tuple[Path, Any]]]:
     """The places of all jobs whose driver has died, by name and number, and their writers."""
-    place, plan, found = tmp_path_factory.mktemp("dead"), {}, {}
+    place, plan, places = tmp_path_factory.mktemp("dead"), {}, {}
     for job, (prepare, first) in JOBS.items():
         for kill in first:
             name = f"{job}-{kill[0]}"
             (place / name).mkdir()
             plan[name], lab = prepare(spark, place / name, kill)
-            found[name] = place / name, lab
+            places[name] = place / name, lab
     kill_driver(place, plan)
-    yield found
-    for _, lab in found.values():
+    yield places
+    for _, lab in places.values():
         if lab is not None:
             lab.close()
 
@@ -137,8 +137,8 @@ def killed(
     def kill_one(job: str, kill: Kill) -> tuple[Path, Any]:
         prepare, first = JOBS[job]
         if kill in first:
-            found: tuple[Path, Any] = request.getfixturevalue("dead")[f"{job}-{kill[0]}"]
-            return found
+            dead: tuple[Path, Any] = request.getfixturevalue("dead")[f"{job}-{kill[0]}"]
+            return dead
         (tmp_path / job).mkdir()
         plan, lab = prepare(spark, tmp_path / job, kill)
         made.append(lab)
@@ -152,8 +152,8 @@ def killed(
 
 
 def ledger(place: Path) -> list[list[int]]:
-    found = sorted((place / "ledger").glob("*.json"), key=lambda path: int(path.stem))
-    return [json.loads(path.read_text()) for path in found]
+    files = sorted((place / "ledger").glob("*.json"), key=lambda path: int(path.stem))
+    return [json.loads(path.read_text()) for path in files]
 
 
 @pytest.mark.parametrize("kill", OF_SOURCE, ids=str)
@@ -187,13 +187,13 @@ def test_killed_driver_lands_every_row_once(spark, killed, kill):
 
 def test_killed_drivers_leave_what_all_rows_come_to(spark, killed):
     place, lab = killed("roll_up", OF_ROLL_UP[0])
-    given = rolled_up()
+    rolled = rolled_up()
     for number, phase, batch in OF_ROLL_UP:
         if number:
             kill_driver(place.parent, {place.name: ["roll up", phase, batch]})
         # What comes before the restart is behind the batch that comes again.
         first = (2 + number % 2) * ROWS_A_BATCH
-        lab.measure(given[first : first + ROWS_A_BATCH])
+        lab.measure(rolled[first : first + ROWS_A_BATCH])
     lab.roll_up(spark)
     lab.check()
 

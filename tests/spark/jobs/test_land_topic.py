@@ -151,7 +151,7 @@ def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"schema": "nowhere.avsc"}, "option schema: nowhere.avsc cannot be read"),
         ({"columns": "timestamp,hate"}, r"no hate; did you mean late\?; the fields of Heat are"),
@@ -160,10 +160,10 @@ def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
         ({"max_rows": 0}, "'0' is not a whole number from 1"),
     ],
 )
-def test_start_that_is_refused_leaves_the_directory_as_it_was(lab, into, options, told):
+def test_start_that_is_refused_leaves_the_directory_as_it_was(lab, into, options, message):
     lab.log.create(shards=1)
     append_heat(lab.log.writer, [(FIRST_MS, 1, 0.5)], 0)
-    with pytest.raises((InvalidRequestError, AnalysisException), match=told):
+    with pytest.raises((InvalidRequestError, AnalysisException), match=message):
         run(lab, into, **options)
     assert not into.exists()
 
@@ -199,8 +199,8 @@ def test_value_that_cannot_be_read_is_treated_as_the_mode_says(lab, into):
     with pytest.raises(StreamingQueryException, match=r"InvalidRequestError|CorruptionError"):
         run(lab, into)
     run(lab, into, mode="PERMISSIVE")
-    found = heats(into, ("heat", "_corrupt_value"))
-    assert found == sorted([(1.0, None), (2.0, None), (3.0, None), (None, BROKEN)], key=str)
+    landed = heats(into, ("heat", "_corrupt_value"))
+    assert landed == sorted([(1.0, None), (2.0, None), (3.0, None), (None, BROKEN)], key=str)
 
 
 def test_command_tells_why_it_failed_in_one_line(tmp_path, into):

@@ -38,23 +38,23 @@ def rolled(tmp_path):
 def test_each_level_is_what_all_rows_come_to_at_once(spark, tmp_path, zone):
     lab, draw = RollupLab(tmp_path, zone), random.Random(zone)
     lab.create()
-    given = readings(draw, 500 if EVERY_CASE else 300)
-    lab.measure(given[:200])
+    measurements = readings(draw, 500 if EVERY_CASE else 300)
+    lab.measure(measurements[:200])
     lab.roll_up(spark, max_rows=100)
-    lab.measure(given[200:])
+    lab.measure(measurements[200:])
     lab.roll_up(spark)
     lab.check()
     # By another query, batch by batch, into what is there.
     lab.roll_up(spark, checkpoint="anew", max_rows=150)
     lab.check()
-    assert lab.kept("day", by="key") == lab.kept("day")
+    assert lab.stored("day", by="key") == lab.stored("day")
     lab.close()
 
 
 def test_ids_of_a_field_have_their_rollups_whatever_the_keys_are(spark, rolled):
     rolled.create_topic()
-    given = readings(random.Random(4), 200)
-    for part in (given[:150], given[150:]):
+    measurements = readings(random.Random(4), 200)
+    for part in (measurements[:150], measurements[150:]):
         rolled.measure(part)
         rolled.roll_up(spark, levels=("hour", "day"))
     rolled.check(("hour", "day"))
@@ -62,18 +62,18 @@ def test_ids_of_a_field_have_their_rollups_whatever_the_keys_are(spark, rolled):
 
 def test_keys_have_their_rollups_and_files_are_what_the_streams_keep(spark, rolled):
     rolled.create(key_mode="dictionary")
-    given = readings(random.Random(1), 200, ids=(b"a", b"\xff\x00", None))
+    measurements = readings(random.Random(1), 200, ids=(b"a", b"\xff\x00", None))
     lake = rolled.place / "lake"
-    for part in (given[:150], given[150:]):
+    for part in (measurements[:150], measurements[150:]):
         rolled.measure(part)
         rolled.roll_up(spark, levels=("hour", "day"), parquet=lake)
     rolled.check(("hour", "day"))
     table = ds.dataset(lake, partitioning="hive").to_table()
     for level in ("hour", "day"):
         records = [row for row in table.to_pylist() if row["level"] == level]
-        assert rolled.by_window(level, records) == rolled.kept(level)
+        assert rolled.by_window(level, records) == rolled.stored(level)
     periods = {row["period"] for row in table.to_pylist() if row["level"] == "day"}
-    assert periods == {record[1][:7] for record in rolled.kept("day")}
+    assert periods == {record[1][:7] for record in rolled.stored("day")}
 
 
 def test_late_row_changes_its_windows_and_no_others(spark, rolled):
@@ -102,11 +102,11 @@ def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, roll
     rolled.roll_up(spark, levels=levels)
     rolled.check(levels)
     rolled.writer.expire(now=FIRST_MS + 2 * HOUR_MS + 5)
-    kept = rolled.kept("hour")
+    hours = rolled.stored("hour")
     rolled.measure([(1, FIRST_MS + 20, 1)])
     with caplog.at_level(logging.WARNING, "shardlog"):
         rolled.roll_up(spark, levels=levels)
-    assert rolled.kept("hour") == kept
+    assert rolled.stored("hour") == hours
     assert "1 windows of ids are left as they are kept" in caplog.text
 
 
@@ -116,19 +116,19 @@ def test_levels_stay_as_they_are_kept_where_retention_has_taken_what_they_are_ma
     rolled.create()
     rolled.measure([(1, FIRST_MS + hour * HOUR_MS, hour) for hour in range(60)])
     rolled.roll_up(spark)
-    kept = {level: rolled.kept(level) for level in LEVELS[1:]}
+    stored = {level: rolled.stored(level) for level in LEVELS[1:]}
     with Stream.open(rolled.root, f"{NAME}-{FIELD}-hour") as hours:
         hours.alter(retention=timedelta(hours=2))
         hours.expire(now=FIRST_MS + 40 * HOUR_MS)
     rolled.measure([(1, FIRST_MS + 1, 100), (1, FIRST_MS + 2 * HOUR_MS, 100)])
     with caplog.at_level(logging.WARNING, "shardlog"):
         rolled.roll_up(spark)
-    assert {level: rolled.kept(level) for level in LEVELS[1:]} == kept
+    assert {level: rolled.stored(level) for level in LEVELS[1:]} == stored
     assert "batch 1: 2 roll-ups of stream 'readings-temperature-hour' change nothing" in caplog.text
     # A day that is whole goes on.
     rolled.measure([(1, FIRST_MS + 50 * HOUR_MS, 100)])
     rolled.roll_up(spark)
-    assert rolled.kept("day")[1, "2023-11-17"] == rolled.expected("day")[1, "2023-11-17"]
+    assert rolled.stored("day")[1, "2023-11-17"] == rolled.expected("day")[1, "2023-11-17"]
 
 
 def test_stream_whose_rows_go_by_their_number_is_not_rolled_up(spark, rolled):
@@ -153,8 +153,8 @@ def test_late_row_of_a_window_that_has_lost_rows_is_rolled_up_if_losses_are_pass
     with pytest.raises(StreamingQueryException, match="data were lost"):
         rolled.roll_up(spark, levels=["hour"])
     rolled.roll_up(spark, levels=["hour"], skip_lost=True)
-    kept = {window[-8:]: each["count"] for (_, window), each in rolled.kept("hour").items()}
-    assert kept == {"T01+0100": 2, "T02+0100": 2}
+    counts = {window[-8:]: each["count"] for (_, window), each in rolled.stored("hour").items()}
+    assert counts == {"T01+0100": 2, "T02+0100": 2}
 
 
 def test_rows_without_the_value_are_told_of(spark, rolled, caplog):
@@ -228,15 +228,15 @@ def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
             raise RuntimeError(message)
 
     rolled.create()
-    given = readings(random.Random(5), 60)
-    rolled.measure(given[:40])
+    measurements = readings(random.Random(5), 60)
+    rolled.measure(measurements[:40])
     with monkeypatch.context() as patch:
         for name, reporting in reporting_steps(reach).items():
             patch.setattr(job, name, reporting)
         with pytest.raises(StreamingQueryException, match=f"the batch fails, {phase}"):
             rolled.roll_up(spark, levels=("hour", "day"), max_rows=20)
     # What comes before the restart is behind the batch that comes again.
-    rolled.measure(given[40:])
+    rolled.measure(measurements[40:])
     rolled.roll_up(spark, levels=("hour", "day"))
     rolled.check(("hour", "day"))
 
@@ -255,10 +255,10 @@ def test_command_rolls_up_and_tells_each_batch_until_a_signal_stops_it(rolled):
         start_new_session=True,
     ) as command:
         assert command.stderr is not None
-        told = [next(line for line in command.stderr if "batch 0: 2 rows" in line)]
+        lines = [next(line for line in command.stderr if "batch 0: 2 rows" in line)]
         # To the whole group, as a terminal sends it.
         os.killpg(command.pid, signal.SIGINT)
-        told += list(command.stderr)
-    assert command.returncode == 0, told
-    assert told[-1] == "roll_up: done, asked to stop: 2 rows in 1 batch\n"
+        lines += list(command.stderr)
+    assert command.returncode == 0, lines
+    assert lines[-1] == "roll_up: done, asked to stop: 2 rows in 1 batch\n"
     rolled.check()

@@ -65,8 +65,8 @@ def lab(request, tmp_path):
 
 
 def rows_of(frame: Any, *names: str) -> list[Row]:
-    found = [row.asDict(recursive=True) for row in frame.select(*names).collect()]
-    return sorted(found, key=lambda row: (row["shard"], row["address"]))
+    rows = [row.asDict(recursive=True) for row in frame.select(*names).collect()]
+    return sorted(rows, key=lambda row: (row["shard"], row["address"]))
 
 
 def plan_of(frame: Any) -> str:
@@ -80,10 +80,10 @@ def plan_of(frame: Any) -> str:
 
 def test_rows_are_those_of_the_log_sealed_or_not(spark, each_lab):
     names = [*ENVELOPE, each_lab.who]
-    found = rows_of(dataframe(spark, each_lab.root, NAME), *names)
-    assert found == [{name: row[name] for name in names} for row in each_lab.rows()]
+    rows = rows_of(dataframe(spark, each_lab.root, NAME), *names)
+    assert rows == [{name: row[name] for name in names} for row in each_lab.rows()]
     each_lab.stream.seal()
-    assert rows_of(dataframe(spark, each_lab.root, NAME), *names) == found
+    assert rows_of(dataframe(spark, each_lab.root, NAME), *names) == rows
 
 
 def test_fields_are_those_that_our_source_reads_from_blocks(spark, each_lab):
@@ -249,9 +249,9 @@ def test_rows_that_were_given_up_behind_their_seal_are_not_shown(spark, tmp_path
         lab.append(np.random.default_rng(number), 50)
     lab.stream.seal()
     give_up_a_block(lab.stream)
-    found = rows_of(dataframe(spark, tmp_path, NAME), "shard", "address")
-    assert found == [{name: row[name] for name in ("shard", "address")} for row in lab.rows()]
-    assert len(found) < 150
+    rows = rows_of(dataframe(spark, tmp_path, NAME), "shard", "address")
+    assert rows == [{name: row[name] for name in ("shard", "address")} for row in lab.rows()]
+    assert len(rows) < 150
     lab.stream.close()
 
 
@@ -264,10 +264,10 @@ def test_expired_rows_are_not_shown(spark, tmp_path):
     lab.stream.alter(retention=timedelta(seconds=200))
     now = FIRST_MS + 600_000
     lab.stream.expire(now=now)
-    found = rows_of(dataframe(spark, lab.root, NAME), "shard", "address")
+    rows = rows_of(dataframe(spark, lab.root, NAME), "shard", "address")
     left = [row for row in lab.rows_left(now - 200_000) if row["state"] != 3]
     lab.stream.close()
-    assert [tuple(row.values()) for row in found] == sorted(
+    assert [tuple(row.values()) for row in rows] == sorted(
         (row["shard"], row["address"]) for row in left
     )
 

@@ -76,12 +76,12 @@ def _appended(lab: ColdLab, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
     lab.append_values(AvroSchema.parse(text), [*rows, dict.fromkeys(kinds)], 80)
 
 
-def told(value: Any) -> Any:
+def as_written(value: Any) -> Any:
     """Return a value in a form that values of all tools can have."""
     if isinstance(value, dict):
-        return [[name, told(one)] for name, one in value.items()]
+        return [[name, as_written(one)] for name, one in value.items()]
     if isinstance(value, list | tuple):
-        return [told(one) for one in value]
+        return [as_written(one) for one in value]
     if isinstance(value, bytes):
         return value.hex()
     return repr(value)
@@ -96,7 +96,7 @@ def rows_of(table: Any) -> list[Any]:
             finest: Any = pa.timestamp("ns" if column.type.unit == "ns" else "us")
             zoned: Any = pa.timestamp(finest.unit, "UTC")
             column = column.cast(zoned if column.type.tz else finest).cast(pa.int64())
-        columns[name] = [told(value) for value in column.to_pylist()]
+        columns[name] = [as_written(value) for value in column.to_pylist()]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return sorted(rows, key=lambda row: int(row["address"]))
 
@@ -143,8 +143,8 @@ def test_values_of_every_type_are_those_that_were_written(tmp_path):
     rows = rows_of(pq.read_table(part.path))
     for name, (_, values) in _KINDS.items():
         if not isinstance(values[0], datetime):
-            shown = [str(value) if name == "wide" else value for value in values]
-            assert [row[name] for row in rows] == [told(one) for one in (*shown, None)]
+            texts = [str(value) if name == "wide" else value for value in values]
+            assert [row[name] for row in rows] == [as_written(one) for one in (*texts, None)]
     assert rows_of(by_duckdb(part.path)) == rows
 
 

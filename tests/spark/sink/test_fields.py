@@ -76,18 +76,18 @@ def read(lab: SinkLab) -> tuple[list[Any], list[int | None]]:
         (entry,) = reader.schemas()
     values: Any = rows.column("payload").combine_chunks()
     schema = AvroSchema.parse(entry.text)
-    found = decode_batch(values, schema, starts=starts_of(values))
-    assert found.faults == ()
-    return found.table.to_pylist(), pa.table(rows).column("schema_id").to_pylist()
+    decoded = decode_batch(values, schema, starts=starts_of(values))
+    assert decoded.faults == ()
+    return decoded.table.to_pylist(), pa.table(rows).column("schema_id").to_pylist()
 
 
 def test_every_type_of_sparks_is_written_and_read_by_the_schema_beside_it(lab, capsys):
     lab.write(lab.spark.sql(ROW), **AVRO)
     assert read(lab) == ([SHOWN], [0])
-    asked = ["read", str(lab.root), NAME, "--output", "jsonl", "--columns", "payload"]
-    assert outcome(asked) == 0
-    shown = json.loads(capsys.readouterr().out)["payload"]
-    assert (shown["money"], shown["tags"], shown["points"]) == (
+    arguments = ["read", str(lab.root), NAME, "--output", "jsonl", "--columns", "payload"]
+    assert outcome(arguments) == 0
+    payload = json.loads(capsys.readouterr().out)["payload"]
+    assert (payload["money"], payload["tags"], payload["points"]) == (
         "12.500",
         {"a": 1, "b": None},
         [{"x": 1.5}],

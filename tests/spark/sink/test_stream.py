@@ -153,10 +153,10 @@ def test_options_that_are_not_a_streams_are_told(lab, options, said):
 
 def test_two_queries_write_one_stream_at_once_and_each_row_lands_once(spark, tmp_path):
     labs = [SinkLab(spark, tmp_path / name) for name in ("one", "two")]
-    for at, lab in enumerate(labs):
+    for number, lab in enumerate(labs):
         lab.root = labs[0].root
         for batch in range(3):
-            lab.feed(*range(at * 100 + batch * 10, at * 100 + batch * 10 + 10))
+            lab.feed(*range(number * 100 + batch * 10, number * 100 + batch * 10 + 10))
     queries = [lab.start(lockWait=60) for lab in labs]
     assert all(query.awaitTermination(QUERY_SECONDS_MAX) for query in queries)
     assert labs[0].stored == [*range(30), *range(100, 130)]

@@ -18,23 +18,23 @@ def refused(lab, query):
 
 
 def test_table_is_refused_when_it_is_made(full):
-    given = f"(path '{full.log.root}', stream '{NAME}')"
-    assert SAID in refused(full, f"create table made using shardlog options {given}")
+    options = f"(path '{full.log.root}', stream '{NAME}')"
+    assert SAID in refused(full, f"create table made using shardlog options {options}")
 
 
 def test_table_with_columns_of_its_own_is_read_with_options_or_refused(full):
     full.spark.sql("create table made (value binary) using shardlog")
     assert SAID in refused(full, "select * from made")
     assert SAID in refused(full, "insert into made values (X'00')")
-    given = f"path = '{full.log.root}', stream = '{NAME}', columns = 'value'"
-    query = f"select * from made with ({given})"
+    options = f"path = '{full.log.root}', stream = '{NAME}', columns = 'value'"
+    query = f"select * from made with ({options})"
     assert full.spark.sql(query).count() == 10
 
 
 def test_view_with_columns_that_the_sink_takes_is_inserted_into(full):
-    given = f"path '{full.log.root}', stream '{NAME}', columns 'primary,secondary,value'"
+    options = f"path '{full.log.root}', stream '{NAME}', columns 'primary,secondary,value'"
     full.log.close()
-    full.spark.sql(f"create temporary view seen using shardlog options ({given})")
+    full.spark.sql(f"create temporary view seen using shardlog options ({options})")
     full.spark.sql("insert into seen values (5, 1, X'AA')")
     full.spark.sql("insert into seen (value, secondary, primary) values (X'BB', 2, 6)")
     rows = full.spark.sql("select * from seen where primary < 7 order by primary").collect()
@@ -43,9 +43,9 @@ def test_view_with_columns_that_the_sink_takes_is_inserted_into(full):
 
 def as_printed(said, verb, *words):
     """Return a query that a refusal advises, with words where it leaves them open."""
-    found = re.search(rf"{verb} .*?\)( VALUES …)?", said)
-    assert found is not None
-    query = found.group()
+    match = re.search(rf"{verb} .*?\)( VALUES …)?", said)
+    assert match is not None
+    query = match.group()
     for word in words:
         query = query.replace("…", str(word), 1)
     assert "…" not in query

@@ -28,7 +28,7 @@ def expire(lab: SparkLab, hour: int) -> int:
 
 
 @pytest.fixture
-def kept(lab: SparkLab) -> SparkLab:
+def retained(lab: SparkLab) -> SparkLab:
     """A lab whose stream keeps five hours, with ten rows in each of four."""
     lab.log.create(shards=1, retention=timedelta(hours=KEPT))
     for hour in range(4):
@@ -74,13 +74,13 @@ def overtaken(lab: SparkLab, batches: list[list[int]], *, is_planned: bool, **op
     ids=["between batches", "under a batch"],
 )
 def test_query_that_expiry_overtakes_ends_or_goes_on_with_what_is_left(
-    kept, is_planned, before, lost, rest
+    retained, is_planned, before, lost, rest
 ):
     seen: list[list[int]] = []
     with pytest.raises(StreamingQueryException, match=f"data were lost.*{lost}"):
-        overtaken(kept, seen, is_planned=is_planned)
+        overtaken(retained, seen, is_planned=is_planned)
     assert seen == before
-    overtaken(kept, seen, is_planned=is_planned, failOnDataLoss="false")
+    overtaken(retained, seen, is_planned=is_planned, failOnDataLoss="false")
     assert seen == [*before, *rest, list(range(20, 30)), list(range(30, 40))]
 
 
@@ -106,11 +106,11 @@ def test_query_from_earliest_passes_by_what_had_expired_before_it(holed):
     assert holed.seen == {0: left}
 
 
-def test_frame_follows_what_expires_and_a_given_start_that_has_is_a_loss(kept):
-    fresh, given = kept.read(), kept.read(**GIVEN)
-    assert fresh.count() == given.count() == 40
-    assert expire(kept, 2) == 2
+def test_frame_follows_what_expires_and_a_given_start_that_has_is_a_loss(retained):
+    fresh, from_offset = retained.read(), retained.read(**GIVEN)
+    assert fresh.count() == from_offset.count() == 40
+    assert expire(retained, 2) == 2
     assert numbers_of(fresh) == list(range(20, 40))
     with pytest.raises(PySparkException, match=r"data were lost.*\[0, 20\)"):
-        given.count()
-    assert kept.numbers(failOnDataLoss="false", **GIVEN) == list(range(20, 40))
+        from_offset.count()
+    assert retained.numbers(failOnDataLoss="false", **GIVEN) == list(range(20, 40))

@@ -29,14 +29,14 @@ def test_static_side_of_a_stream_sees_rows_that_come_later(full):
     stream = full.spark.readStream.format("shardlog")
     stream = stream.options(**full.log.options(startingOffsets="earliest")).load()
     joined = stream.join(static, "secondary")
-    found: list[int] = []
-    query = joined.writeStream.foreachBatch(lambda rows, _: found.extend(numbers_of(rows)))
+    counts: list[int] = []
+    query = joined.writeStream.foreachBatch(lambda rows, _: counts.extend(numbers_of(rows)))
     query = query.option("checkpointLocation", str(full.checkpoint)).start()
     query.processAllAvailable()
     full.log.append(5, first=10)
     query.processAllAvailable()
     query.stop()
-    assert sorted(found) == list(range(15))
+    assert sorted(counts) == list(range(15))
 
 
 @pytest.mark.parametrize("use", [lambda lab, **options: lab.read(**options), view])

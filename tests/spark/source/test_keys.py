@@ -26,9 +26,9 @@ def keyed(lab):
 
 
 def primaries(lab: SinkLab, stream: str = NAME, **options: Any) -> list[int]:
-    given = lab.options(stream=stream, **options)
-    del given["lockWait"]
-    frame = lab.spark.read.format("shardlog").options(**given).load()
+    chosen = lab.options(stream=stream, **options)
+    del chosen["lockWait"]
+    frame = lab.spark.read.format("shardlog").options(**chosen).load()
     return sorted(row["primary"] for row in frame.select("primary", "secondary").collect())
 
 
@@ -46,10 +46,10 @@ def test_keys_choose_rows_and_ids_are_refused(keyed):
 
 
 def test_what_the_source_shows_is_taken_by_another_stream(keyed):
-    given = keyed.options()
-    del given["lockWait"]
-    shown = keyed.spark.read.format("shardlog").options(**given).load()
-    keyed.write(shown, stream="copy", keyMode="dictionary")
+    options = keyed.options()
+    del options["lockWait"]
+    frame = keyed.spark.read.format("shardlog").options(**options).load()
+    keyed.write(frame, stream="copy", keyMode="dictionary")
     assert primaries(keyed, "copy", keys='["ann"]') == [0, 3]
 
 

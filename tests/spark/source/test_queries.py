@@ -39,7 +39,7 @@ def test_restarted_query_goes_on_where_it_stopped(full):
 
 def test_failed_batch_comes_again_with_the_same_rows_in_the_same_tasks(full):
     options = {"maxRecordsPerPartition": 2, **EARLY}
-    assert "the batch fails" in full.fails(at=0, **options)
+    assert "the batch fails" in full.fails(failing=0, **options)
     failed = dict(full.batches)
     full.log.append(10, first=10)
     full.run(**options)
@@ -48,19 +48,19 @@ def test_failed_batch_comes_again_with_the_same_rows_in_the_same_tasks(full):
 
 
 def test_failed_batch_0_is_the_same_again_wherever_the_query_would_begin_by_then(full):
-    full.fails(at=0, **EARLY)
+    full.fails(failing=0, **EARLY)
     full.log.append(5, first=10)
     # Now it would begin behind all rows.
-    full.fails(at=0)
+    full.fails(failing=0)
     assert full.seen == {0: list(range(10))}
     full.run()
     assert full.seen == {0: list(range(10)), 1: list(range(10, 15))}
 
 
 def test_failed_batch_0_after_latest_loses_no_row_of_a_moving_tip(full):
-    full.fails(at=0)
+    full.fails(failing=0)
     full.log.append(5, first=10)
-    full.fails(at=0)
+    full.fails(failing=0)
     full.log.append(5, first=15)
     full.run()
     assert full.seen == {0: [], 1: list(range(10, 20))}

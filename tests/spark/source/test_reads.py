@@ -62,8 +62,8 @@ def test_rows_show_the_registry_id_of_their_schema(full):
     batch = pa.table({**rows, "payload": [b"30", b"31"], "schema": pa.array([0, None], pa.int32())})
     full.log.writer.append_batch(batch, schemas=[SchemaEntry(7, b"fingerprint", "{}")])
     full.log.writer.commit()
-    found = full.read(ids="31", columns="value,schema_id").orderBy("value").collect()
-    assert found == [(b"30", 7), (b"31", None)]
+    collected = full.read(ids="31", columns="value,schema_id").orderBy("value").collect()
+    assert collected == [(b"30", 7), (b"31", None)]
 
 
 def test_columns_come_as_they_were_asked_for(full):

@@ -39,9 +39,9 @@ def failed(place):
     return sorted(path.name for path in place.glob("failed-*"))
 
 
-def large(frame, lab, at=LARGE_ROWS):
+def large(frame, lab, first_large=LARGE_ROWS):
     """Return rows of 100 kB each; the first attempt fails at one of them, if it is there."""
-    value = udf(large_values(lab.root, at), "binary", useArrow=False)
+    value = udf(large_values(lab.root, first_large), "binary", useArrow=False)
     return frame.select("primary", "secondary", value("primary").alias("value"))
 
 
@@ -60,14 +60,14 @@ def numbers(spark, begin, end):
 
 
 def test_batch_write_lands_once_though_a_task_failed_after_a_part(sink, spark, tmp_path):
-    sink.write(large(numbers(spark, 0, LARGE_ROWS), sink, at=LARGE_ROWS - 10))
+    sink.write(large(numbers(spark, 0, LARGE_ROWS), sink, first_large=LARGE_ROWS - 10))
     assert failed(tmp_path) == ["failed-0"]
     assert (sink.stored, sink.staged) == (list(range(LARGE_ROWS)), [])
 
 
 def test_micro_batch_lands_once_though_a_task_failed_after_a_part(sink, spark, tmp_path):
     sink.feed(*range(LARGE_ROWS))
-    run(large(files_of(spark, sink.input), sink, at=LARGE_ROWS - 10), sink)
+    run(large(files_of(spark, sink.input), sink, first_large=LARGE_ROWS - 10), sink)
     assert failed(tmp_path) == ["failed-0"]
     assert (sink.stored, sink.staged) == (list(range(LARGE_ROWS)), [])
 

@@ -91,7 +91,7 @@ def test_dropped_stream_is_told_in_the_first_line(two):
 
 
 def test_failed_batch_comes_again_with_the_same_rows_though_a_stream_has_joined(two):
-    assert "the batch fails" in two.fails(at=0, **MATCHING)
+    assert "the batch fails" in two.fails(failing=0, **MATCHING)
     failed = dict(two.batches)
     make(two.log.root, "b2", 2, 20)
     two.run(**MATCHING)

@@ -54,7 +54,7 @@ def test_batches_come_again_row_for_row_once_their_rows_are_trimmed(lab: SparkLa
 def test_failed_batch_comes_again_row_for_row_once_its_rows_are_trimmed(lab: SparkLab) -> None:
     lab.log.create(shards=2, block_records=8)
     append_and_seal(lab.log)
-    lab.fails(at=1, **OFFSETS_A_BATCH)
+    lab.fails(failing=1, **OFFSETS_A_BATCH)
     before = lab.seen
     assert sorted(before) == [0, 1]
     gone_cold(lab.log)
@@ -66,7 +66,7 @@ def test_failed_batch_comes_again_row_for_row_once_its_rows_are_trimmed(lab: Spa
 def test_checkpoint_put_back_goes_on_over_rows_that_were_trimmed_since(lab: SparkLab) -> None:
     lab.log.create(shards=2, block_records=8)
     append_and_seal(lab.log)
-    lab.fails(at=1, **OFFSETS_A_BATCH)
+    lab.fails(failing=1, **OFFSETS_A_BATCH)
     earlier = lab.checkpoint.with_name("earlier")
     shutil.copytree(lab.checkpoint, earlier)
     lab.run(**OFFSETS_A_BATCH)

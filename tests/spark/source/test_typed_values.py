@@ -29,13 +29,13 @@ def typed(spark, tmp_path):
     lab.clean_up()
 
 
-def run(lab, at=None, **options):
+def run(lab, failing=None, **options):
     """Run a query over what is there to its end; return the rows of each batch."""
     seen = {}
 
     def note(batch, number):
         seen[number] = [row.asDict(recursive=True) for row in batch.orderBy("offset").collect()]
-        if number == at:
+        if number == failing:
             message = "the batch fails"
             raise RuntimeError(message)
 
@@ -103,9 +103,9 @@ def test_every_type_is_shown_as_fastavro_reads_it_and_goes_back_through_the_sink
     value = {name: value for name, (_, value) in TYPES.items()}
     # fastavro takes numbers for what it has no type of.
     plain = json.loads(text)
-    for each in plain["fields"]:
-        if each["name"] in ("time_ms", "time_us", "at_ns"):
-            each["type"].pop("logicalType")
+    for field in plain["fields"]:
+        if field["name"] in ("time_ms", "time_us", "at_ns"):
+            field["type"].pop("logicalType")
     body = io.BytesIO()
     fastavro.schemaless_writer(body, fastavro.parse_schema(plain), value)
     read: Any = fastavro.schemaless_reader(
@@ -130,9 +130,9 @@ def test_every_type_is_shown_as_fastavro_reads_it_and_goes_back_through_the_sink
     assert [row.asDict(recursive=True) for row in again.collect()] == rows
     # Parquet has no column of nulls only.
     frame.drop("none").write.parquet(str(tmp_path / "parquet"))
-    kept = typed.spark.read.parquet(str(tmp_path / "parquet")).orderBy("flag").collect()
+    landed = typed.spark.read.parquet(str(tmp_path / "parquet")).orderBy("flag").collect()
     del expected["none"]
-    assert kept[1].asDict(recursive=True) == expected
+    assert landed[1].asDict(recursive=True) == expected
 
 
 VERSIONS = [
@@ -200,7 +200,7 @@ def test_failed_batch_comes_again_row_for_row_with_what_was_corrupt(typed):
     options = {"readerSchema": READER, "mode": "PERMISSIVE"}
     before = {}
     with pytest.raises(Exception, match="the batch fails"):
-        before = run(typed, at=0, **options)
+        before = run(typed, failing=0, **options)
     typed.log.put_values([(0, of_version(1, 4))], [entry_of(2, VERSIONS[1])])
     seen = run(typed, **options)
     assert not before

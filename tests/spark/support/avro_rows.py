@@ -32,15 +32,15 @@ def append_heat(
 
     The first `broken` values say nothing that a schema could read.
     """
-    heat = [0.0 if one is None else one for _, _, one in rows]
+    heat = [0.0 if payload is None else payload for _, _, payload in rows]
     places = [f"place {who}" for _, who, _ in rows]
     table = pa.table({"heat": heat, "place": places, "wet": pa.array([5] * len(rows), pa.int32())})
     schema = VERSIONS[version]
     names = [field.name for field in schema.fields]
     bodies = encode_batch(table.select(names), schema, frame=frame_of(schema, 7 + version))
     values = [
-        None if one is None else body
-        for (_, _, one), body in zip(rows, bodies.to_pylist(), strict=True)
+        None if payload is None else body
+        for (_, _, payload), body in zip(rows, bodies.to_pylist(), strict=True)
     ]
     values[:broken] = [BROKEN] * broken
     columns: dict[str, Any] = {

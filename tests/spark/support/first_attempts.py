@@ -122,11 +122,11 @@ def cut_short_once_staged(
         yield batch
 
 
-def raises_once(root: Path, at: int) -> Callable[[int], int]:
+def raises_once(root: Path, row: int) -> Callable[[int], int]:
     """Return a function of a number that raises at one of them in a first attempt."""
 
     def number(value: int) -> int:
-        if value == at and is_first_attempt():
+        if value == row and is_first_attempt():
             note_failure(root)
             message = "the first attempt fails"
             raise RuntimeError(message)
@@ -135,11 +135,11 @@ def raises_once(root: Path, at: int) -> Callable[[int], int]:
     return number
 
 
-def large_values(root: Path, at: int) -> Callable[[int], bytes]:
+def large_values(root: Path, row: int) -> Callable[[int], bytes]:
     """Return a function of a number that raises at one, once rows before it are on disk."""
 
     def value(number: int) -> bytes:
-        if number == at and is_first_attempt():
+        if number == row and is_first_attempt():
             await_that(lambda: has_staged(root), "a part in the staging directory")
             note_failure(root)
             message = "the first attempt fails"

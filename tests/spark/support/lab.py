@@ -3,7 +3,7 @@
     lab.log.create(); lab.log.append(10)    the writer's side, in this process
     lab.read(ids="3")                       a frame over the stream, as a batch
     lab.run(maxOffsetsPerTrigger=4)         a query over what is there, to its end
-    lab.fails(at=0, …)                      the same, its batch 0 failing once its rows were seen
+    lab.fails(failing=0, …)                 the same, its batch 0 failing once its rows were seen
     lab.forget_commit(2)                    as if the driver had died before batch 2 was committed
     lab.seen                                batch -> the numbers that it saw when it came last
 
@@ -65,16 +65,16 @@ class SparkLab:
         return self._start({"processingTime": "0 seconds"}, None, options)
 
     def _start(
-        self, trigger: dict[str, Any], at: int | None, options: dict[str, object]
+        self, trigger: dict[str, Any], failing: int | None, options: dict[str, object]
     ) -> StreamingQuery:
-        """Start a query that notes what each batch sees; batch `at` fails after that."""
+        """Start a query that notes what each batch sees; batch `failing` fails after that."""
         reader = self.spark.readStream.format(self.format)
         frame = reader.options(**self.log.options(**options)).load()
 
         def note(batch: DataFrame, number: int) -> None:
             rows = batch.select("value", spark_partition_id()).collect()
             self.batches[number] = sorted((int(value), task) for value, task in rows)
-            if number == at:
+            if number == failing:
                 message = "the batch fails"
                 raise RuntimeError(message)
 
@@ -82,16 +82,16 @@ class SparkLab:
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).start()
 
-    def run(self, *, at: int | None = None, **options: object) -> StreamingQuery:
-        """Run a query over what is there to its end; batch `at` fails."""
-        query = self._start({"availableNow": True}, at, options)
+    def run(self, *, failing: int | None = None, **options: object) -> StreamingQuery:
+        """Run a query over what is there to its end; batch `failing` fails."""
+        query = self._start({"availableNow": True}, failing, options)
         assert query.awaitTermination(SECONDS_MAX), "the query goes on"
         return query
 
-    def fails(self, *, at: int | None = None, **options: object) -> str:
+    def fails(self, *, failing: int | None = None, **options: object) -> str:
         """Run a query that must fail; return what it says."""
         with pytest.raises(StreamingQueryException) as raised:
-            self.run(at=at, **options)
+            self.run(failing=failing, **options)
         return str(raised.value)
 
     def forget_commit(self, batch: int) -> None:

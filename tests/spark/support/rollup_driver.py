@@ -24,24 +24,24 @@ PHASES = ("half kept", "measured", "kept")
 
 def reporting_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
     """Return the job's own classes, by name, that report each phase of a batch as it is reached."""
-    at = 0
+    batch_number = 0
 
     class ToldStreams(RollupStreams):
         @override
         def write(self, spark: SparkSession, level: Level, rollups: pa.Table) -> None:
             if level == "hour":
-                reach("measured", at)
+                reach("measured", batch_number)
             if level == "day":
-                reach("half kept", at)
+                reach("half kept", batch_number)
             super().write(spark, level, rollups)
 
     class ToldCascade(Cascade):
         @override
         def __call__(self, batch: DataFrame, number: int) -> None:
-            nonlocal at
-            at = number
+            nonlocal batch_number
+            batch_number = number
             super().__call__(batch, number)
-            reach("kept", at)
+            reach("kept", batch_number)
 
     return {"RollupStreams": ToldStreams, "Cascade": ToldCascade}
 

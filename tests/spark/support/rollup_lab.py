@@ -2,7 +2,7 @@
 
     lab.create(); lab.measure(readings)     the writer's side; values are of two schemas by turns
     lab.roll_up(max_rows=100)               the job over what is there, to its end
-    lab.kept("day")                         what its streams tell, by id and what clocks show
+    lab.stored("day")                         what its streams tell, by id and what clocks show
     lab.expected("day")                     the same from all readings at once, by zoneinfo alone
 
 Values are whole numbers, so that sums are exact in whatever order.
@@ -59,14 +59,14 @@ def readings(
     draw: random.Random, count: int, ids: Sequence[Any] = tuple(range(9))
 ) -> list[Reading]:
     """Return readings of some days around each of `DATES`, in order of time but for late ones."""
-    found: list[tuple[float, Reading]] = []
+    timed: list[tuple[float, Reading]] = []
     for _ in range(count):
         day = datetime.fromisoformat(draw.choice(DATES)).replace(tzinfo=UTC)
-        at = day + timedelta(milliseconds=draw.randrange(-36 * 3_600_000, 36 * 3_600_000, 60_000))
+        time = day + timedelta(milliseconds=draw.randrange(-36 * 3_600_000, 36 * 3_600_000, 60_000))
         late_hours = draw.choice((0, 0, 0, 0.2, 5, 2000))
-        reading = (draw.choice(ids), int(at.timestamp() * 1000), draw.randint(-40, 40))
-        found.append((at.timestamp() + late_hours * 3600, reading))
-    return [reading for _, reading in sorted(found, key=lambda one: one[0])]
+        reading = (draw.choice(ids), int(time.timestamp() * 1000), draw.randint(-40, 40))
+        timed.append((time.timestamp() + late_hours * 3600, reading))
+    return [reading for _, reading in sorted(timed, key=lambda one: one[0])]
 
 
 class RollupLab:
@@ -99,12 +99,12 @@ class RollupLab:
         if self.writer is not None:
             self.writer.close()
 
-    def measure(self, given: Sequence[Reading]) -> None:
+    def measure(self, measurements: Sequence[Reading]) -> None:
         """Append readings, durably."""
         assert self.writer is not None
-        ids, times, values = (list(column) for column in zip(*given, strict=True))
+        ids, times, values = (list(column) for column in zip(*measurements, strict=True))
         whose: Any = ("key", pa.binary()) if self.has_keys else ("secondary", pa.int32())
-        numbers = [place % 2 for place in range(len(given))]
+        numbers = [place % 2 for place in range(len(measurements))]
         written = [_written(schema, values) for schema in _schemas()]
         batch = pa.RecordBatch.from_pydict(
             {
@@ -126,7 +126,7 @@ class RollupLab:
                 addresses = np.arange(first, first + len(rows))
                 self.writer.append_batch(rows, shard=shard, addresses=addresses, schemas=entries)
         self.writer.commit()
-        self.readings += given
+        self.readings += measurements
 
     def lose(self, start: int, end: int) -> None:
         """Let rows of shard 0 be lost, as an opening after damage writes it down."""
@@ -143,13 +143,13 @@ class RollupLab:
 
     def roll_up(self, spark: SparkSession, checkpoint: str = "checkpoint", **options: Any) -> None:
         """Run the job over what is there to its end."""
-        given = {"zone": self.zone, "checkpoint": self.place / checkpoint, "once": True}
-        query = roll_up(spark, self.root, NAME, **{"value": FIELD, **given, **options})
+        arguments = {"zone": self.zone, "checkpoint": self.place / checkpoint, "once": True}
+        query = roll_up(spark, self.root, NAME, **{"value": FIELD, **arguments, **options})
         assert query.awaitTermination(QUERY_SECONDS_MAX), "the query goes on"
 
     # --- what came of it -------------------------------------------------------------------------
 
-    def kept(self, level: Level, by: Any = "primary") -> dict[tuple[Any, str], dict[str, Any]]:
+    def stored(self, level: Level, by: Any = "primary") -> dict[tuple[Any, str], dict[str, Any]]:
         """Return what a level's stream tells, by id and what clocks show as the window."""
         with StreamReader.open(self.root, f"{NAME}-{FIELD}-{level}") as reader:
             rows = reader.read(latest_by=by)
@@ -167,31 +167,31 @@ class RollupLab:
         self, level: Level, records: Sequence[dict[str, Any]]
     ) -> dict[tuple[Any, str], dict[str, Any]]:
         """Return what records tell, by id and what clocks show as the window."""
-        found = {}
+        windows = {}
         for record in records:
-            told = (record["level"], record["zone"], record["measure"])
-            assert told == (level, self.zone, FIELD)
+            labels = (record["level"], record["zone"], record["measure"])
+            assert labels == (level, self.zone, FIELD)
             start = int(record["window_start"].timestamp() * 1000)
-            window = (record["id_key" if self.has_keys else "id"], self.shown(level, start))
-            assert window not in found
-            found[window] = {name: _plain(record[name]) for name in _MEASURES}
-        return found
+            window = (record["id_key" if self.has_keys else "id"], self.label(level, start))
+            assert window not in windows
+            windows[window] = {name: _plain(record[name]) for name in _MEASURES}
+        return windows
 
     def expected(self, level: Level) -> dict[tuple[Any, str], dict[str, Any]]:
         """Return what plain Python makes of all readings."""
         windows: dict[tuple[Any, str], list[tuple[int, int, int]]] = defaultdict(list)
         for place, (whose, time, value) in enumerate(self.readings):
-            windows[whose, self.shown(level, time)].append((time, place, value))
+            windows[whose, self.label(level, time)].append((time, place, value))
         return {window: _rolled_up(sorted(inside)) for window, inside in windows.items()}
 
-    def shown(self, level: Level, time: int) -> str:
+    def label(self, level: Level, time: int) -> str:
         """Return what clocks show of a window in which a time lies."""
         return datetime.fromtimestamp(time / 1000, ZoneInfo(self.zone)).strftime(_CLOCKS[level])
 
     def check(self, levels: Sequence[Level] = LEVELS) -> None:
         """Expect of each level what plain Python makes of all readings."""
         for level in levels:
-            assert self.kept(level) == self.expected(level), level
+            assert self.stored(level) == self.expected(level), level
 
 
 def _rolled_up(inside: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
@@ -220,8 +220,8 @@ def _schemas() -> list[AvroSchema]:
 def _written(schema: AvroSchema, values: Sequence[int]) -> list[Any]:
     types = schema.arrow_schema()
     # Only the other schema has values that are missing.
-    given = values if "place" in types.names else [one or 0 for one in values]
-    column: Any = pa.array(given, pa.int32())
+    present = values if "place" in types.names else [one or 0 for one in values]
+    column: Any = pa.array(present, pa.int32())
     columns: dict[str, Any] = {FIELD: column.cast(types.field(FIELD).type)}
     if "place" in types.names:
         columns["place"] = pa.array(["here"] * len(values))

@@ -52,8 +52,8 @@ class SinkLab:
 
     def options(self, **options: object) -> dict[str, str]:
         """Return options that name the stream, and these."""
-        given = {"path": self.root, "stream": NAME, "lockWait": OPEN_WAIT_S, **options}
-        return {name: str(value) for name, value in given.items()}
+        chosen = {"path": self.root, "stream": NAME, "lockWait": OPEN_WAIT_S, **options}
+        return {name: str(value) for name, value in chosen.items()}
 
     def write(self, rows: Iterable[int] | DataFrame, mode: str = "append", **options: Any) -> None:
         """Write once."""
@@ -109,9 +109,9 @@ class SinkLab:
             for name in (str(batch), f".{batch}.crc"):
                 (self.checkpoint / folder / name).unlink(missing_ok=True)
 
-    def unfeed(self, at: int) -> None:
+    def unfeed(self, batch: int) -> None:
         """Take the file of one micro-batch away."""
-        (self.input / f"{at:04d}.parquet").unlink()
+        (self.input / f"{batch:04d}.parquet").unlink()
 
     def delete_checkpoint(self) -> None:
         """Remove what Spark knows of the query."""

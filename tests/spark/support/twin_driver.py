@@ -74,9 +74,9 @@ def start_cluster(place: Path) -> str:
     masters[0] = master
     for number in (1, 2):
         work = str(place / f"work-{number}")
-        at = (f"127.0.0.{number}", 0, 0, 1, _MEMORY_MB, masters, work)
+        arguments = (f"127.0.0.{number}", 0, 0, 1, _MEMORY_MB, masters, work)
         deploy.worker.Worker.startRpcEnvAndEndpoint(
-            *at, jvm.scala.Option.apply(number), settings, none
+            *arguments, jvm.scala.Option.apply(number), settings, none
         )
     return master
 

@@ -117,8 +117,8 @@ def serve(place: Path) -> None:
 def wait(listening: socket.socket) -> socket.socket | None:
     """Return the next who asks, or None once the process that started the server has ended."""
     poller = select.poll()
-    for each in (sys.stdin.fileno(), listening.fileno()):
-        poller.register(each, select.POLLIN)
+    for waited in (sys.stdin.fileno(), listening.fileno()):
+        poller.register(waited, select.POLLIN)
     ready = [descriptor for descriptor, _ in poller.poll()]
     return None if sys.stdin.fileno() in ready else listening.accept()[0]
 
@@ -127,13 +127,13 @@ def take_over(asking: socket.socket) -> NoReturn:
     """Be the process that was asked for."""
     code = 1
     try:
-        size, given, _, _ = socket.recv_fds(asking, _SIZE_BYTES, _STANDARD)
+        size, descriptors, _, _ = socket.recv_fds(asking, _SIZE_BYTES, _STANDARD)
         left = int.from_bytes(size, "big")
-        asked = bytearray()
-        while len(asked) < left:
-            asked += asking.recv(left - len(asked))
-        arguments, environment, directory = json.loads(asked)
-        for standard, descriptor in enumerate(given):
+        request = bytearray()
+        while len(request) < left:
+            request += asking.recv(left - len(request))
+        arguments, environment, directory = json.loads(request)
+        for standard, descriptor in enumerate(descriptors):
             os.dup2(descriptor, standard)
             os.close(descriptor)
         os.chdir(directory)

@@ -31,7 +31,7 @@ POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "in
 
 
 @pytest.mark.parametrize(
-    ("kind", "shown"),
+    ("kind", "spark_type"),
     [
         ("null", "void"),
         ("boolean", "boolean"),
@@ -70,25 +70,25 @@ POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "in
     ],
     ids=str,
 )
-def test_type_has_its_column(kind, shown):
+def test_type_has_its_column(kind, spark_type):
     (column,) = field_columns(schema_of(("a", kind)))
-    assert column.spark.simpleString() == (shown or "map<string,map<string,bigint>>")
+    assert column.spark.simpleString() == (spark_type or "map<string,map<string,bigint>>")
 
 
 def test_what_spark_is_handed_is_what_it_was_told_of_any_schema():
     for seed in range(300):
         chance = Random(seed)
-        given = random_record(chance)
-        schema = AvroSchema.parse(json.dumps(given))
+        schema_text = random_record(chance)
+        schema = AvroSchema.parse(json.dumps(schema_text))
         columns = field_columns(schema)
-        told = StructType([StructField(one.name, one.spark) for one in columns])
-        handed = pa.schema([(one.name, one.arrow) for one in columns])
-        assert to_arrow_schema(told, timezone="UTC").equals(handed), seed
-        body = written(given, random_value(chance, given), chance)
+        declared = StructType([StructField(column.name, column.spark) for column in columns])
+        handed = pa.schema([(column.name, column.arrow) for column in columns])
+        assert to_arrow_schema(declared, timezone="UTC").equals(handed), seed
+        body = written(schema_text, random_value(chance, schema_text), chance)
         table = decode_batch(pa.array([body, None]), schema).table
-        for one in columns:
-            cast = table.column(one.field).combine_chunks().cast(one.arrow)
-            assert cast.type.equals(one.arrow), (seed, one)
+        for column in columns:
+            cast = table.column(column.field).combine_chunks().cast(column.arrow)
+            assert cast.type.equals(column.arrow), (seed, column)
 
 
 def test_record_that_holds_itself_is_refused_unless_left_out():

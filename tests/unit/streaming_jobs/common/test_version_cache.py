@@ -19,10 +19,10 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_version_is_found_by_its_registry_subject_and_number_only(directory: Path) -> None:
-    known = VersionCache(f"{directory},/elsewhere")
-    assert known.of(*NAMED) == TOLD
+    cache = VersionCache(f"{directory},/elsewhere")
+    assert cache.of(*NAMED) == TOLD
     others = [(("http://a:1",), "s", 3), (NAMED[0], "t", 3), (NAMED[0], "s", 2)]
-    assert [known.of(*other) for other in others] == [None] * 3
+    assert [cache.of(*other) for other in others] == [None] * 3
 
 
 def test_file_that_cannot_be_read_is_as_if_it_was_not_kept(directory: Path) -> None:
@@ -34,7 +34,7 @@ def test_file_that_cannot_be_read_is_as_if_it_was_not_kept(directory: Path) -> N
 
 @pytest.mark.parametrize("place", ["", "{0}", "{0}/blockmgr-2"], ids=["none", "users", "gone"])
 def test_nothing_is_kept_where_no_application_has_its_directory(tmp_path: Path, place: str) -> None:
-    known = VersionCache(place.format(tmp_path))
-    known.keep(*NAMED, TOLD)
-    assert known.of(*NAMED) is None
+    cache = VersionCache(place.format(tmp_path))
+    cache.keep(*NAMED, TOLD)
+    assert cache.of(*NAMED) is None
     assert not list(tmp_path.iterdir())

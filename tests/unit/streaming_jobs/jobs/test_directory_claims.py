@@ -29,15 +29,15 @@ def test_checkpoint_is_a_jobs_from_its_first_start_on(checkpoint):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         ({"into": "else"}, "is of into events-late, not of into else; name another"),
         ({"stream": "orders"}, "is of stream events, not of stream orders; name another"),
     ],
 )
-def test_checkpoint_of_the_job_for_something_else_is_refused(checkpoint, other, told):
+def test_checkpoint_of_the_job_for_something_else_is_refused(checkpoint, other, message):
     claim_checkpoint(checkpoint, DRAIN)
-    with pytest.raises(InvalidRequestError, match=f"late {told}"):
+    with pytest.raises(InvalidRequestError, match=f"late {message}"):
         claim_checkpoint(checkpoint, DRAIN | other)
 
 

@@ -36,10 +36,10 @@ def landed(into: Path) -> list[Any]:
 
 def numbers(batches: int, rows: int = 4) -> list[int]:
     return sorted(
-        batch * 1000 + number * 100 + at
+        batch * 1000 + number * 100 + row
         for batch in range(batches)
         for number in range(len(DAYS))
-        for at in range(rows)
+        for row in range(rows)
     )
 
 

@@ -56,8 +56,8 @@ def test_error_of_ours_counts_that_was_raised_last():
         "The above exception was the direct cause of the following exception:\n\n"
         "storage_core.errors.ForeignDataError: host one has no stream 'events'"
     )
-    found = error_within(IN_A_BATCH.format(ended=ended))
-    assert found == (ForeignDataError, "host one has no stream 'events'")
+    error = error_within(IN_A_BATCH.format(ended=ended))
+    assert error == (ForeignDataError, "host one has no stream 'events'")
 
 
 def test_error_of_a_job_written_in_python_is_told_without_its_stack():

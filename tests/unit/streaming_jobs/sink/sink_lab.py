@@ -44,8 +44,8 @@ class SinkLab:
 
     def __init__(self, root: Path, query: str = "q1", **options: str) -> None:
         self.root = root
-        given = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
-        self.options = parse_stream_options(given)
+        chosen = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
+        self.options = parse_stream_options(chosen)
         area = find_or_make(self.options)
         self.target = StreamLocation.here(str(root), "s", area.root_id, area.incarnation)
         self.query = query

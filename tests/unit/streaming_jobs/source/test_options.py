@@ -224,5 +224,5 @@ def test_delay_that_no_clock_can_hold_is_without_end(text):
 
 
 def test_keys_are_texts_bytes_or_none():
-    given = '["a", {"hex": "00FF"}, null, "é", {"hex": "61"}]'
-    assert parse(keys=given).rules.keys == (b"a", b"\0\xff", None, "é".encode())
+    keys_text = '["a", {"hex": "00FF"}, null, "é", {"hex": "61"}]'
+    assert parse(keys=keys_text).rules.keys == (b"a", b"\0\xff", None, "é".encode())

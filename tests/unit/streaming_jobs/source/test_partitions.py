@@ -100,8 +100,8 @@ def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting)
         name: StreamSnapshot(replace(PLACE, stream=name), lineages, ends) for name in ("s", "t")
     }
     tasks = tasks_of(looks, edges, splitting)
-    found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
-    reading_on = [((one.place.stream, one.shard), one.end) for one in found if one.moves[1]]
+    task_ranges = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
+    reading_on = [((one.place.stream, one.shard), one.end) for one in task_ranges if one.moves[1]]
     assert sorted(reading_on) == sorted((n, at + size) for n, (at, size) in ranges.items())
 
 

@@ -31,11 +31,11 @@ def batch(values, primaries=None, ids=None, first=0, kind=None) -> pa.RecordBatc
 
 
 def rolled(batches, **options):
-    given = aggregation(**options)
-    told = list(given.of_batches(iter(batches)))
-    if not told:
+    of_task = aggregation(**options)
+    rollups = list(of_task.of_batches(iter(batches)))
+    if not rollups:
         return [], LeftOut()
-    table, left = given.merged(pa.Table.from_batches(told))
+    table, left = of_task.merged(pa.Table.from_batches(rollups))
     return table.to_pylist(), left
 
 
@@ -88,7 +88,8 @@ def test_primaries_of_a_range_of_time_are_those_whose_times_lie_in_it(unit):
 
 def test_many_rollups_of_a_task_are_merged_as_they_come():
     batches = [
-        batch([1.0] * 4, ids=[n % 7 for n in range(at, at + 4)], first=at) for at in range(0, 40, 4)
+        batch([1.0] * 4, ids=[n % 7 for n in range(first, first + 4)], first=first)
+        for first in range(0, 40, 4)
     ]
     rows, _ = rolled(batches, waiting_max=3)
     assert sorted((row["id"], row["count"]) for row in rows) == [

@@ -142,16 +142,19 @@ def test_gaps_in_offsets_are_no_loss(lab):
     reader = lab.tail(startingOffsets="earliest")
     start = reader.initialOffset()
     rows = reader.partitions(start, reader.latestOffset(start, ALL))
-    found = [
-        value for task in rows for one in reader.read(task) for value in one["offset"].to_pylist()
+    offsets = [
+        value
+        for task in rows
+        for batch in reader.read(task)
+        for value in batch["offset"].to_pylist()
     ]
-    assert found == [7, 8, 20]
+    assert offsets == [7, 8, 20]
 
 
 def test_limit_is_shared_out_by_backlog(lab):
     lab.create()
-    for at in range(90):
-        lab.writer.append(at, 0 if at % 9 else 1, b"%d" % at)
+    for round_number in range(90):
+        lab.writer.append(round_number, 0 if round_number % 9 else 1, b"%d" % round_number)
     lab.writer.commit()
     reader = lab.tail(startingOffsets="earliest", maxOffsetsPerTrigger="18")
     assert reader.getDefaultReadLimit() == ReadMaxRows(18)
