@@ -7,10 +7,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.base import PySparkException
 
-from storage_core import Stream, StreamOrigin, StreamReader
+from storage_core import StreamReader
 from tests.spark.support.sink_lab import NAME, SinkLab
-
-TOPIC = StreamOrigin("kafka", "clicks", "id-1", "integer", "timestamp")
 
 
 @pytest.fixture
@@ -50,13 +48,6 @@ def test_frame_without_rows_or_without_tasks_is_a_write_too(lab, spark):
 def test_place_is_known_by_its_uri_too(lab):
     lab.write([1], path=lab.root.as_uri())
     assert lab.stored == [1]
-
-
-def test_version_that_was_seen_is_ignored_and_so_are_lower_ones(lab):
-    for version, primary in ((2, 1), (2, 1), (1, 3), (3, 4)):
-        lab.write([primary], txnAppId="app", txnVersion=version)
-    lab.write([5], txnAppId="other", txnVersion=1)
-    assert lab.stored == [1, 4, 5]
 
 
 def test_version_that_was_seen_with_other_rows_is_refused_unless_they_may_go(lab):
@@ -109,13 +100,6 @@ def test_bad_options_are_told_in_the_first_line_and_make_nothing(lab, options, s
     assert not lab.root.exists()
 
 
-def test_other_columns_are_told_in_the_first_line_and_make_nothing(lab):
-    assert "not primary, secondary, colour" in refusal(
-        lab, lab.frame([1]).withColumnRenamed("value", "colour")
-    )
-    assert not lab.root.exists()
-
-
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
@@ -128,21 +112,6 @@ def test_row_that_does_not_fit_fails_the_job_and_leaves_nothing(lab, columns, sa
     with pytest.raises(PySparkException, match=said):
         lab.write(lab.frame([1]).selectExpr(*columns))
     assert (lab.stored, lab.staged) == ([], [])
-
-
-def test_time_finer_than_the_unit_is_refused_and_lands_when_cut_as_the_error_says(lab, spark):
-    columns = ("X'00000009' AS key", "X'AA' AS value")
-    fine = spark.range(1).selectExpr(*columns, "TIMESTAMP_MICROS(1234567) AS timestamp")
-    with pytest.raises(PySparkException, match=r"or date_trunc\('millisecond', timestamp\)"):
-        lab.write(fine)
-    cut = "date_trunc('millisecond', timestamp) AS timestamp"
-    lab.write(fine.selectExpr("key", "value", cut))
-    assert lab.stored == [1234]
-
-
-def test_stream_of_a_topic_is_written_by_its_workers_only(lab):
-    Stream.create(lab.root, NAME, origin=TOPIC).close()
-    assert "holds Kafka's topic 'clicks'" in refusal(lab, [1])
 
 
 def test_write_beside_a_live_writer_is_refused_and_lands_once_when_run_again(lab):

@@ -22,37 +22,12 @@ def test_batches_land_once_over_restarts_and_replays(lab):
     assert (lab.stored, lab.staged) == ([1, 2, 3, 4, 5], [])
 
 
-def test_batch_without_rows_counts(lab):
-    lab.feed(1)
-    for _ in range(2):
-        lab.run(where="primary < 0")
-        assert lab.stored == []
-        lab.forget_commit(0)
-    assert "is in the stream with 0 other rows" in lab.fails()
-    lab.run(onChangedBatch="skip")
-    lab.feed(2)
-    lab.run()
-    assert lab.stored == [2]
-
-
 def test_query_with_a_mistake_goes_on_from_its_checkpoint_once_it_is_mended(lab):
     lab.feed(1)
     assert "unknown option shard" in lab.fails(shard=4)
     lab.feed(2)
     lab.run()
     assert lab.stored == [1, 2]
-
-
-def test_deleted_checkpoint_is_told_and_writes_nothing_twice(lab):
-    lab.feed(1)
-    lab.run()
-    lab.delete_checkpoint()
-    said = lab.fails()
-    assert "its checkpoint was deleted" in said
-    assert "set resetQuery=true" in said
-    assert lab.stored == [1]
-    lab.run(resetQuery="true")
-    assert lab.stored == [1, 1]
 
 
 def test_checkpoint_that_was_set_back_is_told_and_no_row_dropped_in_silence(lab):
@@ -69,17 +44,6 @@ def test_checkpoint_that_was_set_back_is_told_and_no_row_dropped_in_silence(lab)
     lab.delete_checkpoint()
     lab.run(where="primary > 2", resetQuery="true")
     assert lab.stored == [1, 2, 3, 4]
-
-
-def test_checkpoint_that_was_set_back_to_the_same_rows_goes_on(lab):
-    lab.feed(1)
-    lab.feed(2)
-    lab.run()
-    for batch in (1, 0):
-        lab.forget_batch(batch)
-    lab.feed(3)
-    lab.run()
-    assert lab.stored == [1, 2, 3]
 
 
 def test_stream_made_anew_under_a_query_is_told(lab):
@@ -137,18 +101,6 @@ def test_complete_mode_is_refused(lab, spark):
     writer = writer.outputMode("complete").option("checkpointLocation", str(lab.checkpoint))
     with pytest.raises(Exception, match="a log is only appended to"):
         writer.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"txnAppId": "a", "txnVersion": 1}, "are for batch writes"),
-        ({"startingOffsets": "latest"}, "unknown option startingoffsets"),
-    ],
-)
-def test_options_that_are_not_a_streams_are_told(lab, options, said):
-    lab.feed(1)
-    assert said in lab.fails(**options)
 
 
 def test_two_queries_write_one_stream_at_once_and_each_row_lands_once(spark, tmp_path):

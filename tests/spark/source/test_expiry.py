@@ -3,16 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from tests.spark.support.lab import NAME, SECONDS_MAX, SparkLab, numbers_of
+from tests.spark.support.lab import SECONDS_MAX, SparkLab, numbers_of
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
 HOUR_MS = 3_600_000
 KEPT = 5
 EARLY = {"startingOffsets": "earliest"}
-GIVEN = {"startingOffsets": {NAME: {"0": 0}}}
 
 
 def put(lab: SparkLab, hour: int, first: int, count: int = 10) -> None:
@@ -33,18 +32,6 @@ def retained(lab: SparkLab) -> SparkLab:
     lab.log.create(shards=1, retention=timedelta(hours=KEPT))
     for hour in range(4):
         put(lab, hour, 10 * hour)
-    return lab
-
-
-@pytest.fixture
-def holed(lab: SparkLab) -> SparkLab:
-    """The same, but a row of the fourth hour came first, and two hours behind it have expired."""
-    lab.log.create(shards=1, retention=timedelta(hours=KEPT))
-    put(lab, 3, 0, count=1)
-    put(lab, 0, 1)
-    put(lab, 1, 11)
-    put(lab, 3, 21, count=9)
-    assert expire(lab, 2) == 2
     return lab
 
 
@@ -82,35 +69,3 @@ def test_query_that_expiry_overtakes_ends_or_goes_on_with_what_is_left(
     assert seen == before
     overtaken(retained, seen, is_planned=is_planned, failOnDataLoss="false")
     assert seen == [*before, *rest, list(range(20, 30)), list(range(30, 40))]
-
-
-def test_expired_zone_behind_a_straggler_is_a_loss_to_query_and_frame(holed):
-    said = holed.fails(**GIVEN)
-    assert "data were lost" in said
-    assert "[1, 21)" in said
-    with pytest.raises(PySparkException, match=r"data were lost.*\[1, 21\)"):
-        holed.read(**GIVEN).collect()
-    left = [0, *range(21, 30)]
-    holed.run(failOnDataLoss="false", **GIVEN)
-    assert holed.all_seen == left
-    assert holed.numbers(failOnDataLoss="false", **GIVEN) == left
-
-
-def test_query_from_earliest_passes_by_what_had_expired_before_it(holed):
-    left = [0, *range(21, 30)]
-    holed.run(**EARLY)
-    assert holed.all_seen == holed.numbers() == holed.numbers(**EARLY) == left
-    # The checkpoint knows when it began: its batch is done again as it was.
-    holed.forget_commit(0)
-    holed.run(**EARLY)
-    assert holed.seen == {0: left}
-
-
-def test_frame_follows_what_expires_and_a_given_start_that_has_is_a_loss(retained):
-    fresh, from_offset = retained.read(), retained.read(**GIVEN)
-    assert fresh.count() == from_offset.count() == 40
-    assert expire(retained, 2) == 2
-    assert numbers_of(fresh) == list(range(20, 40))
-    with pytest.raises(PySparkException, match=r"data were lost.*\[0, 20\)"):
-        from_offset.count()
-    assert retained.numbers(failOnDataLoss="false", **GIVEN) == list(range(20, 40))

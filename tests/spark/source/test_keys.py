@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pyspark.errors.exceptions.base import PySparkException
 
 from storage_core import StreamReader
 from tests.spark.support.sink_lab import NAME, SinkLab
@@ -38,31 +37,9 @@ def test_rows_land_under_their_keys(keyed):
         assert reader.read(keys=[b"ann", None])["primary"].to_pylist() == [1, 0, 3]
 
 
-def test_keys_choose_rows_and_ids_are_refused(keyed):
-    assert primaries(keyed) == [0, 1, 2, 3, 4]
-    assert primaries(keyed, keys='["ann", null, "nobody"]') == [0, 1, 3]
-    with pytest.raises(PySparkException, match="has no integer ids; use keys"):
-        primaries(keyed, ids="1")
-
-
 def test_what_the_source_shows_is_taken_by_another_stream(keyed):
     options = keyed.options()
     del options["lockWait"]
     frame = keyed.spark.read.format("shardlog").options(**options).load()
     keyed.write(frame, stream="copy", keyMode="dictionary")
     assert primaries(keyed, "copy", keys='["ann"]') == [0, 3]
-
-
-def test_id_beside_a_key_is_refused_by_the_task_that_meets_it(keyed):
-    rows = keyed.spark.createDataFrame(
-        [(9, 5, "ann", b"x")], "primary long, secondary int, key string, value binary"
-    )
-    with pytest.raises(PySparkException, match="column 'secondary' holds ids"):
-        keyed.write(rows)
-    assert primaries(keyed) == [0, 1, 2, 3, 4]
-
-
-def test_stream_made_otherwise_is_not_taken_for_one_with_a_dictionary(lab):
-    lab.write([1])
-    with pytest.raises(PySparkException, match="option keyMode: stream 's' was made with none"):
-        lab.write([2], keyMode="dictionary")

@@ -1,8 +1,6 @@
 """Queries: every row once, over restarts at each stage of a batch, moving tips and new shards."""
 
-import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import window
 
 from tests.spark.support.lab import NAME, SECONDS_MAX, first_line, sources
@@ -20,13 +18,6 @@ def test_query_takes_as_much_as_it_may_and_reports_it(full):
         {"0": 4, "1": 4},
     ]
     assert {str(report["latestOffset"][NAME]) for report in reports} == {str({"0": 5, "1": 5})}
-
-
-def test_query_begins_at_the_end_unless_told_otherwise(full):
-    full.run()
-    full.log.append(3, first=10)
-    full.run()
-    assert full.all_seen == [10, 11, 12]
 
 
 def test_restarted_query_goes_on_where_it_stopped(full):
@@ -57,15 +48,6 @@ def test_failed_batch_0_is_the_same_again_wherever_the_query_would_begin_by_then
     assert full.seen == {0: list(range(10)), 1: list(range(10, 15))}
 
 
-def test_failed_batch_0_after_latest_loses_no_row_of_a_moving_tip(full):
-    full.fails(failing=0)
-    full.log.append(5, first=10)
-    full.fails(failing=0)
-    full.log.append(5, first=15)
-    full.run()
-    assert full.seen == {0: [], 1: list(range(10, 20))}
-
-
 @pytest.mark.parametrize("batch", [0, 2])
 def test_batch_whose_commit_never_came_is_the_same_again(full, batch):
     options = {"maxOffsetsPerTrigger": 4, **EARLY}
@@ -77,21 +59,6 @@ def test_batch_whose_commit_never_came_is_the_same_again(full, batch):
     full.run(**options)
     assert {n: full.batches[n] for n in before} == before
     assert full.all_seen == list(range(12))
-
-
-def numbered(offsets):
-    return {"payload": pa.array([b"%d" % offset for offset in offsets], pa.binary())}
-
-
-def test_shards_added_later_are_read_from_their_first_row(lab):
-    lab.log.create_topic({0: 0})
-    lab.log.put(0, [0, 1], **numbered([0, 1]))
-    lab.run()
-    lab.log.add_shards({1: 40})
-    lab.log.put(1, [40, 41], **numbered([40, 41]))
-    lab.log.put(0, [2], **numbered([2]))
-    lab.run()
-    assert lab.seen == {0: [], 1: [2, 40, 41]}
 
 
 def test_rows_appended_while_a_query_runs_are_seen_once(full):
@@ -128,40 +95,3 @@ def test_job_written_for_kafkas_source_runs_when_only_the_format_changes(lab):
 def test_mistake_that_only_a_stream_makes_is_told_in_its_first_line(full):
     said = full.fails(endingOffsets="latest")
     assert "option endingOffsets is for batch reads" in first_line(said)
-
-
-def test_recreated_stream_ends_the_query(full, tmp_path):
-    full.run(**EARLY)
-    full.log.close()
-    (full.log.root / NAME).rename(tmp_path / "away")
-    full.log.create(shards=2)
-    full.log.append(20)
-    assert "the stream was re-created" in first_line(full.fails(**EARLY))
-
-
-def test_checkpoint_of_another_source_is_told_in_the_first_line(full):
-    rates = full.spark.readStream.format("rate").load().writeStream.format("noop")
-    query = rates.option("checkpointLocation", str(full.checkpoint)).start()
-    query.processAllAvailable()
-    query.stop()
-    assert "is no offset of this source" in first_line(full.fails(**EARLY))
-
-
-def test_deleted_root_ends_a_running_query(full, tmp_path):
-    query = full.start(**EARLY)
-    query.processAllAvailable()
-    full.log.close()
-    full.log.root.rename(tmp_path / "away")
-    with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination(SECONDS_MAX)
-    assert "not a shardlog root" in first_line(raised.value)
-
-
-def test_loss_ends_the_query_unless_it_may_pass_by(full):
-    full.log.close()
-    full.log.cut(0, 2)
-    full.log.lose(1, 0, 1)
-    said = full.fails(startingOffsets={NAME: {"0": 0, "1": 0}})
-    assert "data were lost" in said
-    full.run(startingOffsets={NAME: {"0": 0, "1": 0}}, failOnDataLoss="false")
-    assert full.all_seen == [3, 4, 5, 6, 7, 8, 9]

@@ -4,11 +4,8 @@ from collections import Counter
 
 import pytest
 
-from storage_core import drop_stream
-from tests.spark.support.lab import first_line, sources
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
 
-BOTH = {"subscribe": "a,b", "startingOffsets": "earliest"}
 MATCHING = {"subscribePattern": "^[ab]", "startingOffsets": "earliest"}
 
 
@@ -16,13 +13,6 @@ def make(root, name, count, first=0, **options):
     """Make a stream of so many numbers, and leave it."""
     log = SourceLab(root, name)
     log.create(shards=2, **options)
-    log.append(count, first)
-    log.close()
-
-
-def add(root, name, count, first):
-    log = SourceLab(root, name)
-    log.open()
     log.append(count, first)
     log.close()
 
@@ -49,15 +39,6 @@ def test_frame_shows_rows_of_all_streams_by_topic_and_partition(two):
     assert two.numbers(assign={"a": [0], "b": [1]}) == [0, 2, 11, 13]
 
 
-def test_query_over_several_streams_reports_each_and_takes_what_it_may(two):
-    query = two.run(maxOffsetsPerTrigger=4, **BOTH)
-    assert two.all_seen == [0, 1, 2, 3, 10, 11, 12, 13]
-    reports = list(sources(query))
-    assert [report["numInputRows"] for report in reports] == [4, 4]
-    assert reports[0]["endOffset"]["a"] == reports[0]["endOffset"]["b"] == {"0": 1, "1": 1}
-    assert reports[0]["latestOffset"] == {"a": {"0": 2, "1": 2}, "b": {"0": 2, "1": 2}}
-
-
 def test_stream_that_matches_joins_a_running_query_once(two):
     query = two.start(**MATCHING)
     query.processAllAvailable()
@@ -66,34 +47,4 @@ def test_stream_that_matches_joins_a_running_query_once(two):
     query.processAllAvailable()
     query.stop()
     two.run(**MATCHING)
-    assert two.all_seen == [0, 1, 2, 3, 10, 11, 12, 13, 20, 21]
-
-
-def test_query_goes_on_with_another_subscription(two):
-    two.run(subscribe="a", startingOffsets="earliest")
-    two.run(subscribe="a,b")
-    assert two.seen == {0: [0, 1, 2, 3], 1: [10, 11, 12, 13]}
-    assert "subscribe to it again" in first_line(two.fails(subscribe="a"))
-    add(two.log.root, "a", 1, 4)
-    two.run(subscribe="a", failOnDataLoss="false")
-    assert two.seen[2] == [4]
-
-
-def test_dropped_stream_is_told_in_the_first_line(two):
-    two.run(**MATCHING)
-    drop_stream(two.log.root, "b")
-    said = first_line(two.fails(**MATCHING))
-    assert "the stream was dropped under the query" in said
-    assert "'b'" in said
-    make(two.log.root, "a2", 1, 20)
-    two.run(failOnDataLoss="false", **MATCHING)
-    assert two.all_seen == [0, 1, 2, 3, 10, 11, 12, 13, 20]
-
-
-def test_failed_batch_comes_again_with_the_same_rows_though_a_stream_has_joined(two):
-    assert "the batch fails" in two.fails(failing=0, **MATCHING)
-    failed = dict(two.batches)
-    make(two.log.root, "b2", 2, 20)
-    two.run(**MATCHING)
-    assert two.batches[0] == failed[0]
     assert two.all_seen == [0, 1, 2, 3, 10, 11, 12, 13, 20, 21]

@@ -214,15 +214,6 @@ def test_failed_batch_comes_again_row_for_row_with_what_was_corrupt(typed):
     assert run(typed, **options) == {1: seen[1]}
 
 
-def test_corrupt_value_ends_a_query_or_is_left_out(typed):
-    rows = [(0, of_version(0, 1)), (0, of_version(0, 2) + b"x"), (0, of_version(0, 3))]
-    typed.log.put_values(rows, [entry_of(1, VERSIONS[0])])
-    with pytest.raises(Exception, match="the value at offset 1 cannot be read: bytes behind"):
-        run(typed, readerSchema=READER)
-    seen = run(typed, readerSchema=READER, mode="DROPMALFORMED")
-    assert fields_of(seen[0], "device") == [(1,), (3,)]
-
-
 def test_restart_takes_a_schema_that_reads_on_and_refuses_another(typed):
     typed.log.put_values([(0, of_version(0, 1))], [entry_of(1, VERSIONS[0])])
     assert list(run(typed, readerSchema=VERSIONS[0])) == [0]
@@ -234,13 +225,6 @@ def test_restart_takes_a_schema_that_reads_on_and_refuses_another(typed):
     assert fields_of(run(typed, readerSchema=READER)[1], "device", "heat") == [(2, 1.0)]
     text = json.loads((typed.checkpoint / "offsets" / "1").read_text().splitlines()[-1])
     assert text["@"]["schema"] == entry_of(9, READER).fingerprint.hex()
-
-
-def test_stream_without_a_fixed_schema_is_told_what_to_name(typed):
-    typed.log.put_values([(0, of_version(0, 1))], [entry_of(1, VERSIONS[0])])
-    with pytest.raises(Exception, match="a stream needs a fixed schema") as raised:
-        run(typed)
-    assert "the newest in the store is Reading" in first_line(raised.value)
 
 
 def test_credentials_of_a_registry_are_in_no_plan(typed):
