@@ -19,8 +19,8 @@ _STREAM_FILE: Final = "stream.json"
 _ROOT_FILE: Final = "root.json"
 _HERE: Final = "tasks must run on the machine that has the root"
 _A_COPY: Final = (
-    "host {} has a copy of {} at {}, not what the driver saw: it may lack rows, or have others; "
-    f"{_HERE}. Where the root was moved, load the frame again"
+    "a copy of {} at {}, not what the driver saw: it may lack rows, or have others (where the root "
+    "was moved, load the frame again)"
 )
 
 Stamp = tuple[int, ...] | None
@@ -109,19 +109,13 @@ class StreamLocation:
             if self.stamp() is not None:
                 # It is there; something else is asked of this process.
                 raise
-            message = (
-                f"host {socket.gethostname()} has no stream {self.stream!r} at {self.path} "
-                f"({error.message}); {_HERE}"
-            )
-            raise ForeignDataError(message) from error
+            fault = f"no stream {self.stream!r} at {self.path} ({error.message})"
+            raise _not_of_driver(fault) from error
 
     def _check(self, root: str, incarnation: str) -> None:
         if root != self.root:
-            message = (
-                f"host {socket.gethostname()} has another root of stream {self.stream!r} at "
-                f"{self.path} than the driver saw; {_HERE}"
-            )
-            raise ForeignDataError(message)
+            fault = f"another root of stream {self.stream!r} at {self.path} than the driver saw"
+            raise _not_of_driver(fault)
         if incarnation != self.incarnation:
             message = (
                 "the stream was re-created since the driver saw it: load or write the frame again; "
@@ -129,16 +123,13 @@ class StreamLocation:
             )
             raise ForeignDataError(message, stream=self.stream)
         if self.directory is not None and not self.directory.is_same(self._directory_here()):
-            message = _A_COPY.format(socket.gethostname(), f"stream {self.stream!r}", self.path)
-            raise ForeignDataError(message)
+            raise _not_of_driver(_A_COPY.format(f"stream {self.stream!r}", self.path))
 
     def _directory_here(self) -> DirectoryIdentity:
         try:
             return DirectoryIdentity.of(Path(self.path) / self.stream, _STREAM_FILE)
         except OSError as error:
-            host = socket.gethostname()
-            message = f"host {host} has no stream {self.stream!r} at {self.path} any more; {_HERE}"
-            raise ForeignDataError(message) from error
+            raise _not_of_driver(f"no stream {self.stream!r} at {self.path} any more") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +153,10 @@ class RootLocation:
         try:
             is_same = self.directory.is_same(DirectoryIdentity.of(Path(self.path), _ROOT_FILE))
         except OSError as error:
-            message = f"host {socket.gethostname()} has no root at {self.path}; {_HERE}"
-            raise ForeignDataError(message) from error
+            raise _not_of_driver(f"no root at {self.path}") from error
         if not is_same:
-            raise ForeignDataError(_A_COPY.format(socket.gethostname(), "the root", self.path))
+            raise _not_of_driver(_A_COPY.format("the root", self.path))
+
+
+def _not_of_driver(fault: str) -> ForeignDataError:
+    return ForeignDataError(f"host {socket.gethostname()} has {fault}; {_HERE}")

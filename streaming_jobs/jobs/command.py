@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, ShardlogError
-from streaming_jobs.jobs.progress import Progress, progress_of
+from streaming_jobs.jobs.progress import Progress
 from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,
     SPARK_ERRORS,
@@ -235,7 +235,7 @@ def _await_end(
 
 def _tell(query: StreamingQuery, progress: Progress, say: Callable[[str], None]) -> None:
     for batch in query.recentProgress:
-        line = progress.line(progress_of(batch))
+        line = progress.line(batch)
         if line is not None:
             say(line)
 

@@ -1,39 +1,25 @@
 """How a query comes along, as lines: one for each batch that had rows, and one at the end."""
 
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """One batch: its number, its rows, and how long it took."""
-
-    number: int
-    rows: int
-    seconds: float
-
-
-def progress_of(progress: Any) -> BatchProgress:  # noqa: ANN401 - Spark's, which the stubs leave open
-    """Return what Spark's progress tells of a batch."""
-    return BatchProgress(progress.batchId, progress.numInputRows, progress.batchDuration / 1000)
-
-
 class Progress:
-    """What has been told so far."""
+    """What was reported so far."""
 
     def __init__(self) -> None:
         self.ended = -1
         self._batches = self._rows = 0
 
-    def line(self, batch: BatchProgress) -> str | None:
-        """Return what to say of a batch; None if it was told, or had no rows."""
-        if batch.number <= self.ended or not batch.rows:
+    def line(self, batch: Any) -> str | None:  # noqa: ANN401 - Spark's, which the stubs leave open
+        """Return a line on a batch; None if it was reported before, or had no rows."""
+        number, rows, seconds = batch.batchId, batch.numInputRows, batch.batchDuration / 1000
+        if number <= self.ended or not rows:
             return None
-        self.ended = batch.number
+        self.ended = number
         self._batches += 1
-        self._rows += batch.rows
-        rate = f", {batch.rows / batch.seconds:,.0f} a second" if batch.seconds else ""
-        return f"batch {batch.number}: {batch.rows:,} rows in {batch.seconds:.1f} s{rate}"
+        self._rows += rows
+        rate = f", {rows / seconds:,.0f} a second" if seconds else ""
+        return f"batch {number}: {rows:,} rows in {seconds:.1f} s{rate}"
 
     def closing(self, *, is_asked: bool) -> str:
         """Return what to say at the end."""

@@ -131,7 +131,7 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
         selected = _selected(columns, wanted)
         schema = _as_spark(selected)
         rows: Any = table.select(schema.names)
-        arrow = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
+        arrow = pa.schema([(one.name, shown_types(_plain(one.type))[1]) for one in rows.schema])
         # NOTE: PySpark (4.3) makes nothing of a table whose lists have no rows.
         handed_over = rows.cast(arrow) if len(rows) else []
         yield _cast(spark.createDataFrame(handed_over, schema).where(_is_visible(moment)), selected)
@@ -185,10 +185,6 @@ def _plain(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow's
         return _plain(kind.value_type)
     is_small = _arrow.is_integer(kind) and kind not in (pa.int32(), pa.int64())
     return pa.int32() if is_small else kind
-
-
-def _handed(kind: pa.DataType) -> pa.DataType:
-    return shown_types(_plain(kind))[1]
 
 
 def _leaves(kind: Any) -> Iterator[pa.DataType]:  # noqa: ANN401 - a type of Arrow's

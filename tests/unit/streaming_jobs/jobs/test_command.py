@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -170,11 +171,16 @@ def test_query_that_is_to_end_is_stopped_without_sparks_words():
 
 def test_query_that_ends_by_itself_is_told_as_such():
     query: Any = Query(ends=True)
+    batch = SimpleNamespace(batchId=0, numInputRows=1500, batchDuration=500)
+    query.recentProgress = (batch, batch, SimpleNamespace(**{**vars(batch), "numInputRows": 0}))
     spark: Any = Spark()
     lines: list[str] = []
     command.await_end(lambda _session: query, spark, threading.Event(), lines.append)
     assert not query.stopped
-    assert lines == ["done, all that was there: no new rows"]
+    assert lines == [
+        "batch 0: 1,500 rows in 0.5 s, 3,000 a second",
+        "done, all that was there: 1,500 rows in 1 batch",
+    ]
 
 
 def test_job_that_was_asked_to_stop_before_its_query_begins_none():

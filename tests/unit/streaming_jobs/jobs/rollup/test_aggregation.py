@@ -39,34 +39,11 @@ def rolled(batches, **options):
     return table.to_pylist(), left
 
 
-def test_batches_of_a_task_come_to_one_rollup_an_id_and_window():
-    (row,), left = rolled([batch([1.0, 2.0]), batch([5.0], first=2)])
-    assert (row["count"], row["sum"], row["first"], row["last"]) == (3, 8.0, 1.0, 2.0)
-    assert left == LeftOut()
-
-
-def test_rows_without_a_value_are_left_out_and_counted():
-    (row,), left = rolled([batch([1.0, None, float("nan"), 4.0]), batch([None])])
-    assert (row["count"], row["sum"]) == (2, 5.0)
-    assert left == LeftOut(valueless=3)
-
-
 def test_rows_of_no_year_are_left_out_and_counted():
     edge = years_ms()[1]
     rows, left = rolled([batch([1.0, 2.0, 3.0, 4.0], [edge - 1, edge, 2**63 - 1, -(2**63)])])
     assert [row["sum"] for row in rows] == [1.0]
     assert left == LeftOut(timeless=3)
-
-
-def test_rows_that_are_all_left_out_come_to_nothing_but_their_count():
-    assert rolled([batch([None, None])]) == ([], LeftOut(valueless=2))
-    assert rolled([batch([])]) == rolled([]) == ([], LeftOut())
-
-
-@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.float32(), pa.decimal128(9, 2)])
-def test_numbers_of_any_kind_are_measured(kind):
-    (row,), _ = rolled([batch([1, None, 3], kind=kind)])
-    assert (row["count"], row["sum"], row["sum_sq"]) == (2, 4.0, 10.0)
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])

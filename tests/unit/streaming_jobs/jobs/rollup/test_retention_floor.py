@@ -5,23 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from storage_core import INT64_MIN, InvalidRequestError, Stream, StreamOptions, StreamReader
+from storage_core import InvalidRequestError, Stream, StreamOptions, StreamReader
 from streaming_jobs.jobs.rollup.retention_floor import floor_of, warn_of_short_retention
 
 NAME = "events"
 SECOND_MS = 1000
-
-
-def test_floor_is_where_retention_has_come_to(tmp_path):
-    options = StreamOptions(shards=2, retention=timedelta(seconds=1))
-    with Stream.create(tmp_path, NAME, options) as stream:
-        with StreamReader.open(tmp_path, NAME) as reader:
-            assert floor_of(reader, NAME) == INT64_MIN
-        stream.append(SECOND_MS, 1, b"")
-        stream.commit()
-        stream.expire(now=3 * SECOND_MS)
-        with StreamReader.open(tmp_path, NAME) as reader:
-            assert floor_of(reader, NAME) == 2 * SECOND_MS
 
 
 def test_stream_with_a_cap_has_no_floor(tmp_path):
