@@ -15,8 +15,7 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=
 N ?=
-FAULTS_spark := $(addprefix tests/spark/test_,killed_drivers.py land_topic.py roll_up.py drain_late.py) \
-	tests/broker/test_kafka_format.py
+FAULTS_spark := tests/spark/jobs tests/broker/test_kafka_format.py
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py

@@ -109,7 +109,7 @@ def _measure(chosen: list[Experiment], workspace: Path, pairs: int, json: Path |
     missed = [result.row.name for result in results if result.is_missed]
     if missed:
         failed.append(f"beyond the limit: {', '.join(missed)}")
-    return _told(failed)
+    return _summary(failed)
 
 
 def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list[RowResult]:
@@ -134,32 +134,32 @@ def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list
 
 
 def _compare(chosen: list[Experiment], other: Path, workspace: Path, pairs: int) -> int:
-    found, failed = _all_of(
+    results, failed = _all_of(
         chosen, lambda one: compare(one, (other, _THIS), workspace, pairs, _tell)
     )
-    print(aligned([TITLES, *(comparison.cells() for comparison in found)]), flush=True)
-    worse = [comparison.row.name for comparison in found if comparison.verdict == "worse"]
+    print(aligned([TITLES, *(comparison.cells() for comparison in results)]), flush=True)
+    worse = [comparison.row.name for comparison in results if comparison.verdict == "worse"]
     if worse:
         failed.append(f"worse than in {other}: {', '.join(worse)}")
-    return _told(failed)
+    return _summary(failed)
 
 
 def _all_of(
     chosen: list[Experiment], run: Callable[[Experiment], Iterable[_Found]]
 ) -> tuple[list[_Found], list[str]]:
     """Run experiments; return what was found, and a line for each that is void."""
-    found: list[_Found] = []
+    results: list[_Found] = []
     failed = []
     for experiment in chosen:
         try:
-            found += run(experiment)
+            results += run(experiment)
         except VoidError as error:
             failed.append(f"void: {experiment.name}: {error}")
     _tell("")
-    return found, failed
+    return results, failed
 
 
-def _told(failed: list[str]) -> int:
+def _summary(failed: list[str]) -> int:
     """Say what failed and return the exit code."""
     for line in failed:
         print(line, file=sys.stderr)
@@ -169,12 +169,12 @@ def _told(failed: list[str]) -> int:
 def _chosen(names: str | None) -> list[Experiment]:
     if names is None:
         return [experiment for experiment in EXPERIMENTS if experiment.is_default]
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    unknown = sorted(set(names.split(",")) - set(known))
+    by_name = {experiment.name: experiment for experiment in EXPERIMENTS}
+    unknown = sorted(set(names.split(",")) - set(by_name))
     if unknown:
-        message = f"unknown rows {', '.join(unknown)}; there are {', '.join(known)}"
+        message = f"unknown rows {', '.join(unknown)}; there are {', '.join(by_name)}"
         raise SystemExit(message)
-    return [known[name] for name in dict.fromkeys(names.split(","))]
+    return [by_name[name] for name in dict.fromkeys(names.split(","))]
 
 
 def _pairs(text: str) -> int:

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, Final
 
 from bench.measure import Experiment, Row, VoidError
-from bench.report import shown
+from bench.report import with_unit
 from bench.workspace import empty_directory
 
 TITLES: Final = ("row", "other", "this", "ratio", "spread", "verdict")
@@ -57,8 +57,8 @@ class Comparison:
         """Return its line of the table."""
         return (
             self.row.name,
-            shown(self.row, median(self.other)),
-            shown(self.row, median(self.this)),
+            with_unit(self.row, median(self.other)),
+            with_unit(self.row, median(self.this)),
             f"{median(self.ratios):.3f}",
             f"{min(self.ratios):.3f} - {max(self.ratios):.3f} ({len(self.ratios)})",
             self.verdict,

@@ -164,12 +164,12 @@ def processor_seconds() -> float:
 
 def _stats() -> dict[int, list[str]]:
     """Return what the system says of each process."""
-    found = {}
+    files = {}
     for place in _PROC.iterdir():
         if place.name.isdigit():
             with suppress(OSError):
-                found[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
-    return found
+                files[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
+    return files
 
 
 def _family(stats: dict[int, list[str]]) -> Iterator[int]:
@@ -189,8 +189,8 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with suppress(EOFError):
         while True:
-            found = pickle.load(sys.stdin.buffer)()  # noqa: S301 - from the process that began this
-            for measured in [found] if isinstance(found, Mapping) else found:
+            answers_of = pickle.load(sys.stdin.buffer)()  # noqa: S301 - from the process that began this
+            for measured in [answers_of] if isinstance(answers_of, Mapping) else answers_of:
                 answers.write(json.dumps(measured) + "\n")
                 answers.flush()
 

@@ -166,7 +166,7 @@ def latencies(seconds: Sequence[float]) -> dict[str, float]:
     return {"p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)}
 
 
-def fast_enough(run: Contestant, rate_min: float, who: str) -> Measured:
+def fast_enough(run: Contestant, rate_min: float, name: str) -> Measured:
     """Return what a peer measured once its rate was high enough to compare with, in a few tries.
 
     Raises:
@@ -178,7 +178,7 @@ def fast_enough(run: Contestant, rate_min: float, who: str) -> Measured:
         if measured["rate"] >= rate_min:
             return measured
         rates.append(round(measured["rate"]))
-    message = f"{who} makes no more than {max(rates)} records/s"
+    message = f"{name} makes no more than {max(rates)} records/s"
     raise VoidError(message)
 
 

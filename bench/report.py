@@ -69,17 +69,17 @@ def _cells(result: RowResult) -> tuple[str, ...]:
     )
     return (
         row.name,
-        shown(row, result.median),
-        f"{shown(row, least)} - {shown(row, most)} ({len(result.figures)})",
-        "" if row.limit is None else f"{sign} {shown(row, row.limit)}",
-        "" if row.wanted is None else f"{sign} {shown(row, row.wanted)}",
+        with_unit(row, result.median),
+        f"{with_unit(row, least)} - {with_unit(row, most)} ({len(result.figures)})",
+        "" if row.limit is None else f"{sign} {with_unit(row, row.limit)}",
+        "" if row.wanted is None else f"{sign} {with_unit(row, row.wanted)}",
         result.verdict,
         absolute(result.top, row.top),
         peer,
     )
 
 
-def shown(row: Row, value: float) -> str:
+def with_unit(row: Row, value: float) -> str:
     """Return a row's figure as text."""
     is_ratio = row.bottom is not None and row.compared == "ratio"
     return f"{value:.2f} x" if is_ratio else absolute(value, row.top)

@@ -61,10 +61,10 @@ def await_shards(root: str | Path, stream: str, shards: int) -> None:
     _await(lambda: len(committed(root, stream)) == shards, f"{shards} shards")
 
 
-def _await(is_there: Callable[[], bool], what: str) -> None:
+def _await(is_there: Callable[[], bool], name: str) -> None:
     deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
     while not is_there():
         if _CLOCK.monotonic_s() > deadline:
-            message = f"{what} were not there within {_WAIT_MAX_S:g} s"
+            message = f"{name} were not there within {_WAIT_MAX_S:g} s"
             raise VoidError(message)
         _CLOCK.sleep(_LOOK_S)

@@ -22,7 +22,7 @@ from streaming_jobs.common.spark_errors import RefusingReader, plain_errors
 from streaming_jobs.source.driver.offsets import SourceOffset
 from streaming_jobs.source.driver.ranges import RangeReader
 from streaming_jobs.source.driver.snapshot import take
-from streaming_jobs.source.driver.snapshot_reads import check_streams, schemas_of_streams
+from streaming_jobs.source.driver.stream_snapshot import check_streams, schemas_of_streams
 from streaming_jobs.source.driver.tail import TailReader
 from streaming_jobs.source.options import (
     Mode,
@@ -91,16 +91,16 @@ class ShardlogSource(DataSource):
 
     def _with_fields(self, options: SourceOptions, mode: Mode | None) -> SourceOptions:
         """Return options with the columns of values that are read by fields."""
-        asked = options.asked_fields
-        if asked is None:
+        request = options.field_request
+        if request is None:
             return options
-        from streaming_jobs.source import field_options as of_fields  # noqa: PLC0415 - as above
+        from streaming_jobs.source import field_options  # noqa: PLC0415 - as above
 
         is_stream = mode == "stream"
-        if self._read_by is None or (is_stream and asked.schema is None):
-            found = of_fields.reader_schema(
-                asked, lambda: schemas_of_streams(options), is_stream=is_stream
+        if self._read_by is None or (is_stream and request.schema is None):
+            read_by = field_options.reader_schema(
+                request, lambda: schemas_of_streams(options), is_stream=is_stream
             )
-            self._read_by = found.text
-        rules = of_fields.with_fields(options.rules, asked, parsed_schema(self._read_by))
+            self._read_by = read_by.text
+        rules = field_options.with_fields(options.rules, request, parsed_schema(self._read_by))
         return replace(options, rules=rules)

@@ -1,6 +1,7 @@
 """Which tests one process runs: those that share what is made slowly, a JVM most of all.
 
-Spark's tests are two groups that take about as long as each other, each of one session.
+Spark's tests are two groups that take about as long as each other, each of one session: the jobs,
+and all others.
 """
 
 # NOTE: xdist (3.8) marks groups in node ids, and pytest (9.2) lets it put nothing there, so that a
@@ -12,15 +13,9 @@ import pytest
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK: Final = "tests/spark"
-# The files of its second group.
-SECOND: Final = (
-    "test_drain_late.py",
-    "test_killed_drivers.py",
-    "test_land_topic.py",
-    "test_roll_up.py",
-)
+SPARK_JOBS: Final = f"{SPARK}/jobs"
 # Twins and commands start Spark by themselves.
-TWINS, COMMAND = "test_twins.py", "test_command_"
+TWINS, COMMAND = f"{SPARK}/sink/test_twins.py", "test_command_"
 OF_FILES: Final = {
     "tests/broker/test_broker_faults.py": "own broker",
     "tests/broker/test_kafka_format.py": "Spark of Kafka",
@@ -55,9 +50,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def group_of(nodeid: str) -> str:
     """Return the group of a test; one that shares nothing is a group of its own."""
     path, _, name = nodeid.partition("::")
-    folder, file = PurePosixPath(path).parent.as_posix(), PurePosixPath(path).name
-    if folder == FILES_OF:
+    file = PurePosixPath(path)
+    if file.parent.as_posix() == FILES_OF:
         return path
-    if folder != SPARK or file == TWINS or name.startswith(COMMAND):
+    if not file.is_relative_to(SPARK) or path == TWINS or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)
-    return "spark-2" if file in SECOND else "spark-1"
+    return "spark-2" if file.is_relative_to(SPARK_JOBS) else "spark-1"

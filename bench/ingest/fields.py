@@ -58,9 +58,9 @@ def _contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def stored(topic: str, bad: int) -> Measured:
             with empty_directory(workspace) as root:
-                found = answer_of(ingest, broker.address, topic, root, _RECORDS - bad, more=more)
+                answer = answer_of(ingest, broker.address, topic, root, _RECORDS - bad, more=more)
             # What is set aside is a record too.
-            return {**found, "rate": found["rate"] * _RECORDS / (_RECORDS - bad)}
+            return {**answer, "rate": answer["rate"] * _RECORDS / (_RECORDS - bad)}
 
         yield {
             "ours": lambda: stored(_CLEAN, 0),
@@ -79,11 +79,13 @@ def _fill(bootstrap: str, topic: str, schema_id: int, bad_one_in: int | None) ->
     with Producer(bootstrap, settings) as producer:
         for number in range(_RECORDS):
             # Runs of one partition, as batches of producers are.
-            at = number // 500 % PARTITIONS
+            partition = number // 500 % PARTITIONS
             value = values[number % _VALUES]
             if bad_one_in and number % bad_one_in == 0:
                 value = bad[number // bad_one_in % len(bad)]
-            producer.send(topic, keys[number % _VALUES], value, now_ms + number // 100, None, at)
+            producer.send(
+                topic, keys[number % _VALUES], value, now_ms + number // 100, None, partition
+            )
             if number % 1000 == 0:
                 producer.poll()
     assert producer.acknowledged == _RECORDS, producer.first_failure

@@ -53,10 +53,10 @@ def _ingest(bootstrap: str, topic: str, workspace: Path, workers: int) -> Measur
         children = [
             running.enter_context(
                 child_process(
-                    ingest, bootstrap, topic, root, records, [*range(at, PARTITIONS, workers)]
+                    ingest, bootstrap, topic, root, records, [*range(worker, PARTITIONS, workers)]
                 )
             )
-            for at in range(workers)
+            for worker in range(workers)
         ]
         answers = [child.answer() for child in children]
     seconds = max(each["end_s"] for each in answers) - min(each["start_s"] for each in answers)

@@ -56,8 +56,10 @@ def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measure
     with Producer(bootstrap, settings) as producer:
         for number in range(records):
             # Runs of one partition, as batches of producers are.
-            at = number // 500 % PARTITIONS
-            producer.send(topic, keys[number % 1024], value, now_ms + number // 100, None, at)
+            partition = number // 500 % PARTITIONS
+            producer.send(
+                topic, keys[number % 1024], value, now_ms + number // 100, None, partition
+            )
             if number % 1000 == 0:
                 producer.poll()
     assert producer.acknowledged == records, producer.first_failure
@@ -157,11 +159,11 @@ class _Bounds:
     cpu: tuple[float, float]
 
 
-def _rows(name: str, what: str, bounds: _Bounds) -> tuple[Row, ...]:
+def _rows(name: str, kind: str, bounds: _Bounds) -> tuple[Row, ...]:
     return (
         Row(
             f"{name}/rate",
-            f"durable ingest of {what} against the bare loop, one process each",
+            f"durable ingest of {kind} against the bare loop, one process each",
             ("ours", "rate"),
             ("bare loop", "rate"),
             "at least",
@@ -169,7 +171,7 @@ def _rows(name: str, what: str, bounds: _Bounds) -> tuple[Row, ...]:
         ),
         Row(
             f"{name}/cpu",
-            f"processor time a record of {what} against the bare loop",
+            f"processor time a record of {kind} against the bare loop",
             ("ours", "cpu"),
             ("bare loop", "cpu"),
             "at most",
@@ -177,14 +179,14 @@ def _rows(name: str, what: str, bounds: _Bounds) -> tuple[Row, ...]:
         ),
         Row(
             f"{name}/memory",
-            f"peak memory of a worker that ingests {what}",
+            f"peak memory of a worker that ingests {kind}",
             ("ours", "memory_bytes"),
             None,
             "at most",
             limit=400 * 10**6,
             wanted=250 * 10**6,
         ),
-        Row(f"{name}/loop", f"the bare loop's rate over {what}", ("bare loop", "rate"), None, None),
+        Row(f"{name}/loop", f"the bare loop's rate over {kind}", ("bare loop", "rate"), None, None),
     )
 
 

@@ -100,8 +100,8 @@ def _watch(root: Path, topic: str, records: int) -> Iterator[Measured]:
     looks: dict[int, list[tuple[int, int]]] = {shard: [] for shard in begin}
     ends, goal = dict(begin), sum(begin.values()) + records
     while sum(ends.values()) < goal:
-        found, now_ns = reader.committed(), _CLOCK.now_ns()
-        for shard, end in found.items():
+        committed, now_ns = reader.committed(), _CLOCK.now_ns()
+        for shard, end in committed.items():
             if end > ends[shard]:
                 looks[shard].append((end, now_ns))
                 ends[shard] = end
@@ -111,9 +111,9 @@ def _watch(root: Path, topic: str, records: int) -> Iterator[Measured]:
     for shard, seen in looks.items():
         bounds, times_ns = (np.array(column) for column in zip(*seen, strict=True))
         for batch in reader.tail(shard, begin[shard], columns=["address", "primary"]):
-            at = bounds.searchsorted(batch.column("address").to_numpy(), side="right")
+            commits = bounds.searchsorted(batch.column("address").to_numpy(), side="right")
             sent_ms.append(batch.column("primary").to_numpy())
-            ages_s.append(times_ns[at] / 1e9 - sent_ms[-1] / 1e3)
+            ages_s.append(times_ns[commits] / 1e9 - sent_ms[-1] / 1e3)
     sent, ages = np.concatenate(sent_ms), np.concatenate(ages_s)
     # Until then all sides wait for connections and run cold code.
     settled = ages[sent >= sent.min() + _SETTLE_MS]

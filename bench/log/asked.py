@@ -37,7 +37,7 @@ Ask = Callable[[str], Any]
 
 
 @contextmanager
-def _asked(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+def _query_contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     root = sealed_orders(workspace)
     with connect(root) as streams, closing(duckdb.connect()) as plain:
         plain.execute(f"CREATE VIEW {ORDERS} AS FROM '{plain_orders(root)}'")
@@ -57,9 +57,9 @@ def _one_order(ask: Ask) -> Measured:
     for place in chance.integers(0, ORDER_ROWS, _ORDERS_ASKED):
         query = f"FROM {ORDERS} WHERE number = '{order_number(int(place))}'"
         start = time.perf_counter()
-        found = ask(query)
+        rows = ask(query)
         seconds.append(time.perf_counter() - start)
-        assert len(found) == 1
+        assert len(rows) == 1
     return latencies(seconds)
 
 
@@ -126,6 +126,6 @@ ASKED: Final = Experiment(
             for name, text in _TEXTS.items()
         ),
     ),
-    _asked,
+    _query_contestants,
     bytes_needed=2**30 + ORDER_ROWS * 150,
 )

@@ -47,10 +47,10 @@ def _avro(_workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
     def decoded(columns: Sequence[str]) -> Measured:
         start = time.perf_counter()
-        found = decode_batch(array, ours, columns=columns)
+        decoded = decode_batch(array, ours, columns=columns)
         seconds = time.perf_counter() - start
-        assert not found.faults
-        assert found.table.num_rows == _ROWS
+        assert not decoded.faults
+        assert decoded.table.num_rows == _ROWS
         return {"rate": _ROWS / seconds}
 
     def looped(columns: Sequence[str]) -> Measured:

@@ -148,13 +148,13 @@ MEMORY: Final = Experiment(
     "memory",
     tuple(
         Row(
-            f"memory/{who}",
-            f"peak memory of a {who} {doing} 5 GB",
-            (who, "memory_bytes"),
+            f"memory/{process}",
+            f"peak memory of a {process} {doing} 5 GB",
+            (process, "memory_bytes"),
             sense="at most",
             limit=_MEMORY_MAX,
         )
-        for who, doing in (("writer", "appending"), ("reader", "scanning"))
+        for process, doing in (("writer", "appending"), ("reader", "scanning"))
     ),
     _memory,
     rounds_max=1,

@@ -59,8 +59,8 @@ def _scan_as_reader(root: Path) -> Measured:
 
 def _scan_stream(stream: Stream | StreamReader) -> Measured:
     with timed(_SCAN_ROWS) as measured:
-        found = sum(batch.num_rows for batch in stream.scan())
-    assert found == _SCAN_ROWS
+        rows = sum(batch.num_rows for batch in stream.scan())
+    assert rows == _SCAN_ROWS
     return measured
 
 

@@ -52,23 +52,23 @@ def _at_once(stream: Stream) -> None:
 def _measured(root: Path, name: str, write: Callable[[Stream], None]) -> Measured:
     with Stream.create(root, name, StreamOptions(shards=1)) as stream:
         written = _seconds(lambda: write(stream))
-    hot = {f"hot_{what}": one for what, one in _asked(root, name).items()}
+    hot = {f"hot_{figure}": one for figure, one in _query_rates(root, name).items()}
     with Stream.open(root, name) as stream:
         upkeep = _seconds(lambda: (stream.seal(), stream.compact(), stream.trim()))
-    found = _asked(root, name)
-    return {**hot, **found, "write_seconds": written, "upkeep_seconds": upkeep}
+    rates = _query_rates(root, name)
+    return {**hot, **rates, "write_seconds": written, "upkeep_seconds": upkeep}
 
 
-def _asked(root: Path, name: str) -> dict[str, float]:
+def _query_rates(root: Path, name: str) -> dict[str, float]:
     with Stream.open(root, name) as stream:
-        found = {
+        rates = {
             "id_seconds": min(_seconds(lambda: stream.read(3)) for _ in range(_TIMES)),
             "tail_seconds": min(_seconds(lambda: list(stream.tail(0))) for _ in range(_TIMES)),
             "latest_seconds": min(_seconds(stream.latest) for _ in range(_TIMES)),
             "verify_seconds": _seconds(stream.verify),
         }
     size = sum(one.stat().st_size for one in (root / name).rglob("*") if one.is_file())
-    return {**found, "bytes": size / _ROWS, "tail_rate": _ROWS / found["tail_seconds"]}
+    return {**rates, "bytes": size / _ROWS, "tail_rate": _ROWS / rates["tail_seconds"]}
 
 
 def _seconds(do: Callable[[], object]) -> float:
@@ -77,12 +77,12 @@ def _seconds(do: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _row(what: str, text: str, limit: float | None, wanted: float | None = None) -> Row:
+def _row(kind: str, text: str, limit: float | None, wanted: float | None = None) -> Row:
     return Row(
-        f"small/{what}",
+        f"small/{kind}",
         f"{text} that came in commits of one and were trimmed, against rows of one commit",
-        ("one by one", what),
-        ("at once", what),
+        ("one by one", kind),
+        ("at once", kind),
         sense="at most",
         limit=limit,
         wanted=wanted,
@@ -99,13 +99,13 @@ SMALL: Final = Experiment(
         _row("upkeep_seconds", "seal, compaction and trim of rows", None),
         *(
             Row(
-                f"small/hot_{what}",
+                f"small/hot_{figure}",
                 f"{text} that came in commits of one and have their blocks, against one commit",
-                ("one by one", f"hot_{what}"),
-                ("at once", f"hot_{what}"),
+                ("one by one", f"hot_{figure}"),
+                ("at once", f"hot_{figure}"),
                 sense="at most",
             )
-            for what, text in (
+            for figure, text in (
                 ("id_seconds", "`read` of one id of rows"),
                 ("tail_seconds", "`tail` of rows"),
                 ("latest_seconds", "`latest` of rows"),

@@ -82,11 +82,11 @@ def _reading_anew(root: Path) -> Measured:
 
 
 def _reading(stream: Stream) -> Measured:
-    found = latencies(list(_range_seconds(stream)))
+    latency = latencies(list(_range_seconds(stream)))
     stretch = float(np.median(list(_stretch_seconds(stream))))
     with timed(ROWS) as tail:
         assert sum(batch.num_rows for batch in stream.tail(0)) == ROWS
-    return {**found, "stretch": stretch, "tail": tail["rate"]}
+    return {**latency, "stretch": stretch, "tail": tail["rate"]}
 
 
 def _range_seconds(stream: Stream | StreamReader) -> Iterator[float]:

@@ -58,10 +58,10 @@ def _measured(asks: Mapping[str, Ask]) -> Measured:
     chance = np.random.default_rng(13)
     places = chance.integers(0, ORDER_ROWS, _ORDERS_ASKED)
     orders = [f"FROM {ORDERS} WHERE number = '{order_number(int(at))}'" for at in places]
-    asked = {name: [query] * _TIMES for name, query in _QUESTIONS.items()} | {"order": orders}
+    repeated = {name: [query] * _TIMES for name, query in _QUESTIONS.items()} | {"order": orders}
     return {
         f"{side} {name}": seconds
-        for name, queries in asked.items()
+        for name, queries in repeated.items()
         for side, seconds in _medians(asks, queries).items()
     }
 
@@ -91,14 +91,14 @@ WARM: Final = Experiment(
     tuple(
         Row(
             f"sql-warm/{name}{kind}",
-            f"{text}, warm, {told} DuckDB by itself over the same files",
+            f"{text}, warm, {relation} DuckDB by itself over the same files",
             ("sides", f"{side} {name}"),
             ("sides", f"plain {name}"),
             sense="at most",
             limit=_LIMITS.get(name, 1.15),
             wanted=_WANTED.get(name, 1.15),
         )
-        for kind, side, told in (
+        for kind, side, relation in (
             ("", "ours", "against"),
             ("-not-proven", "not proven", "not proven, against"),
         )

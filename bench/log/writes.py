@@ -66,10 +66,10 @@ def _blocks_of(workspace: Path, batches: Sequence[pa.RecordBatch]) -> list[Block
     """Return for each batch the keys and blocks that a shard holds for it, as many for each."""
     with empty_directory(workspace) as path, plain_store(path, batches) as store:
         items = store.items()
-    each, rest = divmod(len(items), len(batches))
+    size, rest = divmod(len(items), len(batches))
     assert not rest
     assert sum(len(value) for _, value in items) > sum(batch.nbytes for batch in batches) // 2
-    return [items[at : at + each] for at in range(0, len(items), each)]
+    return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 def _put_blocks(path: Path, blocks: Sequence[Blocks]) -> Measured:
@@ -108,8 +108,8 @@ def _single(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             with timed(_RECORDS) as measured:
                 for first in range(FIRST_PRIMARY, FIRST_PRIMARY + _RECORDS, _COMMIT_EVERY):
                     for primary in range(first, first + _COMMIT_EVERY):
-                        at = primary % _POOL
-                        append(primary, ids[at], payloads[at])
+                        index = primary % _POOL
+                        append(primary, ids[index], payloads[index])
                     stream.commit()
             assert stream.committed() == {0: _RECORDS}
         return measured
@@ -120,19 +120,19 @@ def _single(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 @contextmanager
 def _durable(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     payload = payload_array(1, 100, seed=1)[0].as_py()
-    (known,) = record_batches(1, 10 * DEVICES, shuffled=False)
+    (batch,) = record_batches(1, 10 * DEVICES, shuffled=False)
 
     def ours() -> Measured:
         seconds = []
         with empty_directory(workspace) as path, new_stream(path) as stream:
-            stream.append_batch(known)
+            stream.append_batch(batch)
             stream.commit()
-            for number in range(known.num_rows, known.num_rows + _DURABLE_RECORDS):
+            for number in range(batch.num_rows, batch.num_rows + _DURABLE_RECORDS):
                 start = time.perf_counter()
                 stream.append(FIRST_PRIMARY + number, number % DEVICES, payload)
                 stream.commit()
                 seconds.append(time.perf_counter() - start)
-            assert stream.committed() == {0: known.num_rows + _DURABLE_RECORDS}
+            assert stream.committed() == {0: batch.num_rows + _DURABLE_RECORDS}
         return latencies(seconds)
 
     def bare() -> Measured:

@@ -49,7 +49,7 @@ def _scanned(frame: Callable[[], DataFrame]) -> float:
 
 def _grouped(frame: Callable[[], DataFrame]) -> float:
     start = time.perf_counter()
-    found = frame().groupBy("progress").agg({"*": "count", "amount": "avg"}).collect()
+    groups = frame().groupBy("progress").agg({"*": "count", "amount": "avg"}).collect()
     seconds = time.perf_counter() - start
-    assert sum(row["count(1)"] for row in found) == ORDER_ROWS
+    assert sum(row["count(1)"] for row in groups) == ORDER_ROWS
     return seconds

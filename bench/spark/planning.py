@@ -69,7 +69,7 @@ SPARK_PLANNING: Final = Experiment(
     tuple(
         Row(
             f"spark-planning/{name}{suffix}",
-            f"{who} plans a frame from {begin}, against a tenth of the rows",
+            f"{contestant} plans a frame from {begin}, against a tenth of the rows",
             (f"large {name}{of}", "seconds"),
             (f"small {name}{of}", "seconds"),
             sense="at most",
@@ -77,7 +77,7 @@ SPARK_PLANNING: Final = Experiment(
             wanted=1.3,
         )
         for name, begin in (("earliest", "earliest"), ("time", "a time in the middle"))
-        for who, suffix, of in (("Spark", "", ""), ("the source alone", "-alone", ", alone"))
+        for contestant, suffix, of in (("Spark", "", ""), ("the source alone", "-alone", ", alone"))
     ),
     _planning,
     bytes_needed=6 * 2**30,

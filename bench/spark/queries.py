@@ -102,8 +102,8 @@ def fill(place: Path, *, sink: str, options: Options, files: Path, rows: int) ->
     frame = SparkSession.active().readStream.schema(_RECORDS).parquet(str(files))
     with empty_directory(place) as scratch:
         measured = _run_to_end(_written(frame, sink, scratch).options(**options), rows)
-        found = _stored(sink, options)
-    assert found == rows, f"{sink}: {found} rows of {rows} were stored"
+        stored = _stored(sink, options)
+    assert stored == rows, f"{sink}: {stored} rows of {rows} were stored"
     return measured
 
 
@@ -274,10 +274,10 @@ def _reports_of(query: StreamingQuery, batches: int) -> list[dict[str, Any]]:
     deadline = _CLOCK.monotonic_s() + _QUERY_MAX_S
     while len(_reports(query)) < batches + _SKIPPED and _CLOCK.monotonic_s() < deadline:
         _await_a_look(query)
-    found = _reports(query)[_SKIPPED : batches + _SKIPPED]
+    reports = _reports(query)[_SKIPPED : batches + _SKIPPED]
     query.stop()
-    assert len(found) == batches, f"{len(found)} batches of {batches} came"
-    return found
+    assert len(reports) == batches, f"{len(reports)} batches of {batches} came"
+    return reports
 
 
 def _reports(query: StreamingQuery) -> list[dict[str, Any]]:

@@ -148,12 +148,12 @@ def _against(experiment: str, peer: str, text: str, limit: float, wanted: float)
         ),
         *(
             Row(
-                f"{experiment}/{peer}-{what}",
+                f"{experiment}/{peer}-{kind}",
                 f"the same {of_what}",
-                ("ours", f"{what}_rate"),
-                (peer, f"{what}_rate"),
+                ("ours", f"{kind}_rate"),
+                (peer, f"{kind}_rate"),
             )
-            for what, of_what in (
+            for kind, of_what in (
                 ("query", "from the start of a query to its end"),
                 ("cpu", "by Spark's processor time"),
             )

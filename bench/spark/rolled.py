@@ -80,8 +80,8 @@ def _fill_topic(bootstrap: str) -> Measured:
     with Producer(bootstrap, settings) as producer:
         for number in range(_ROWS):
             key = (number % _IDS).to_bytes(4, "big")
-            at = number % _IDS % PARTITIONS
-            producer.send(_NAME, key, values[number % _VALUES], _times(number), None, at)
+            partition = number % _IDS % PARTITIONS
+            producer.send(_NAME, key, values[number % _VALUES], _times(number), None, partition)
             if number % 1000 == 0:
                 producer.poll()
     assert producer.acknowledged == _ROWS, producer.first_failure
@@ -142,10 +142,10 @@ def rolled_up_by_hand(place: Path, *, options: Mapping[str, str]) -> Measured:
     with empty_directory(place) as scratch:
 
         def write(batch: DataFrame, _number: int) -> None:
-            found = _singles(batch)
+            rollups = _singles(batch)
             for level in LEVELS:
-                found = _merged(found, level).persist()
-                found.write.mode("append").parquet(str(scratch / level))
+                rollups = _merged(rollups, level).persist()
+                rollups.write.mode("append").parquet(str(scratch / level))
 
         writer = rows.writeStream.foreachBatch(write)
         writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))

@@ -38,21 +38,21 @@ def _sealed(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         yield warmed(sources)
 
 
-def _rows(what: str, text: str) -> tuple[Row, Row]:
+def _rows(kind: str, text: str) -> tuple[Row, Row]:
     return (
         Row(
-            f"spark-sealed/{what}-plain",
+            f"spark-sealed/{kind}-plain",
             f"{text}, against `spark.read.parquet` of plain files",
-            ("parts", what),
-            ("plain", what),
+            ("parts", kind),
+            ("plain", kind),
             sense="at most",
             limit=1.2,
         ),
         Row(
-            f"spark-sealed/{what}-blocks",
+            f"spark-sealed/{kind}-blocks",
             f"{text}, how much faster than our source on blocks",
-            ("blocks", what),
-            ("parts", what),
+            ("blocks", kind),
+            ("parts", kind),
             limit=2,
         ),
     )

@@ -84,10 +84,10 @@ def _fill_topic(bootstrap: str) -> Measured:
     settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
     with Producer(bootstrap, settings) as producer:
         for number in range(_ROWS):
-            at = number // 500 % PARTITIONS
+            partition = number // 500 % PARTITIONS
             key = (number % 1000).to_bytes(4, "big")
             time_ms = FIRST_PRIMARY + number // 100
-            producer.send(_TOPIC, key, values[number % _VALUES], time_ms, None, at)
+            producer.send(_TOPIC, key, values[number % _VALUES], time_ms, None, partition)
             if number % 1000 == 0:
                 producer.poll()
     assert producer.acknowledged == _ROWS, producer.first_failure

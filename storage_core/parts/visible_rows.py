@@ -29,13 +29,15 @@ class Comparison(NamedTuple):
 
 
 Clause = tuple[Comparison, ...]
+# Holds for rows that had not expired when they came; the others are hidden wherever they lie.
+NOT_EXPIRED: Final[Clause] = (Comparison("state", "<>", State.EXPIRED),)
 
 
 def visible_rows(shards: Mapping[int, ShardParts]) -> tuple[Clause, ...]:
     """Return the clauses that hold for each visible row of some shards, and for no other row."""
     lowest_floor = min((parts.floor for parts in shards.values()), default=INT64_MIN)
     clauses: list[Clause] = [
-        (Comparison("state", "<>", State.EXPIRED),),
+        NOT_EXPIRED,
         (Comparison("primary", ">=", lowest_floor),),
     ]
     for shard, parts in shards.items():

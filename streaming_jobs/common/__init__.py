@@ -1,1 +1,1 @@
-"""Common."""
+"""What source, sink and jobs share: options, schemas, types of fields, open streams, errors."""

@@ -50,12 +50,12 @@ def fields_by_column(schema: "AvroSchema", wanted: Iterable[str] | None = None) 
     named = column_of if schema.is_record else str
     columns = [(named(each.name), each.name) for each in schema.fields]
     if wanted is not None:
-        there = [name for name, _ in columns]
-        if unknown := [name for name in wanted if name not in there]:
+        names = [name for name, _ in columns]
+        if unknown := [name for name in wanted if name not in names]:
             message = f"no {', '.join(unknown)} among the columns of {schema.full_name}"
             raise InvalidRequestError(message)
         columns = [each for name in wanted for each in columns if each[0] == name]
-    found: dict[str, str] = {}
+    fields_of: dict[str, str] = {}
     seen: dict[str, str] = {}
     for column, field in columns:
         other = seen.setdefault(column.lower(), field)
@@ -65,5 +65,5 @@ def fields_by_column(schema: "AvroSchema", wanted: Iterable[str] | None = None) 
                 f"{column}, which Spark does not tell apart: name one of them otherwise"
             )
             raise InvalidRequestError(message)
-        found[column] = field
-    return found
+        fields_of[column] = field
+    return fields_of

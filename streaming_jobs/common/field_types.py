@@ -148,8 +148,8 @@ def shown_types(kind: pa.DataType) -> tuple[DataType, pa.DataType]:
         return (DecimalType(digits, scale), kind) if fits else (StringType(), pa.string())
     if pa.types.is_fixed_size_binary(kind):
         return BinaryType(), pa.binary()
-    shown = _INSTEAD.get(kind, kind)
-    return _PLAIN[shown], shown
+    arrow = _INSTEAD.get(kind, kind)
+    return _PLAIN[arrow], arrow
 
 
 def _nested(kind: pa.DataType) -> tuple[DataType, pa.DataType]:
@@ -160,10 +160,10 @@ def _nested(kind: pa.DataType) -> tuple[DataType, pa.DataType]:
     if pa.types.is_list(kind):
         spark, arrow = shown_types(_parts_of(kind).value_type)
         return ArrayType(spark), pa.list_(pa.field("element", arrow))
-    parts: list[Any] = list(_parts_of(kind))
-    shown = [(each.name, *shown_types(each.type)) for each in parts]
-    told = StructType([StructField(name, one) for name, one, _ in shown])
-    return told, pa.struct([pa.field(name, one) for name, _, one in shown])
+    members: list[Any] = list(_parts_of(kind))
+    typed = [(each.name, *shown_types(each.type)) for each in members]
+    struct = StructType([StructField(name, one) for name, one, _ in typed])
+    return struct, pa.struct([pa.field(name, one) for name, _, one in typed])
 
 
 def _parts_of(kind: pa.DataType) -> Any:  # noqa: ANN401 - what it has depends on the kind

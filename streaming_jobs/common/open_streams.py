@@ -60,12 +60,12 @@ class OpenStreams(Generic[H]):
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[H, float]] = OrderedDict()
+        self._idle: OrderedDict[Hashable, tuple[H, float]] = OrderedDict()
         self._is_watched = False
 
     def __len__(self) -> int:
         """Return how many are kept."""
-        return len(self._kept)
+        return len(self._idle)
 
     @contextmanager
     def lease(
@@ -83,7 +83,7 @@ class OpenStreams(Generic[H]):
         self._leave_to_parent()
         with self._lock:
             self._close_some()
-            handle, _ = self._kept.pop(key, (None, 0.0))
+            handle, _ = self._idle.pop(key, (None, 0.0))
         if handle is None or not serves(handle):
             if handle is not None:
                 handle.close()
@@ -105,8 +105,8 @@ class OpenStreams(Generic[H]):
         """Close what is kept."""
         self._leave_to_parent()
         with self._lock:
-            while self._kept:
-                self._kept.popitem()[1][0].close()
+            while self._idle:
+                self._idle.popitem()[1][0].close()
 
     def _leave_to_parent(self) -> None:
         """Begin with nothing in a fork; a thread that is not in it may hold the lock."""
@@ -115,12 +115,12 @@ class OpenStreams(Generic[H]):
 
     def _give_back(self, key: Hashable, handle: H, *, is_sound: bool) -> None:
         with self._lock:
-            if not is_sound or key in self._kept:
+            if not is_sound or key in self._idle:
                 handle.close()
             else:
-                self._kept[key] = handle, self._clock.monotonic_s()
+                self._idle[key] = handle, self._clock.monotonic_s()
             self._close_some()
-            if self._kept and self._is_wanted is not None and not self._is_watched:
+            if self._idle and self._is_wanted is not None and not self._is_watched:
                 self._is_watched = True
                 atexit.unregister(self.close)
                 atexit.register(self.close)
@@ -130,20 +130,20 @@ class OpenStreams(Generic[H]):
         """Close what was idle for long or is waited for, and the oldest beyond the bound."""
         at_s = self._clock.monotonic_s()
         are_too_many = self._are_too_many()
-        for key, (handle, since_s) in list(self._kept.items()):
+        for key, (handle, since_s) in list(self._idle.items()):
             is_beyond = are_too_many or at_s - since_s >= self._idle_s
             if is_beyond or (self._is_wanted is not None and self._is_wanted(handle)):
-                self._kept.pop(key)[0].close()
+                self._idle.pop(key)[0].close()
                 are_too_many = self._are_too_many()
 
     def _are_too_many(self) -> bool:
-        return len(self._kept) > self._most
+        return len(self._idle) > self._most
 
     def _watch(self) -> None:
         while True:
             self._clock.sleep(_LOOK_EVERY_S)
             with self._lock:
                 self._close_some()
-                if not self._kept:
+                if not self._idle:
                     self._is_watched = False
                     return

@@ -76,32 +76,28 @@ class OptionValues:
     def __init__(
         self,
         options: Mapping[str, str],
-        known: Sequence[str],
+        names: Sequence[str],
         instead: Mapping[str, str] | None = None,
-        there: str | None = None,
     ) -> None:
         """Take options whose names may be in any case.
 
         Args:
             options: As Spark has them.
-            known: Names of all options there are.
+            names: Names of all options there are.
             instead: What to use in place of options that there are elsewhere, in lower case.
-            there: The options to name to somebody who mistypes one; all unless it is given.
 
         Raises:
             InvalidRequestError: One is not known, or they are of a table, or there are none.
         """
         self._values = {name.lower(): value for name, value in options.items()}
-        self._known = frozenset(known)
+        self._names = frozenset(names)
         if _OF_A_TABLE in self._values or not self._values:
             raise InvalidRequestError(_NO_TABLES)
         unknown = (
-            set(self._values) - {name.lower() for name in known} - set(_foreign_names(options))
+            set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )
         if unknown:
-            raise InvalidRequestError(
-                _unknown(sorted(unknown), instead or {}, known, there or listed(known))
-            )
+            raise InvalidRequestError(_unknown(sorted(unknown), instead or {}, names))
 
     def has(self, name: str) -> bool:
         """Tell whether an option was given."""
@@ -109,7 +105,7 @@ class OptionValues:
 
     def text(self, name: str) -> str | None:
         """Return a text, or None if it was not given."""
-        assert name in self._known, "all options are told to the constructor"
+        assert name in self._names, "all options are told to the constructor"
         return self._values.get(name.lower())
 
     def truth(self, name: str, *, default: bool) -> bool:
@@ -201,10 +197,10 @@ class OptionValues:
         text = self.text(name)
         if text is None:
             return None
-        found = tuple(part.strip() for part in text.split(","))
-        if not all(found) or len(set(found)) != len(found):
+        names = tuple(part.strip() for part in text.split(","))
+        if not all(names) or len(set(names)) != len(names):
             refuse(name, text, "different names parted by commas")
-        return found
+        return names
 
     def document(self, name: str, kind: type[_D], wanted: str) -> _D | None:
         """Return the list or object that a JSON text holds, or None if it was not given."""
@@ -212,12 +208,12 @@ class OptionValues:
         if text is None:
             return None
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, kind):
+            document = None
+        if not isinstance(document, kind):
             refuse(name, text, wanted)
-        return found
+        return document
 
 
 def warn_of_idle_options(
@@ -239,11 +235,6 @@ def _foreign_names(options: Mapping[str, str]) -> list[str]:
     """Return names of options that are for Kafka's source and sink."""
     names = sorted(name.lower() for name in options)
     return [name for name in names if name.startswith(_FOREIGN) or name in _FOREIGN_NAMES]
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names as an error lists them."""
-    return ", ".join(sorted(names, key=str.lower))
 
 
 def whole_number(value: object) -> int | None:
@@ -268,7 +259,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
 
 
-def path_here(name: str, text: str, what: str) -> Path:
+def path_here(name: str, text: str, kind: str) -> Path:
     """Return the path that an option's text says, which may be a `file:` URI.
 
     `~` in front is the home directory of whoever runs the driver.
@@ -279,23 +270,22 @@ def path_here(name: str, text: str, what: str) -> Path:
     if "://" in text or text.startswith("file:"):
         place = _FILE_HERE.fullmatch(text.strip())
         if place is None:
-            refuse(name, text, f"{what} of this machine")
+            refuse(name, text, f"{kind} of this machine")
         return Path(unquote(place["path"]))
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        refuse(name, text, f"{what}: there is no such home")
+        refuse(name, text, f"{kind}: there is no such home")
 
 
-def _unknown(
-    names: Sequence[str], instead: Mapping[str, str], known: Collection[str], there: str
-) -> str:
-    told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
-    if told:
-        return "; ".join(told)
-    options = "option" if len(names) == 1 else "options"
-    meant = did_you_mean(names, known)
-    return f"unknown {options} {', '.join(names)}{meant}; there are {there}"
+def _unknown(names: Sequence[str], instead: Mapping[str, str], options: Collection[str]) -> str:
+    hints = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
+    if hints:
+        return "; ".join(hints)
+    noun = "option" if len(names) == 1 else "options"
+    meant = did_you_mean(names, options)
+    there_are = ", ".join(sorted(options, key=str.lower))
+    return f"unknown {noun} {', '.join(names)}{meant}; there are {there_are}"
 
 
 def _whole_wanted(number: int | None, least: int, most: int) -> str:

@@ -66,9 +66,9 @@ class DirectoryIdentity:
         Raises:
             OSError: One of the two is not there.
         """
-        found, made = directory.stat(), (directory / file).stat()
-        is_local = _is_local(found.st_dev, str(directory))
-        return cls(_machine(), found.st_dev, found.st_ino, made.st_ctime_ns, is_local)
+        status, file_status = directory.stat(), (directory / file).stat()
+        is_local = _is_local(status.st_dev, str(directory))
+        return cls(_machine(), status.st_dev, status.st_ino, file_status.st_ctime_ns, is_local)
 
     def is_on_one_machine(self, here: Self) -> bool:
         """Tell whether both are on one file system of one machine, where nothing is seen late."""

@@ -33,10 +33,10 @@ from connectors.registry import (
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema
 from streaming_jobs.common.option_values import OptionValues, path_here, shortened
-from streaming_jobs.common.version_warnings import (
+from streaming_jobs.common.version_cache import (
     APPLICATIONS_DIRECTORIES,
-    VersionsTold,
-    VersionTold,
+    CachedVersion,
+    VersionCache,
 )
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -136,18 +136,18 @@ def _version(
         RegistryUnavailableError: The registry does not answer, and has told nobody in this
             application.
     """
-    known = VersionsTold(directories)
+    cache = VersionCache(directories)
     try:
-        found = RegistryClient(settings).version(subject, version)
+        answer = RegistryClient(settings).version(subject, version)
     except RegistryUnavailableError as error:
-        told = known.of(settings.urls, subject, version)
-        if told is None:
+        cached = cache.of(settings.urls, subject, version)
+        if cached is None:
             raise
         _LOG.warning("%s; the schema is taken as it was told before", error)
-        return NamedSchema(AvroSchema.parse(told.text), told.registry_id)
-    schema = AvroSchema.parse(found.text, found.references)
-    known.keep(settings.urls, subject, version, VersionTold(schema.text, found.id))
-    return NamedSchema(schema, found.id)
+        return NamedSchema(AvroSchema.parse(cached.text), cached.registry_id)
+    schema = AvroSchema.parse(answer.text, answer.references)
+    cache.keep(settings.urls, subject, version, CachedVersion(schema.text, answer.id))
+    return NamedSchema(schema, answer.id)
 
 
 def _in_file(path: Path, option: str) -> AvroSchema:

@@ -42,7 +42,7 @@ class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: InvalidRequestError) -> None:
         self._message = str(error)
 
-    def _refuse(self, *_asked: object, **_named: object) -> NoReturn:
+    def _refuse(self, *_arguments: object, **_keywords: object) -> NoReturn:
         with plain_errors():
             raise InvalidRequestError(self._message)
 

@@ -14,7 +14,7 @@ Array = Any
 _untyped: Any = pa
 
 
-def moments(times: Array, unit: Unit) -> Array:
+def as_timestamps(times: Array, unit: Unit) -> Array:
     """Return times of a unit as Spark's timestamps; null where Spark cannot hold one."""
     values = times.fill_null(0).to_numpy() if times.null_count else times.to_numpy()
     if unit == "ns":

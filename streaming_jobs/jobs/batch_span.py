@@ -11,15 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from storage_core import ForeignDataError, InvalidRequestError
 from streaming_jobs.sink.checkpoint import local_directory
+from streaming_jobs.source.driver.offsets import StreamOffset, batch_ranges, decode_offset
 
 _OFFSETS: Final = "offsets"
-_IDENTITY: Final = "@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,24 @@ def span_of(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> Ba
         InvalidRequestError: The checkpoint is of another query.
         ForeignDataError: It is damaged, or not written as it should be.
     """
-    end = _offset(spark, checkpoint, stream, batch)
-    ends = _numbers(end[stream])
-    begins = _numbers((end.get(_IDENTITY) or {}).get("birth") or {})
-    if batch:
-        begins |= _numbers(_offset(spark, checkpoint, stream, batch - 1)[stream])
-    return BatchSpan({shard: begins.get(shard, 0) for shard in ends}, ends)
+    start = _offset(spark, checkpoint, stream, batch - 1) if batch else None
+    ranges = batch_ranges(start, _offset(spark, checkpoint, stream, batch))
+    begins = {shard: begin or 0 for shard, (begin, _) in ranges.items()}
+    return BatchSpan(begins, {shard: end for shard, (_, end) in ranges.items()})
 
 
-def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> dict[str, Any]:
+def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> StreamOffset:
     lines = _text(spark, checkpoint, batch).splitlines()
     try:
-        (told,) = lines[2:]
-        found = json.loads(told)
-        is_one = isinstance(found, dict) and set(found) - {_IDENTITY} == {stream}
+        (line,) = lines[2:]
+        streams = decode_offset(json.loads(line)).streams
     except ValueError as error:
         message = f"the checkpoint's plan of batch {batch} cannot be read: begin with a new one"
         raise ForeignDataError(message, stream=stream, path=Path(checkpoint)) from error
-    if not is_one:
+    if set(streams) != {stream}:
         message = f"the checkpoint {checkpoint} is of another query; name another directory"
         raise InvalidRequestError(message)
-    return dict(found)
+    return streams[stream]
 
 
 def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:
@@ -67,7 +64,3 @@ def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:
     path = f"{checkpoint.rstrip('/')}/{_OFFSETS}/{batch}"
     (row,) = spark.read.text(path, wholetext=True).collect()
     return str(row[0])
-
-
-def _numbers(document: Mapping[str, Any]) -> dict[int, int]:
-    return {int(shard): int(value) for shard, value in document.items()}

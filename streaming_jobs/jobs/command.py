@@ -11,24 +11,25 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
 import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, ShardlogError
-from streaming_jobs.jobs.pace import Pace, pace_of
-from streaming_jobs.jobs.spark_start import RunningSpark, start_spark
-from streaming_jobs.jobs.spark_words import (
+from streaming_jobs.jobs.progress import Progress
+from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,
     SPARK_ERRORS,
     code_of,
+    failure_of,
     is_end_of_spark,
-    told_of,
 )
+from streaming_jobs.jobs.spark_process import RunningSpark, start_spark
 
 EXIT_INTERRUPTED: Final = 130
 # Spark takes parts of a second too, which its types do not say.
@@ -42,7 +43,7 @@ _SPAN: Final = re.compile(
 _SKIPPING: Final = "failOnDataLoss=false"
 
 Root = Annotated[
-    Path,
+    str | Path,
     typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
 ]
 StreamName = Annotated[
@@ -95,10 +96,12 @@ SkipLost = Annotated[
 ]
 _KEPT: Final = "Where the job keeps how far it came."
 Checkpoint = Annotated[
-    str | None,
+    str | Path | None,
     typer.Option(metavar="DIR", help=_KEPT, show_default="within INTO"),
 ]
-CheckpointNeeded = Annotated[str, typer.Option(metavar="DIR", help=_KEPT, show_default=False)]
+CheckpointNeeded = Annotated[
+    str | Path, typer.Option(metavar="DIR", help=_KEPT, show_default=False)
+]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, on the machine that has the root.")
 ]
@@ -106,14 +109,46 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; several times."),
 ]
+Mode = Annotated[
+    Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"],
+    typer.Option(help="What to do with values that cannot be read."),
+]
 Begin = Callable[[SparkSession], StreamingQuery]
 
 
-def run(command: Callable[..., None], name: str) -> None:
-    """Run a job's command and exit with its code."""
+def run(job: Callable[..., StreamingQuery], name: str) -> None:
+    """Run a job as a command and exit with its code."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(command)
+    app.command(name)(command_of(job, name))
     sys.exit(outcome(app, f"python -m streaming_jobs.jobs.{name}", name))
+
+
+def command_of(job: Callable[..., StreamingQuery], name: str) -> Callable[..., None]:
+    """Return a job as a command, of which those parameters are arguments that have a help text."""
+
+    def command(master: Master = "local[*]", conf: Settings = None, **arguments: Any) -> None:  # noqa: ANN401 - the job's
+        conduct(name, master, conf, partial(job, **arguments))
+
+    of_spark = list(signature(command).parameters.values())[:2]
+    arguments = [
+        parameter.replace(annotation=_as_text(parameter.annotation))
+        for parameter in signature(job).parameters.values()
+        if get_origin(parameter.annotation) is Annotated
+    ]
+    parameters = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*arguments, *of_spark)]
+    command.__dict__["__signature__"] = Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = cleandoc(job.__doc__ or "").partition("\nRaises:")[0]
+    return command
+
+
+def _as_text(annotation: Any) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a parameter as the command line gives it: a text where it may be one."""
+    kind, help_text = get_args(annotation)
+    kinds = get_args(kind)
+    if str in kinds:
+        kind = str | None if type(None) in kinds else str
+    return Annotated[kind, help_text]
 
 
 def outcome(app: typer.Typer, program: str, name: str, arguments: list[str] | None = None) -> int:
@@ -126,9 +161,9 @@ def outcome(app: typer.Typer, program: str, name: str, arguments: list[str] | No
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except typer.TyperException as error:
-        return _told(name, error.format_message(), EXIT_USAGE)
+        return _report_error(name, error.format_message(), EXIT_USAGE)
     except ShardlogError as error:
-        return _told(name, str(error), code_of(type(error)))
+        return _report_error(name, str(error), code_of(type(error)))
     return ended if isinstance(ended, int) else 0
 
 
@@ -150,9 +185,9 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
             await_end(begin, spark, stop.wanted, partial(_say, name))
         except SPARK_ERRORS as error:
             # Here, since Spark is asked for the words as long as it runs.
-            message, code = told_of(error)
+            message, code = failure_of(error)
             message = message.replace(_SKIPPING, "--skip-lost")
-            raise typer.Exit(_told(name, message, code)) from error
+            raise typer.Exit(_report_error(name, message, code)) from error
         finally:
             spark.stop()
 
@@ -165,42 +200,42 @@ def await_end(
     Raises:
         StreamingQueryException: It failed.
     """
-    pace = Pace()
+    progress = Progress()
     try:
         if not wanted.is_set():
-            _await_end(begin(spark.session), spark, wanted, (pace, say))
+            _await_end(begin(spark.session), spark, wanted, (progress, say))
     except SPARK_ERRORS as error:
         # Whoever stops the job may have stopped Spark's process as well, as systemd does.
         if not (wanted.is_set() and is_end_of_spark(error)):
             raise
-    say(pace.closing(is_asked=wanted.is_set()))
+    say(progress.closing(is_asked=wanted.is_set()))
 
 
 def _await_end(
     query: StreamingQuery,
     spark: RunningSpark,
     wanted: threading.Event,
-    told: tuple[Pace, Callable[[str], None]],
+    report: tuple[Progress, Callable[[str], None]],
 ) -> None:
-    pace, say = told
+    progress, say = report
     at_hand: int | None = None
     while not query.awaitTermination(_LOOK_S):
-        _tell(query, pace, say)
+        _tell(query, progress, say)
         if not wanted.is_set():
             continue
         if at_hand is None:
-            at_hand = pace.ended
-        if pace.ended > at_hand or not query.status["isTriggerActive"]:
+            at_hand = progress.ended
+        if progress.ended > at_hand or not query.status["isTriggerActive"]:
             # The next batch may have begun, and is broken off in many words.
             spark.hush()
             query.stop()
             break
-    _tell(query, pace, say)
+    _tell(query, progress, say)
 
 
-def _tell(query: StreamingQuery, pace: Pace, say: Callable[[str], None]) -> None:
-    for progress in query.recentProgress:
-        line = pace.line(pace_of(progress))
+def _tell(query: StreamingQuery, progress: Progress, say: Callable[[str], None]) -> None:
+    for batch in query.recentProgress:
+        line = progress.line(batch)
         if line is not None:
             say(line)
 
@@ -236,10 +271,10 @@ class _Stop:
 
 def _pairs(settings: list[str] | None) -> dict[str, str]:
     pairs = {}
-    for one in settings or ():
-        key, equals, value = one.partition("=")
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
         if not (key and equals):
-            message = f"--conf {one}: a setting of Spark is KEY=VALUE"
+            message = f"--conf {setting}: a setting of Spark is KEY=VALUE"
             raise InvalidRequestError(message)
         pairs[key] = value
     return pairs
@@ -249,7 +284,7 @@ def _say(name: str, line: str) -> None:
     typer.echo(f"{name}: {line}", err=True)
 
 
-def _told(name: str, message: str, code: int) -> int:
+def _report_error(name: str, message: str, code: int) -> int:
     first, *_ = message.splitlines() or [""]
     _say(name, first)
     return code

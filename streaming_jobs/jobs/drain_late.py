@@ -31,33 +31,34 @@ from pyspark.sql.streaming.query import StreamingQuery
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
-    Master,
     Once,
     Root,
     RowsMax,
     Schema,
-    Settings,
     SkipLost,
     StreamName,
     Trigger,
-    conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint
+from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "drain_late"
 LATE_BY: Final = "shardlog.late_by"
 ORIGIN: Final = "shardlog.origin"
 _STATE_NORMAL: Final = 0
 _STATE_LATE: Final = 1
-_TRIGGER: Final = "30 seconds"
 _LATEST: Final = -1
 _QUERY_ID: Final = "sql.streaming.queryId"
 # More are not named one by one: all rows of the time are read.
 _IDS_MAX: Final = 1000
 _CORRUPT: Final = "_corrupt_value"
 _BESIDE: Final = ("key", "version", "headers", "timestamp", "timestampType")
+Into = Annotated[
+    str | None,
+    typer.Option(metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"),
+]
 _PLACE: Final = ("partition", "offset", "state", "primary")
 
 
@@ -69,7 +70,7 @@ class Drained:
         root: Where it is.
         stream: Its name.
         unit: What its primaries count.
-        who: The column that says whose a row is: `secondary`, or `key` where ids are a shard's own.
+        id_column: The column of ids: `secondary`, or `key` where ids are a shard's own.
         schema: The schema by which values are read and written; None for bytes.
         is_of_all: Whether keys are only carried, so that rows are late behind any of their shard.
     """
@@ -77,7 +78,7 @@ class Drained:
     root: str
     stream: str
     unit: str
-    who: str
+    id_column: str
     schema: str | None = None
     is_of_all: bool = False
 
@@ -89,40 +90,29 @@ class Drained:
             InvalidRequestError: There is no such stream.
         """
         with StreamReader.open(root, stream) as reader:
-            who = "secondary" if reader.has_ids else "key"
+            id_column = "secondary" if reader.has_ids else "key"
             is_of_all = not reader.has_ids and reader.options.key_mode != "dictionary"
             unit = reader.options.unit
             schema = text_of_file(schema) if schema else newest_schema(reader)
-        return Drained(str(root), stream, unit, who, schema, is_of_all)
+        return Drained(str(root), stream, unit, id_column, schema, is_of_all)
 
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
     spark: SparkSession,
-    root: str | Path,
-    stream: str,
-    into: str | None = None,
+    root: Root,
+    stream: StreamName,
+    into: Into = None,
     *,
-    checkpoint: str | Path,
-    schema: str | None = None,
-    once: bool = False,
-    trigger: str = _TRIGGER,
-    max_rows: int | None = None,
-    skip_lost: bool = False,
+    checkpoint: CheckpointNeeded,
+    schema: Schema = None,
+    once: Once = False,
+    trigger: Trigger = TRIGGER,
+    max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
 ) -> StreamingQuery:
-    """Begin to drain a stream's late rows, or go on; the query ends by itself with `once`.
+    """Write the late rows of a stream, and how late each was, to a stream of corrections.
 
-    Args:
-        spark: The session.
-        root: The directory that holds the streams.
-        stream: The stream.
-        into: The stream of corrections; `<stream>-late` without it. It is made if need be.
-        checkpoint: Where Spark keeps how far it came.
-        schema: By which schema values of Avro are read and written, as the source's option
-            `readerSchema`; the newest of the stream without it.
-        once: Whether to end with what is there.
-        trigger: How often to look for rows.
-        max_rows: How many rows a batch takes at most.
-        skip_lost: Whether to go on where rows have expired, or were lost, that it had not read.
+    Example: python -m streaming_jobs.jobs.drain_late ./data telemetry --checkpoint ./late --once
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
@@ -132,23 +122,13 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     _check_name(into, stream)
     if into in list_streams(drained.root):
         _check_target(into, drained)
-    source = spark.readStream.format("shardlog").option("path", drained.root)
-    source = source.option("stream", stream).option("startingOffsets", "earliest")
-    source = source.option("includeHeaders", "true")
+    options = {"includeHeaders": "true"}
     if drained.schema is not None:
-        source = source.option("valueFormat", "avro").option("readerSchema", drained.schema)
-        source = source.option("mode", "PERMISSIVE")
-    if max_rows is not None:
-        source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    if skip_lost:
-        source = source.option("failOnDataLoss", "false")
-    frame, correct = source.load(), _correcting(drained, into)
+        options |= {"valueFormat": "avro", "readerSchema": drained.schema, "mode": "PERMISSIVE"}
+    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
+    correct = _correcting(drained, into)
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
-    writer = frame.writeStream.foreachBatch(correct)
-    writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {stream}")
-    if once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=trigger).start()
+    return start_query(frame, correct, f"{NAME} {stream}", where, None if once else trigger)
 
 
 def _check_name(into: str, stream: str) -> None:
@@ -163,7 +143,7 @@ def _check_name(into: str, stream: str) -> None:
 def _check_target(into: str, drained: Drained) -> None:
     """Refuse a stream that is there and has something else than corrections of these rows."""
     kinds = {True: "keys", False: "ids"}
-    has_keys = drained.who == "key"
+    has_keys = drained.id_column == "key"
     with StreamReader.open(drained.root, into) as reader:
         options = reader.options
         fault = None
@@ -194,16 +174,16 @@ def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
 
     They need columns partition, offset, state, primary, and who they are of.
     """
-    who = drained.who
-    ids = [row[0] for row in late.select(who).distinct().limit(_IDS_MAX + 1).collect()]
+    id_column = drained.id_column
+    ids = [row[0] for row in late.select(id_column).distinct().limit(_IDS_MAX + 1).collect()]
     bounds = late.groupBy("partition").agg(f.max("offset"), f.min("primary")).collect()
     ends, least = {row[0]: row[1] + 1 for row in bounds}, min((row[2] for row in bounds), default=0)
     before = _rows_of_the_time(late.sparkSession, drained, ids, least, ends)
     both = before.unionByName(late, allowMissingColumns=True)
-    of_whom = ("partition",) if drained.is_of_all else ("partition", who)
-    at = Window.partitionBy(*of_whom).orderBy("offset")
+    of_whom = ("partition",) if drained.is_of_all else ("partition", id_column)
+    rows_of_id = Window.partitionBy(*of_whom).orderBy("offset")
     moving = f.when(f.col("state") == _STATE_NORMAL, f.col("primary"))
-    newest = f.max(moving).over(at.rowsBetween(Window.unboundedPreceding, -1))
+    newest = f.max(moving).over(rows_of_id.rowsBetween(Window.unboundedPreceding, -1))
     judged = both.withColumn("late_by", newest - f.col("primary"))
     return judged.where(f.col("state") == _STATE_LATE)
 
@@ -218,8 +198,8 @@ def _rows_of_the_time(
     source = spark.read.format("shardlog").option("path", drained.root)
     source = source.option("stream", drained.stream).option("startPrimary", str(least))
     source = source.option("endingOffsets", json.dumps({drained.stream: bounds}))
-    source = source.option("columns", ",".join((*_PLACE, drained.who)))
-    if drained.who == "secondary" and len(ids) <= _IDS_MAX:
+    source = source.option("columns", ",".join((*_PLACE, drained.id_column)))
+    if drained.id_column == "secondary" and len(ids) <= _IDS_MAX:
         source = source.option("ids", ",".join(str(one) for one in ids))
     is_there = f.col("partition").isin(list(ends))
     return source.load().where((f.col("state") == _STATE_NORMAL) & is_there)
@@ -243,7 +223,7 @@ def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
     query = late.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     app = f"{NAME}:{query}"
     rows = late.withColumn("headers", _headers())
-    beside = ["primary", *dict.fromkeys((drained.who, *_BESIDE))]
+    beside = ["primary", *dict.fromkeys((drained.id_column, *_BESIDE))]
     if drained.schema is None:
         _append(rows.select("value", *beside), drained, into, (app, number))
         return
@@ -261,7 +241,7 @@ def _append(
 ) -> None:
     writer = rows.write.format("shardlog").mode("append").option("path", drained.root)
     writer = writer.option("stream", into).option("unit", drained.unit)
-    if drained.who == "key":
+    if drained.id_column == "key":
         writer = writer.option("keyMode", "dictionary")
     # How late a row was is lost with the rows of its time: then a batch that comes again differs.
     writer = writer.option("onChangedBatch", "skip").option("txnAppId", batch[0])
@@ -282,45 +262,5 @@ def _header(name: str, value: Column) -> Column:
     return f.struct(f.lit(name).alias("key"), text.alias("value"))
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
-    root: Root,
-    stream: StreamName,
-    checkpoint: CheckpointNeeded,
-    into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"
-        ),
-    ] = None,
-    schema: Schema = None,
-    once: Once = False,
-    trigger: Trigger = _TRIGGER,
-    max_rows: RowsMax = None,
-    skip_lost: SkipLost = False,
-    master: Master = "local[*]",
-    conf: Settings = None,
-) -> None:
-    """Write the late rows of a stream, and how late each was, to a stream of corrections.
-
-    Example: python -m streaming_jobs.jobs.drain_late ./data telemetry --checkpoint ./late --once
-    """
-
-    def begin(spark: SparkSession) -> StreamingQuery:
-        return drain_late(
-            spark,
-            root,
-            stream,
-            into,
-            checkpoint=checkpoint,
-            schema=schema,
-            once=once,
-            trigger=trigger,
-            max_rows=max_rows,
-            skip_lost=skip_lost,
-        )
-
-    conduct(NAME, master, conf, begin)
-
-
 if __name__ == "__main__":
-    run(command, NAME)
+    run(drain_late, NAME)

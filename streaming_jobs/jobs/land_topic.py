@@ -23,30 +23,36 @@ from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs.batch_span import span_of
 from streaming_jobs.jobs.command import (
     Checkpoint,
-    Master,
+    Mode,
     Once,
     Root,
     RowsMax,
     Schema,
-    Settings,
     SkipLost,
     StreamName,
     Trigger,
-    conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
+from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "land_topic"
-Partition = Literal["hour", "day", "month", "none"]
-Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+_Partition = Literal["hour", "day", "month", "none"]
+Into = Annotated[
+    str | Path, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
+]
+Columns = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Columns to land, with commas between.")
+]
+Partition = Annotated[
+    _Partition, typer.Option(help="Which part of a row's time names its directory, in UTC.")
+]
 _ALL: Final = "all"
 _EARLIEST: Final = -2
 _FORMATS: Final = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
-_TRIGGER: Final = "30 seconds"
 _ONE_A_FILE: Final = 2_000_000
 _CONF: Final = {
     # As all other tools read times; Spark's own default is a type that Parquet has given up.
@@ -57,38 +63,24 @@ _CONF: Final = {
 
 def land_topic(  # noqa: PLR0913 - what a job is asked for
     spark: SparkSession,
-    root: str | Path,
-    stream: str,
-    into: str | Path,
+    root: Root,
+    stream: StreamName,
+    into: Into,
     *,
-    schema: str | None = None,
-    columns: str | None = None,
+    schema: Schema = None,
+    columns: Columns = None,
     mode: Mode = "FAILFAST",
     partition: Partition = "day",
-    once: bool = False,
-    trigger: str = _TRIGGER,
-    max_rows: int | None = None,
-    skip_lost: bool = False,
-    checkpoint: str | Path | None = None,
+    once: Once = False,
+    trigger: Trigger = TRIGGER,
+    max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
+    checkpoint: Checkpoint = None,
     size_wanted: int = SIZE_WANTED,
 ) -> StreamingQuery:
-    """Begin to land a stream, or go on; the query ends by itself with `once`.
+    """Land a stream in a directory of Parquet, each record once.
 
-    Args:
-        spark: The session.
-        root: The directory that holds the streams.
-        stream: The stream.
-        into: The directory that rows land in.
-        schema: The schema to read values by, as the source's option `readerSchema`.
-        columns: The columns to land, with commas between; all without it.
-        mode: What to do with values that cannot be read.
-        partition: Which part of a row's time names its directory.
-        once: Whether to end with what is there.
-        trigger: How often to look for rows.
-        max_rows: How many rows a batch takes at most.
-        skip_lost: Whether to go on where rows have expired, or were lost, that had not landed.
-        checkpoint: Where Spark keeps how far it came; within `into` without it.
-        size_wanted: Bytes from which on a file is no longer joined with others.
+    Example: python -m streaming_jobs.jobs.land_topic ./data telemetry ./lake --once
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
@@ -99,42 +91,33 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     owner, shards = _owner(landing, Path(root), stream, partition, schema)
     landed = _recovered(landing, owner)
     where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
-    source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
-    # Counts where there is no checkpoint yet: one that was lost is made anew from here.
-    begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
-    begin = json.dumps({stream: begins})
-    source = source.option("startingOffsets", begin if landed else "earliest")
+    options = {}
+    if landed:
+        # Counts where there is no checkpoint yet: one that was lost is made anew from here.
+        begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
+        options["startingOffsets"] = json.dumps({stream: begins})
     if owner.schema is not None:
-        source = source.option("valueFormat", "avro").option("readerSchema", owner.schema)
-        source = source.option("mode", mode)
+        options |= {"valueFormat": "avro", "readerSchema": owner.schema, "mode": mode}
     if columns is not None:
-        source = source.option("columns", columns)
-    if max_rows is not None:
-        source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    if skip_lost:
-        source = source.option("failOnDataLoss", "false")
-    frame = source.load()
+        options["columns"] = columns
+    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
     if partition != "none":
         _refuse_clash(frame, partition)
     # What is wrong was told by now, and has left nothing that the next start has to agree with.
     claim_checkpoint(where, {"job": NAME, "stream": stream})
     landing.claim(owner)
     land = _landing_of(landing, partition, size_wanted, (where, stream))
-    writer = frame.writeStream.foreachBatch(land).option("checkpointLocation", where)
-    writer = writer.queryName(f"{NAME} {stream}")
-    if once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=trigger).start()
+    return start_query(frame, land, f"{NAME} {stream}", where, None if once else trigger)
 
 
 def _owner(
     landing: Landing, root: Path, stream: str, partition: Partition, schema: str | None
 ) -> tuple[Owner, list[int]]:
     """Return how the directory is to be owned, and the stream's shards; it can be claimed so."""
-    if partition not in get_args(Partition):
-        message = f"partition {partition!r} is not {', '.join(get_args(Partition))}"
+    if partition not in get_args(_Partition):
+        message = f"partition {partition!r} is not {', '.join(get_args(_Partition))}"
         raise InvalidRequestError(message)
-    there = landing.owner()
+    previous = landing.owner()
     with StreamReader.open(root, stream) as reader:
         if partition != "none" and reader.options.unit == "sequence" and reader.origin is None:
             message = (
@@ -143,22 +126,22 @@ def _owner(
             )
             raise InvalidRequestError(message)
         if schema is None:
-            schema = there.schema if there is not None else newest_schema(reader)
+            schema = previous.schema if previous is not None else newest_schema(reader)
         else:
             schema = text_of(schema)
         owner = Owner(stream, reader.position().incarnation, partition, schema)
         shards = list(reader.committed())
-    landing.refuse_others(there, owner)
+    landing.refuse_others(previous, owner)
     return owner, shards
 
 
 def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
     """Finish what an earlier run left; return up to which offset each shard has landed."""
-    there = landing.owner()
-    if there is None:
+    previous = landing.owner()
+    if previous is None:
         return {}
     with landing.lock():
-        landing.refuse_others(there, owner)
+        landing.refuse_others(previous, owner)
         landing.recover()
         landed = landing.landed()
     sweep(landing.into)
@@ -212,54 +195,5 @@ def _time(partition: Partition) -> Column:
     return f.date_format("timestamp", _FORMATS[partition])
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
-    root: Root,
-    stream: StreamName,
-    into: Annotated[
-        str, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
-    ],
-    schema: Schema = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to land, with commas between.")
-    ] = None,
-    mode: Annotated[Mode, typer.Option(help="What to do with values that cannot be read.")] = (
-        "FAILFAST"
-    ),
-    partition: Annotated[
-        Partition, typer.Option(help="Which part of a row's time names its directory, in UTC.")
-    ] = "day",
-    once: Once = False,
-    trigger: Trigger = _TRIGGER,
-    max_rows: RowsMax = None,
-    skip_lost: SkipLost = False,
-    checkpoint: Checkpoint = None,
-    master: Master = "local[*]",
-    conf: Settings = None,
-) -> None:
-    """Land a stream in a directory of Parquet, each record once.
-
-    Example: python -m streaming_jobs.jobs.land_topic ./data telemetry ./lake --once
-    """
-
-    def begin(spark: SparkSession) -> StreamingQuery:
-        return land_topic(
-            spark,
-            root,
-            stream,
-            into,
-            schema=schema,
-            columns=columns,
-            mode=mode,
-            partition=partition,
-            once=once,
-            trigger=trigger,
-            max_rows=max_rows,
-            skip_lost=skip_lost,
-            checkpoint=checkpoint,
-        )
-
-    conduct(NAME, master, conf, begin)
-
-
 if __name__ == "__main__":
-    run(command, NAME)
+    run(land_topic, NAME)

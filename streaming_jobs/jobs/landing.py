@@ -102,10 +102,10 @@ class Landing:
             try:
                 fields = read_document(self._own / _OWNER)
             except FileNotFoundError:
-                there = [one.name for one in _entries(self.into) if one.name != OWN]
-                if there:
+                others = [one.name for one in _entries(self.into) if one.name != OWN]
+                if others:
                     message = (
-                        f"{self.into} holds {min(there)!r}, which did not land here: name "
+                        f"{self.into} holds {min(others)!r}, which did not land here: name "
                         "another directory, or one that is not there yet"
                     )
                     raise InvalidRequestError(message) from None
@@ -121,9 +121,9 @@ class Landing:
             ForeignDataError: Another stream lands there.
             InvalidRequestError: Files are dealt otherwise there, or something else lies there.
         """
-        there = self.owner()
-        self.refuse_others(there, owner)
-        if there == owner:
+        previous = self.owner()
+        self.refuse_others(previous, owner)
+        if previous == owner:
             return
         with taking_errors(self.into, "the directory cannot be made"):
             make_directories(self._own)
@@ -134,25 +134,25 @@ class Landing:
                 fields = {name: getattr(owner, name) for name in Owner.__slots__}
                 replace_durably(self._own / _OWNER, encode_document(fields))
 
-    def refuse_others(self, there: Owner | None, owner: Owner) -> None:
+    def refuse_others(self, previous: Owner | None, owner: Owner) -> None:
         """Refuse an owner where another one is there, or one who parts it otherwise.
 
         Raises:
             ForeignDataError: Another stream lands there.
             InvalidRequestError: Files are dealt otherwise there.
         """
-        if there is None:
+        if previous is None:
             return
-        if (there.stream, there.incarnation) != (owner.stream, owner.incarnation):
-            again = ", made anew since" if there.stream == owner.stream else ""
+        if (previous.stream, previous.incarnation) != (owner.stream, owner.incarnation):
+            again = ", re-created since" if previous.stream == owner.stream else ""
             message = (
-                f"{self.into} is where stream {there.stream!r} lands{again}; name another directory"
+                f"stream {previous.stream!r} lands in {self.into}{again}; name another directory"
             )
             raise ForeignDataError(message)
-        if there.partition != owner.partition:
+        if previous.partition != owner.partition:
             message = (
-                f"{self.into} is parted by {there.partition}, not by {owner.partition}: this never "
-                "changes; name another directory"
+                f"{self.into} is partitioned by {previous.partition}, not by {owner.partition}: "
+                "this never changes; name another directory"
             )
             raise InvalidRequestError(message)
 
@@ -240,17 +240,17 @@ class Landing:
                 return 0, {}
         return _whole(fields["number"]), _offsets(fields["ends"])
 
-    def _decide(self, number: int, ends: Mapping[int, int]) -> None:
+    def _decide(self, batch: int, ends: Mapping[int, int]) -> None:
         staged = self.staging
         files = []
-        for at, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
+        for number, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
             _sync(file)
-            place = file.parent.relative_to(staged) / f"batch-{number}-{at}{_SUFFIX}"
+            place = file.parent.relative_to(staged) / f"batch-{batch}-{number}{_SUFFIX}"
             files.append([str(file.relative_to(staged)), str(place)])
         for folder in {(staged / file).parent for file, _ in files}:
             sync_directory(folder)
-        told = {str(shard): end for shard, end in sorted(ends.items())}
-        fields = {"number": number, "ends": told, "files": files}
+        ends_by_shard = {str(shard): end for shard, end in sorted(ends.items())}
+        fields = {"number": batch, "ends": ends_by_shard, "files": files}
         replace_durably(self._list, encode_document(fields))
 
     def _finish(self) -> list[Path]:

@@ -17,7 +17,7 @@ left out and counted.
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 import typer
@@ -30,37 +30,39 @@ from storage_core.avro import AvroSchema
 from streaming_jobs.common.field_columns import column_of
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
-    Master,
+    Mode,
     Once,
     Root,
     RowsMax,
-    Settings,
     SkipLost,
     StreamName,
     Trigger,
-    conduct,
     run,
 )
+from streaming_jobs.jobs.directory_claims import (
+    checkpoint_of,
+    claim_checkpoint,
+    directory_of,
+    has_come_on,
+)
 from streaming_jobs.jobs.newest_schema import text_of
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of, has_come_on
+from streaming_jobs.jobs.rollup.aggregation import Aggregation
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar, Level
 from streaming_jobs.jobs.rollup.cascade import Cascade
-from streaming_jobs.jobs.rollup.floors import refuse_caps, warn_of_short_retention
-from streaming_jobs.jobs.rollup.measuring import Measuring
 from streaming_jobs.jobs.rollup.older_rows import OlderRows
+from streaming_jobs.jobs.rollup.retention_floor import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
+from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "roll_up"
 From = Literal["earliest", "latest"]
-Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
-_TRIGGER: Final = "30 seconds"
 _UTC: Final = "UTC"
 _ALL_LEVELS: Final = ",".join(LEVELS)
-_Value = Annotated[
+Value = Annotated[
     str, typer.Option(metavar="FIELD", help="Field to measure, a number.", show_default=False)
 ]
-_Into = Annotated[
+Into = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
@@ -68,18 +70,19 @@ _Into = Annotated[
         show_default="STREAM-FIELD",
     ),
 ]
-_Zone = Annotated[
+Zone = Annotated[
     str, typer.Option(metavar="ZONE", help="Time zone of the calendar, as Europe/Berlin.")
 ]
-_Levels = Annotated[
-    str, typer.Option(metavar="A,B", help="Levels, with commas between and none left out.")
+Levels = Annotated[
+    str | Iterable[str],
+    typer.Option(metavar="A,B", help="Levels, with commas between and none left out."),
 ]
-_Starting = Annotated[From, typer.Option("--from", help="Where the first start begins.")]
-_Parquet = Annotated[
-    str | None,
+Starting = Annotated[From, typer.Option("--from", help="Where the first start begins.")]
+Parquet = Annotated[
+    str | Path | None,
     typer.Option(metavar="DIR", help="Directory to write the roll-ups to as Parquet too."),
 ]
-_Schema = Annotated[
+ValueSchema = Annotated[
     str | None,
     typer.Option(
         metavar="SCHEMA",
@@ -87,50 +90,31 @@ _Schema = Annotated[
         show_default="one of FIELD alone",
     ),
 ]
-_Mode = Annotated[Mode, typer.Option(help="What to do with values that cannot be read.")]
 
 
 def roll_up(  # noqa: PLR0913 - what a job is asked for
     spark: SparkSession,
-    root: str | Path,
-    stream: str,
-    value: str,
-    into: str | None = None,
+    root: Root,
+    stream: StreamName,
+    value: Value,
+    into: Into = None,
     *,
-    checkpoint: str | Path,
-    zone: str = _UTC,
-    levels: Iterable[Level] = LEVELS,
-    starting: From = "earliest",
-    parquet: str | Path | None = None,
-    schema: str | None = None,
+    checkpoint: CheckpointNeeded,
+    zone: Zone = _UTC,
+    levels: Levels = _ALL_LEVELS,
+    starting: Starting = "earliest",
+    parquet: Parquet = None,
+    schema: ValueSchema = None,
     mode: Mode = "FAILFAST",
-    once: bool = False,
-    trigger: str = _TRIGGER,
-    max_rows: int | None = None,
-    skip_lost: bool = False,
+    once: Once = False,
+    trigger: Trigger = TRIGGER,
+    max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
 ) -> StreamingQuery:
-    """Begin to roll up a stream, or go on; the query ends by itself with `once`.
+    """Roll up a stream by hour, day, month and year, per id or key.
 
-    Args:
-        spark: The session.
-        root: The directory that holds the streams.
-        stream: The stream.
-        value: The field that is measured, a number.
-        into: What the streams of roll-ups are called before their levels; `<stream>-<value>`
-            without it. They are made if need be.
-        checkpoint: Where Spark keeps how far it came.
-        zone: The time zone whose calendar windows are of.
-        levels: Of hour, day, month and year those wanted, without one left out between.
-        starting: Where the first start begins; windows are rolled up whole either way, so that
-            there is but one level from `latest` on.
-        parquet: A directory to write the roll-ups to as well.
-        schema: The schema to read values by, as the source's `readerSchema`; one of `value` alone
-            without it.
-        mode: What to do with values that cannot be read.
-        once: Whether to end with what is there.
-        trigger: How often to look for rows.
-        max_rows: How many rows a batch takes at most.
-        skip_lost: Whether to go on where rows have expired, or were lost, that it had not read.
+    Example: python -m streaming_jobs.jobs.roll_up ./data telemetry --value temperature
+    --zone Europe/Berlin --checkpoint ./rolled --once
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
@@ -146,35 +130,28 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         # Of what earlier batches had as well: a late row may change a window that has lost some.
         options["failOnDataLoss"] = "false"
     with StreamReader.open(root, stream) as reader:
-        measuring = _measuring(reader, stream, Calendar.of(zone), wanted[0], value)
+        aggregation = _aggregation(reader, stream, Calendar.of(zone), wanted[0], value)
         shards = 1 << max(0, (len(reader.committed()) - 1).bit_length())
         if schema is None:
             _check_field(reader, value)
-    name, has_keys = into or f"{stream}-{value}", measuring.whose == "key"
-    streams = RollupStreams(str(root), name, measuring.calendar, value, has_keys, shards)
+    name, has_keys = into or f"{stream}-{value}", aggregation.whose == "key"
+    streams = RollupStreams(str(root), name, aggregation.calendar, value, has_keys, shards)
     _check_streams(streams, stream, wanted)
-    rows = OlderRows(str(root), stream, options, measuring)
+    rows = OlderRows(str(root), stream, options, aggregation)
     where = checkpoint_of(checkpoint)
-    source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
-    source = source.option("stream", stream).option("startingOffsets", starting)
-    source = source.option("columns", ",".join(measuring.columns))
-    if max_rows is not None:
-        source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    frame = source.load()
-    kind = frame.schema[value].dataType
-    if not isinstance(kind, NumericType):
-        message = f"values of field {value!r} are {kind.simpleString()}, which is no number"
+    read = {**options, "startingOffsets": starting, "columns": ",".join(aggregation.columns)}
+    frame = read_stream(spark, root, stream, read, (max_rows, skip_lost))
+    data_type = frame.schema[value].dataType
+    if not isinstance(data_type, NumericType):
+        message = f"values of field {value!r} are {data_type.simpleString()}, which is no number"
         raise InvalidRequestError(message)
     files = _files(streams, parquet)
     # With more levels, or files, those of older windows would be missing.
-    kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
-    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
+    outputs = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **outputs})
     _make_streams(streams, wanted, where)
-    writer = frame.writeStream.foreachBatch(Cascade(where, rows, streams, wanted, files))
-    writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
-    if once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=trigger).start()
+    cascade = Cascade(where, rows, streams, wanted, files)
+    return start_query(frame, cascade, f"{NAME} {name}", where, None if once else trigger)
 
 
 def _check_streams(streams: RollupStreams, stream: str, levels: Iterable[Level]) -> None:
@@ -210,12 +187,13 @@ def _files(streams: RollupStreams, parquet: str | Path | None) -> RollupFiles | 
     return files
 
 
-def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
+def _neighbours(levels: str | Iterable[str]) -> Sequence[Level]:
     """Return levels from below, which are some that follow on each other."""
-    given = set(levels)
-    wanted = [level for level in LEVELS if level in given]
-    if not wanted or len(wanted) != len(given):
-        message = f"levels {', '.join(sorted(given)) or 'none'}: choose of {', '.join(LEVELS)}"
+    names = levels.split(",") if isinstance(levels, str) else levels
+    named = {name.strip() for name in names} - {""}
+    wanted = [level for level in LEVELS if level in named]
+    if not wanted or len(wanted) != len(named):
+        message = f"levels {', '.join(sorted(named)) or 'none'}: choose of {', '.join(LEVELS)}"
         raise InvalidRequestError(message)
     first = LEVELS.index(wanted[0])
     between = LEVELS[first : first + len(wanted)]
@@ -228,9 +206,9 @@ def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
     return wanted
 
 
-def _measuring(
+def _aggregation(
     reader: StreamReader, stream: str, calendar: Calendar, level: Level, value: str
-) -> Measuring:
+) -> Aggregation:
     unit = reader.options.unit
     if unit == "sequence":
         message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
@@ -238,7 +216,7 @@ def _measuring(
     refuse_caps(reader, stream)
     warn_of_short_retention(reader, stream, level)
     whose = "secondary" if reader.has_ids else "key"
-    return Measuring(calendar, level, unit, column_of(value), whose)
+    return Aggregation(calendar, level, unit, column_of(value), whose)
 
 
 def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, str]:
@@ -272,57 +250,5 @@ def _is_no_number(kind: pa.DataType) -> bool:
     return not (is_one or pa.types.is_decimal(kind))
 
 
-def _levels_of(text: str) -> list[Any]:
-    return [one.strip() for one in text.split(",") if one.strip()]
-
-
-def command(  # noqa: PLR0913 - a verb's arguments
-    root: Root,
-    stream: StreamName,
-    value: _Value,
-    checkpoint: CheckpointNeeded,
-    into: _Into = None,
-    zone: _Zone = _UTC,
-    levels: _Levels = _ALL_LEVELS,
-    starting: _Starting = "earliest",
-    parquet: _Parquet = None,
-    schema: _Schema = None,
-    mode: _Mode = "FAILFAST",
-    once: Once = False,
-    trigger: Trigger = _TRIGGER,
-    max_rows: RowsMax = None,
-    skip_lost: SkipLost = False,
-    master: Master = "local[*]",
-    conf: Settings = None,
-) -> None:
-    """Roll up a stream by hour, day, month and year, per id or key.
-
-    Example: python -m streaming_jobs.jobs.roll_up ./data telemetry --value temperature
-    --zone Europe/Berlin --checkpoint ./rolled --once
-    """
-
-    def begin(spark: SparkSession) -> StreamingQuery:
-        return roll_up(
-            spark,
-            root,
-            stream,
-            value,
-            into,
-            checkpoint=checkpoint,
-            zone=zone,
-            levels=_levels_of(levels),
-            starting=starting,
-            parquet=parquet,
-            schema=schema,
-            mode=mode,
-            once=once,
-            trigger=trigger,
-            max_rows=max_rows,
-            skip_lost=skip_lost,
-        )
-
-    conduct(NAME, master, conf, begin)
-
-
 if __name__ == "__main__":
-    run(command, NAME)
+    run(roll_up, NAME)

@@ -68,13 +68,13 @@ def join_small(
 
 def sweep(into: Path, clock: Clock = _CLOCK) -> None:
     """Take away the old directories, and what a kill in the middle of a join has left."""
-    aside = into / OWN / _JOINED
+    joined = into / OWN / _JOINED
     # What cannot be taken away lies on until the next time; another job may sweep here as well.
     with suppress(OSError):
-        for one in aside.iterdir() if aside.is_dir() else ():
+        for directory in joined.iterdir() if joined.is_dir() else ():
             with suppress(FileNotFoundError):
-                if clock.now_ns() - one.stat().st_mtime_ns > _KEPT_NS:
-                    shutil.rmtree(one, ignore_errors=True)
+                if clock.now_ns() - directory.stat().st_mtime_ns > _KEPT_NS:
+                    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _chosen(folder: Path, size_wanted: int) -> list[Path]:
@@ -126,7 +126,7 @@ def _join(into: Path, folder: Path, chosen: list[Path]) -> bool:
 
 def _schema_of(file: Path) -> pa.Schema:
     try:
-        schema: pa.Schema = _untyped.read_schema(file)
+        schema: pa.Schema = _untyped.schema_of(file)
     except pa.ArrowException as error:
         # Which file it is Arrow does not say.
         message = f"{file.name} cannot be read: {error}"
@@ -149,18 +149,18 @@ def _batches(files: list[Path]) -> Iterable[pa.RecordBatch]:
         yield from _untyped.ParquetFile(file).iter_batches(batch_size=2**16)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(made: Path, replaced: Path) -> bool:
     """Let two directories take each other's place in one step; False if that is not to be had."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         _tell_once("this system's C library has no renameat2")
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(made), os.fsencode(replaced)
     if libc.renameat2(_AT_CWD, names[0], _AT_CWD, names[1], _EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code not in _NOT_HERE:
-        raise OSError(code, os.strerror(code), str(other))
+        raise OSError(code, os.strerror(code), str(replaced))
     _tell_once(f"the file system cannot exchange directories ({os.strerror(code)})")
     return False
 

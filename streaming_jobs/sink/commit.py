@@ -37,7 +37,7 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.checkpoint import sync_plan
 from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink.options import SinkOptions
@@ -49,7 +49,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 def commit(
     options: SinkOptions,
-    target: StreamPlace,
+    target: StreamLocation,
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
     writers: OpenWriters,
@@ -88,7 +88,7 @@ def commit(
             _finish(stream)
 
 
-def abort(target: StreamPlace, messages: Messages) -> None:
+def abort(target: StreamLocation, messages: Messages) -> None:
     """Remove what was staged for a batch that was not decided."""
     try:
         area = target.area()
@@ -103,11 +103,11 @@ def abort(target: StreamPlace, messages: Messages) -> None:
 def _check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
     """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here."""
     query, batch = query_of(transaction), transaction.number or 0
-    for name, shown in options.query_names.items():
+    for name, label in options.query_names.items():
         owner = area.claim(name, query, takes_over=options.resets_query)
         if owner != query:
             message = (
-                f"{shown} wrote here as query {owner} and is query {query}: its checkpoint was "
+                f"{label} wrote here as query {owner} and is query {query}: its checkpoint was "
                 "deleted or replaced, so its rows may come a second time; set resetQuery=true "
                 "to let them"
             )
@@ -161,16 +161,18 @@ def _agreed_contents(
     contents = sum((one.contents for one in messages), NOTHING)
     if not area.is_decided(transaction):
         return contents
-    known = area.contents(transaction)
+    stored = area.contents(transaction)
     mark = area.mark(transaction.series)
     name = _named(transaction)
-    is_too_old = known is None and mark is not None and bool(mark.contents)
-    if known in (None, contents) and not (is_too_old and is_of_query(transaction)):
+    is_too_old = stored is None and mark is not None and bool(mark.contents)
+    if stored in (None, contents) and not (is_too_old and is_of_query(transaction)):
         skipped = 0 if mark is None else mark.skipped
         text = "%s is in stream %r already; its %d rows are not written again (%d such before)"
         _LOG.warning(text, name, options.stream, contents.rows, skipped)
         return contents
-    held = "rows that are not remembered any more" if known is None else f"{known.rows} other rows"
+    held = (
+        "rows that are not remembered any more" if stored is None else f"{stored.rows} other rows"
+    )
     message = (
         f"{name} comes with {contents.rows} rows and is in the stream with {held}: was the "
         "checkpoint set back (restored, or its last files lost), new rows would be dropped; put "
@@ -183,7 +185,7 @@ def _agreed_contents(
         "%s has %d rows, and is in stream %r with %s; they are not written, as onChangedBatch says"
     )
     _LOG.warning(text, name, contents.rows, options.stream, held)
-    return known or contents
+    return stored or contents
 
 
 def _purpose(options: SinkOptions, transaction: TransactionId) -> str:

@@ -49,18 +49,18 @@ def _numbers(array: Array, seed: np.uint64) -> UInt64s:
     """Return a number for each value, 0 for null."""
     kind = array.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        found = _of_lists(array, seed)
+        numbers = _of_lists(array, seed)
     elif pa.types.is_struct(kind):
-        found = _of_structs(array, seed)
+        numbers = _of_structs(array, seed)
     elif pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
-        found = _mixed(array.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64) + seed)
+        numbers = _mixed(array.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64) + seed)
     else:
         values = array.cast(pa.large_binary()).fill_null(b"").to_pylist()
         hashed = map(xxhash.xxh3_64_intdigest, values)
-        found = _mixed(np.fromiter(hashed, np.uint64, len(array)) + seed)
+        numbers = _mixed(np.fromiter(hashed, np.uint64, len(array)) + seed)
     if array.null_count:
-        found[array.is_null().to_numpy(zero_copy_only=False)] = 0
-    return found
+        numbers[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    return numbers
 
 
 def _of_lists(array: Array, seed: np.uint64) -> UInt64s:

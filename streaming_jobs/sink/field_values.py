@@ -66,8 +66,8 @@ class FieldValues:
             fields = ", ".join(fields_by_column(self._schema)) or "none"
             message = f"no column is a field of {self.name}, which has {fields}"
             raise InvalidRequestError(message)
-        given = to_arrow_schema(StructType([schema[name] for name in of_fields]), timezone="UTC")
-        encode_batch(given.empty_table().rename_columns(list(of_fields.values())), self._schema)
+        arrow = to_arrow_schema(StructType([schema[name] for name in of_fields]), timezone="UTC")
+        encode_batch(arrow.empty_table().rename_columns(list(of_fields.values())), self._schema)
         return StructType([*rest, StructField(VALUE, BinaryType())])
 
     def valued(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -79,9 +79,9 @@ class FieldValues:
         of_fields = self._fields(batch.schema.names)
         columns = [batch.column(name) for name in of_fields]
         rows = _untyped.RecordBatch.from_arrays(columns, names=list(of_fields.values()))
-        there = _any_valid(columns, batch.num_rows)
+        has_fields = _any_valid(columns, batch.num_rows)
         frame = frame_of(self._schema, self.registry_id)
-        values = encode_batch(rows, self._schema, valid=there, frame=frame)
+        values = encode_batch(rows, self._schema, valid=has_fields, frame=frame)
         rest = [name for name in batch.schema.names if name not in of_fields]
         made: pa.RecordBatch = _untyped.RecordBatch.from_arrays(
             [*(batch.column(name) for name in rest), values], names=[*rest, VALUE]
@@ -100,8 +100,8 @@ class FieldValues:
 
     def _fields(self, columns: Sequence[str]) -> dict[str, str]:
         """Return which of some columns are fields, and which fields those are."""
-        known = fields_by_column(self._schema)
-        return {name: known[name] for name in columns if name in known}
+        by_column = fields_by_column(self._schema)
+        return {name: by_column[name] for name in columns if name in by_column}
 
     def _refuse_others(self, names: Sequence[str]) -> None:
         name, fields = self.name, ", ".join(fields_by_column(self._schema))
@@ -129,9 +129,9 @@ def _parsed(text: str) -> AvroSchema:
 
 def _any_valid(columns: Sequence[Any], count: int) -> npt.NDArray[np.bool_]:
     """Return which rows have something in a column."""
-    there = np.zeros(count, np.bool_)
+    is_valid = np.zeros(count, np.bool_)
     for column in columns:
         if not column.null_count:
             return np.ones(count, np.bool_)
-        there |= column.is_valid().to_numpy(zero_copy_only=False)
-    return there
+        is_valid |= column.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid

@@ -157,33 +157,35 @@ def mapping_of(
 
     With `has_keys` the stream has a key dictionary; with `fields` these are columns of their own.
     """
-    given = schema.fieldNames()
+    columns = schema.fieldNames()
     if fields is not None:
         schema = fields.plain(schema)
     names = schema.fieldNames()
     form = _form_of(names, has_keys=has_keys)
     if form is None:
         value = "value" if fields is None else f"the fields of {fields.name}"
-        raise _no_form(given, value, has_keys=has_keys)
-    for one in schema.fields:
-        accepted = _TYPES.get(one.name)
-        if accepted is not None and not isinstance(one.dataType, accepted):
+        raise _no_form(columns, value, has_keys=has_keys)
+    for field in schema.fields:
+        accepted = _TYPES.get(field.name)
+        if accepted is not None and not isinstance(field.dataType, accepted):
             wanted = " or ".join(kind.typeName() for kind in accepted)
             wanted = wanted.replace("integral", "a whole number")
-            message = f"column {one.name!r} is {one.dataType.simpleString()}; it must be {wanted}"
-            raise InvalidRequestError(message)
-        if one.name == "headers" and not _is_headers(one.dataType):
             message = (
-                f"column 'headers' is {one.dataType.simpleString()}; it must be "
+                f"column {field.name!r} is {field.dataType.simpleString()}; it must be {wanted}"
+            )
+            raise InvalidRequestError(message)
+        if field.name == "headers" and not _is_headers(field.dataType):
+            message = (
+                f"column 'headers' is {field.dataType.simpleString()}; it must be "
                 "array<struct<key:string,value:binary>>"
             )
             raise InvalidRequestError(message)
-        holds_primary = one.name == ("timestamp" if form == "kafka" else "primary")
-        is_time = holds_primary and isinstance(one.dataType, TimestampType)
+        holds_primary = field.name == ("timestamp" if form == "kafka" else "primary")
+        is_time = holds_primary and isinstance(field.dataType, TimestampType)
         if is_time and unit == "sequence":
-            message = f"column {one.name!r} is a timestamp, and the stream counts a sequence"
+            message = f"column {field.name!r} is a timestamp, and the stream counts a sequence"
             raise InvalidRequestError(message)
-        _refuse_key(form, one.name, one.dataType, has_keys=has_keys)
+        _refuse_key(form, field.name, field.dataType, has_keys=has_keys)
     has_time = form == "records" or "timestamp" in names
     if not has_time and unit == "sequence":
         message = (
@@ -233,27 +235,27 @@ def _refuse_key(form: Form, name: str, kind: DataType, *, has_keys: bool) -> Non
 
 
 def _is_headers(kind: DataType) -> bool:
-    one = kind.elementType if isinstance(kind, ArrayType) else None
-    if not isinstance(one, StructType) or sorted(one.names) != ["key", "value"]:
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(element, StructType) or sorted(element.names) != ["key", "value"]:
         return False
-    is_text = isinstance(one["key"].dataType, StringType)
-    return is_text and isinstance(one["value"].dataType, (BinaryType, StringType))
+    is_text = isinstance(element["key"].dataType, StringType)
+    return is_text and isinstance(element["value"].dataType, (BinaryType, StringType))
 
 
 def _form_of(names: list[str], *, has_keys: bool) -> Form | None:
-    given = frozenset(names)
+    columns = frozenset(names)
     forms = _FORMS | {"records": _RECORDS_WITH_KEYS} if has_keys else _FORMS
-    if len(given) == len(names):
+    if len(columns) == len(names):
         for form, (required, optional) in forms.items():
-            if required <= given <= required | optional:
+            if required <= columns <= required | optional:
                 return form
     return None
 
 
-def _no_form(given: list[str], value: str, *, has_keys: bool) -> InvalidRequestError:
+def _no_form(columns: list[str], value: str, *, has_keys: bool) -> InvalidRequestError:
     own = f"key, {value} [, version" if has_keys else f"secondary, {value} [, version, key"
     message = (
         f"the sink takes columns primary, {own}, headers, timestamp], "
-        f"or Kafka's key, {value} [, timestamp, headers]; select those, not {', '.join(given)}"
+        f"or Kafka's key, {value} [, timestamp, headers]; select those, not {', '.join(columns)}"
     )
     return InvalidRequestError(message)

@@ -11,7 +11,7 @@ from typing import Final
 
 from storage_core import ShardlogError, StagingArea, Stream
 from streaming_jobs.common.open_streams import OpenStreams
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 
 IDLE_S: Final = 3.0
 _WRITERS_MAX: Final = 4
@@ -48,7 +48,7 @@ class OpenWriters(OpenStreams[_Writer]):
     @contextmanager
     def of(
         self,
-        place: StreamPlace,
+        place: StreamLocation,
         area: StagingArea,
         shards: Iterable[int],
         wait_s: float,
@@ -59,14 +59,14 @@ class OpenWriters(OpenStreams[_Writer]):
         Raises:
             ShardLockedError: Another writer kept a shard for too long.
         """
-        asked = frozenset(shards)
+        wanted = frozenset(shards)
 
-        def serves(kept: _Writer) -> bool:
-            return kept.area.incarnation == area.incarnation and asked <= kept.shards
+        def serves(writer: _Writer) -> bool:
+            return writer.area.incarnation == area.incarnation and wanted <= writer.shards
 
         def opened(old: _Writer | None) -> _Writer:
             is_same = old is not None and old.area.incarnation == area.incarnation
-            numbers = asked | old.shards if old is not None and is_same else asked
+            numbers = wanted | old.shards if old is not None and is_same else wanted
             return _Writer(area, area.open_shards(numbers, wait_s, purpose), numbers)
 
         with self.lease((place.path, place.stream), serves, opened) as writer:

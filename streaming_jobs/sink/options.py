@@ -15,7 +15,6 @@ from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
 from streaming_jobs.common.option_values import (
     SOURCE_OPTIONS,
     OptionValues,
-    listed,
 )
 from streaming_jobs.common.schemas import REGISTRY_OPTIONS, RegistryAccess
 from streaming_jobs.sink.checkpoint import local_directory
@@ -78,8 +77,7 @@ class SinkOptions:
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options of a batch write."""
-    known = (*_SHARED, *_OF_A_BATCH)
-    values = OptionValues(options, (*known, *_TAKEN), _OF_READING, listed(known))
+    values = OptionValues(options, (*_SHARED, *_OF_A_BATCH, *_TAKEN), _OF_READING)
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
     if (name is None) != (version is None):
         message = "txnAppId and txnVersion go together: the one says nothing without the other"
@@ -90,8 +88,8 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
 
 def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options of a streaming write."""
-    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
-    values = OptionValues(options, known, _OF_READING, listed((*_SHARED, *_OF_A_QUERY)))
+    option_names = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
+    values = OptionValues(options, option_names, _OF_READING)
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
         raise InvalidRequestError(message)
@@ -141,17 +139,17 @@ def _writer_schema(values: OptionValues) -> str | None:
 
 
 def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:
-    given: dict[str, Any] = {}
+    creation: dict[str, Any] = {}
     for name in ("shards", "jitter"):
         number = values.whole(name, 0, INT64_MAX)
         if number is not None:
-            given[name] = number
+            creation[name] = number
     if values.has("unit"):
-        given["unit"] = values.choice("unit", get_args(Unit), "ms")
+        creation["unit"] = values.choice("unit", get_args(Unit), "ms")
     if values.has("keyMode"):
-        given["key_mode"] = values.choice("keyMode", get_args(KeyMode), "none")
+        creation["key_mode"] = values.choice("keyMode", get_args(KeyMode), "none")
     retention = values.span("retention", "90s, 15m, 12h, 7d, 4w", timedelta(seconds=1))
-    return StreamOptions(**given, retention=retention), given
+    return StreamOptions(**creation, retention=retention), creation
 
 
 def _spellings(location: str) -> tuple[str, ...]:

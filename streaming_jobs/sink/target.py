@@ -25,17 +25,17 @@ def find_or_make(options: SinkOptions) -> StagingArea:
             "by its workers only; write to another stream"
         )
         raise InvalidRequestError(message)
-    there = {
+    actual = {
         "unit": area.unit,
         "shards": area.shards,
         "jitter": area.jitter,
         "key_mode": area.options.key_mode,
     }
     for name, wanted in options.fixed.items():
-        if there[name] != wanted:
+        if actual[name] != wanted:
             message = (
                 f"option {OPTION_NAMES.get(name, name)}: stream {options.stream!r} was made with "
-                f"{there[name]}, not {wanted}; this never changes"
+                f"{actual[name]}, not {wanted}; this never changes"
             )
             raise InvalidRequestError(message)
     return area

@@ -20,7 +20,7 @@ from storage_core import (
     SystemClock,
     TransactionId,
 )
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.contents import contents_of
 from streaming_jobs.sink.mapping import ColumnMapping
 
@@ -43,7 +43,7 @@ class StagedMessage(WriterCommitMessage):
         is_replay: Whether the task found the transaction decided, and staged nothing.
     """
 
-    target: StreamPlace
+    target: StreamLocation
     transaction: TransactionId
     parts: Mapping[int, tuple[StagedPart, ...]]
     contents: Contents = NOTHING
@@ -51,7 +51,7 @@ class StagedMessage(WriterCommitMessage):
 
 
 def stage(
-    target: StreamPlace,
+    target: StreamLocation,
     mapping: ColumnMapping,
     transaction: TransactionId,
     batches: Iterator[pa.RecordBatch],

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import UNITS_PER_SECOND, InvalidRequestError, Unit
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 
 KEY_BYTES: Final = 4
 _CREATED: Final = 0
@@ -95,8 +95,8 @@ def as_headers(column: Column) -> Column:
     """Return headers, of which each is there and has a key; the log stores those."""
     headers = column.flatten()
     if headers.null_count or headers.field("key").null_count:
-        what = "a null" if headers.null_count else "a header whose key is null"
-        message = f"{what} is among the headers; filter(headers, h -> h.key is not null) drops it"
+        fault = "a null" if headers.null_count else "a header whose key is null"
+        message = f"{fault} is among the headers; filter(headers, h -> h.key is not null) drops it"
         raise pa.ArrowInvalid(message)
     return column
 
@@ -121,8 +121,8 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
     else:
         kinds = pc.cast(pa.nulls(len(times)), pa.int8())
     if unit != "sequence":
-        shown = moments(pc.cast(primary, pa.int64()), unit)
-        same = _compute.fill_null(_compute.equal(times, shown), fill_value=False)
+        primary_times = as_timestamps(pc.cast(primary, pa.int64()), unit)
+        same = _compute.fill_null(_compute.equal(times, primary_times), fill_value=False)
         created = _compute.fill_null(_compute.equal(kinds, _CREATED), fill_value=True)
         says_it_again = _compute.and_(same, created)
         _refuse_sequence(times, kinds, unit)
@@ -142,8 +142,8 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
 
 def _refuse_sequence(times: Column, kinds: Column, unit: Unit) -> None:
     """Refuse rows as the source shows those of a sequence: no time, and a kind that says so."""
-    shown = _compute.and_(_compute.equal(kinds, _NO_TIME), times.is_null())
-    if _compute.any(shown).as_py():
+    is_sequence = _compute.and_(_compute.equal(kinds, _NO_TIME), times.is_null())
+    if _compute.any(is_sequence).as_py():
         _refuse_unit("sequence", unit)
 
 
@@ -155,16 +155,16 @@ def _refuse_other_units(primary: Column, times: Column, unit: Unit) -> None:
     numbers = pc.cast(primary, pa.int64())
     tells = _compute.not_equal(pc.cast(times, pa.int64()), 0)
     for other in UNITS_PER_SECOND if len(times) else ():
-        found = _compute.and_(tells, _compute.equal(times, moments(numbers, other)))
-        if _compute.any(found).as_py():
+        is_equal = _compute.and_(tells, _compute.equal(times, as_timestamps(numbers, other)))
+        if _compute.any(is_equal).as_py():
             _refuse_unit(other, unit)
 
 
 def _refuse_unit(counted: Unit, unit: Unit) -> NoReturn:
     says = "no time" if counted == "sequence" else f"a time that they give in {counted}"
-    what = "a sequence" if counted == "sequence" else counted
+    counts = "a sequence" if counted == "sequence" else counted
     message = (
-        f"the timestamp beside some primaries says {says}: they count {what}, and the stream "
+        f"the timestamp beside some primaries says {says}: they count {counts}, and the stream "
         f"{unit}; write to a stream made with unit={counted} (shardlog drop takes an empty one "
         "away that was made otherwise), or leave timestamp and timestampType out"
     )

@@ -21,7 +21,7 @@ from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.common.option_values import warn_of_idle_options
 from streaming_jobs.common.schemas import schema_named
 from streaming_jobs.common.spark_errors import plain_errors
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.commit import (
     abort,
     commit,
@@ -50,7 +50,7 @@ class ShardBatchWriter(DataSourceArrowWriter):
     """Writes one DataFrame; with `txnAppId` and `txnVersion` at most once."""
 
     options: SinkOptions
-    target: StreamPlace
+    target: StreamLocation
     mapping: ColumnMapping
     transaction: TransactionId
 
@@ -76,7 +76,7 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of a query, each once."""
 
     options: SinkOptions
-    target: StreamPlace
+    target: StreamLocation
     mapping: ColumnMapping
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override]  # Spark declares it so
@@ -122,11 +122,11 @@ def stream_writer(
 
 
 def _prepare(
-    given: Mapping[str, str], options: SinkOptions, schema: StructType, *, is_append: bool
-) -> tuple[StreamPlace, ColumnMapping]:
+    option_texts: Mapping[str, str], options: SinkOptions, schema: StructType, *, is_append: bool
+) -> tuple[StreamLocation, ColumnMapping]:
     if not is_append:
         raise InvalidRequestError(_APPEND_ONLY)
-    warn_of_idle_options(given, "Kafka's sink", IDLE)
+    warn_of_idle_options(option_texts, "Kafka's sink", IDLE)
     if options.columns is not None and options.columns != tuple(schema.fieldNames()):
         message = (
             f"option columns names {', '.join(options.columns)}, and the rows have "
@@ -141,6 +141,6 @@ def _prepare(
     unit = options.creation.unit if "unit" in options.fixed else "ms"
     mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
     area = find_or_make(options)
-    target = StreamPlace.here(options.path, options.stream, area.root_id, area.incarnation)
+    target = StreamLocation.here(options.path, options.stream, area.root_id, area.incarnation)
     has_keys = area.options.key_mode == "dictionary"
     return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)

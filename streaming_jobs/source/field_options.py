@@ -31,7 +31,7 @@ _NONE: Final[Any] = pa.array([], pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
-class FieldsAsked:
+class FieldRequest:
     """What the options say of values.
 
     Attributes:
@@ -49,9 +49,9 @@ class FieldsAsked:
     has_headers: bool
 
 
-def parse_fields_asked(
+def parse_field_request(
     values: OptionValues, columns: tuple[str, ...] | None, *, has_headers: bool
-) -> FieldsAsked:
+) -> FieldRequest:
     """Return what the options say, where `valueFormat` is `avro`."""
     text = values.text(_OPTION)
     mode = values.text("mode")
@@ -59,7 +59,7 @@ def parse_fields_asked(
     if mode is not None and chosen is None:
         refuse("mode", mode, " or ".join(_MODES))
     is_latest = text is None or text.strip().lower() == LATEST_SCHEMA
-    return FieldsAsked(
+    return FieldRequest(
         None if is_latest else text,
         chosen or "FAILFAST",
         RegistryAccess.of(values),
@@ -69,12 +69,15 @@ def parse_fields_asked(
 
 
 def reader_schema(
-    asked: FieldsAsked, schemas: Callable[[], Iterable[Iterable[SchemaEntry]]], *, is_stream: bool
+    request: FieldRequest,
+    schemas: Callable[[], Iterable[Iterable[SchemaEntry]]],
+    *,
+    is_stream: bool,
 ) -> AvroSchema:
     """Return the schema by which values are read.
 
     Args:
-        asked: What the options say.
+        request: What the options say.
         schemas: Tells the schemas that the store has of each stream.
         is_stream: Whether it has to be a fixed one.
 
@@ -82,8 +85,8 @@ def reader_schema(
         InvalidRequestError: None is named and there is none, or a stream is told none.
         UnavailableError: A registry has to be asked, and does not answer.
     """
-    if asked.schema is not None:
-        return schema_named(asked.schema, _OPTION, asked.registry).schema
+    if request.schema is not None:
+        return schema_named(request.schema, _OPTION, request.registry).schema
     newest = newest_schema(*schemas())
     if is_stream:
         raise InvalidRequestError(_no_fixed_schema(newest))
@@ -97,47 +100,48 @@ def reader_schema(
 
 
 def _no_fixed_schema(newest: SchemaEntry | None) -> str:
-    told = "the store has none yet"
+    available = "the store has none yet"
     if newest is not None:
         name = AvroSchema.stored(newest.text).full_name
-        told = f"the newest in the store is {name}"
+        available = f"the newest in the store is {name}"
         if newest.registry_id:
-            told += (
+            available += (
                 f", registry id {newest.registry_id} (shardlog schema show --id "
                 f"{newest.registry_id})"
             )
     return (
-        f"option {_OPTION}: a stream needs a fixed schema, so that restarts read alike; {told}: "
-        "name a version of its subject, SUBJECT --version N, a file <name>.avsc, or its JSON"
+        f"option {_OPTION}: a stream needs a fixed schema, so that restarts read alike; "
+        f"{available}: name a version of its subject, SUBJECT --version N, a file <name>.avsc, or "
+        "its JSON"
     )
 
 
-def with_fields(rules: RowRules, asked: FieldsAsked, schema: AvroSchema) -> RowRules:
+def with_fields(rules: RowRules, request: FieldRequest, schema: AvroSchema) -> RowRules:
     """Return rules with the columns that are shown of values read by a schema.
 
     Raises:
         InvalidRequestError: A column is not there, or no column can show a field.
     """
-    if asked.columns is None:
+    if request.columns is None:
         wanted = [one.name for one in field_columns(schema)]
-        own = [name for name in default_columns(has_headers=asked.has_headers) if name != _RAW]
-        columns = (*wanted, *own, *_corrupt(asked))
+        own = [name for name in default_columns(has_headers=request.has_headers) if name != _RAW]
+        columns = (*wanted, *own, *_corrupt(request))
     else:
-        there = columns_of(schema)
-        own = [name for name in (*known_columns(), *_corrupt(asked)) if name not in there]
-        _check_known(asked.columns, there, own, schema)
-        wanted = [name for name in asked.columns if name in there]
-        columns = asked.columns
-        if asked.has_headers and HEADERS not in columns:
+        fields_there = columns_of(schema)
+        own = [name for name in (*known_columns(), *_corrupt(request)) if name not in fields_there]
+        _check_known(request.columns, fields_there, own, schema)
+        wanted = [name for name in request.columns if name in fields_there]
+        columns = request.columns
+        if request.has_headers and HEADERS not in columns:
             columns = (*columns, HEADERS)
     fields = tuple(one.name for one in field_columns(schema, wanted))
     is_whole = CORRUPT_VALUE in columns or len(fields) == len(schema.fields)
-    read_by = FieldRules(schema.text, schema.identity.hex(), fields, asked.mode, is_whole)
+    read_by = FieldRules(schema.text, schema.identity.hex(), fields, request.mode, is_whole)
     return replace(rules, columns=columns, fields=read_by)
 
 
-def _corrupt(asked: FieldsAsked) -> tuple[str, ...]:
-    return (CORRUPT_VALUE,) if asked.mode == "PERMISSIVE" else ()
+def _corrupt(request: FieldRequest) -> tuple[str, ...]:
+    return (CORRUPT_VALUE,) if request.mode == "PERMISSIVE" else ()
 
 
 def _check_known(
@@ -156,11 +160,11 @@ def _check_known(
         raise InvalidRequestError(message)
 
 
-def check_reads_on(known: str | None, fields: FieldRules) -> None:
+def check_reads_on(previous: str | None, fields: FieldRules) -> None:
     """Refuse to go on by a schema that cannot read what the one before it read.
 
     Args:
-        known: The text of the one before, None if nobody said.
+        previous: The text of the one before, None if nobody said.
         fields: How values are read from here on.
 
     Raises:
@@ -169,9 +173,9 @@ def check_reads_on(known: str | None, fields: FieldRules) -> None:
     new = parsed_schema(fields.schema)
     wanted = [one.field for one in field_columns(new, fields.columns)]
     why = "the checkpoint does not tell its text"
-    if known is not None:
+    if previous is not None:
         try:
-            decode_batch(_NONE, parsed_schema(known), reader=new, columns=wanted)
+            decode_batch(_NONE, parsed_schema(previous), reader=new, columns=wanted)
         except InvalidRequestError as error:
             why = error.message
         else:

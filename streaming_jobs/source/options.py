@@ -1,7 +1,7 @@
 """The options of the source, by Kafka's names where Kafka has one; read on the driver.
 
 Everything is checked here before a job starts. What depends on the stream itself (its shards,
-whether its ids are integers) is checked against it in look.py.
+whether its ids are integers) is checked against it in stream_snapshot.py.
 """
 
 import logging
@@ -19,7 +19,6 @@ from streaming_jobs.common.option_values import (
     SOURCE_OPTIONS,
     STARTING,
     OptionValues,
-    listed,
     refuse,
     whole_number,
 )
@@ -31,18 +30,10 @@ from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_
 
 if TYPE_CHECKING:
     # It loads the decoder and the registry's client, which queries of bytes do without.
-    from streaming_jobs.source.field_options import FieldsAsked
+    from streaming_jobs.source.field_options import FieldRequest
 
 _LOG: Final = logging.getLogger("shardlog")
 _SNAPSHOT_NOW: Final = "now"
-_INSTEAD: Final = {
-    "pushdown": (
-        "Spark keeps one set of pushed filters for all uses of a frame, so that a second use has "
-        "the rows of the first; name what is wanted with ids, keys, startPrimary, endPrimary, "
-        "offsets and columns, each frame has its own"
-    ),
-}
-_OF_BATCHES: Final = (*ENDING, "snapshot")
 _DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31
 
@@ -81,7 +72,7 @@ class SourceOptions:
         fails_on_loss: Whether a loss ends the query, or is told and passed by.
         snapshot: What is read, in place of the two bounds.
         takes_snapshot: Whether one is to be taken of them, once.
-        asked_fields: What is asked of values that are read by fields; None where they are bytes.
+        field_request: What is asked of values that are read by fields; None where they are bytes.
             The rules lack their columns until the schema is known.
     """
 
@@ -95,7 +86,7 @@ class SourceOptions:
     fails_on_loss: bool
     snapshot: SourceOffset | None = None
     takes_snapshot: bool = False
-    asked_fields: "FieldsAsked | None" = None
+    field_request: "FieldRequest | None" = None
 
 
 def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
@@ -103,7 +94,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
 
     `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
-    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
+    values = OptionValues(options, SOURCE_OPTIONS)
     path, subscription = values.root(), parse_subscription(values)
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span(
@@ -129,22 +120,10 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         values.truth("failOnDataLoss", default=True),
         _snapshot(values, subscription),
         _takes_snapshot(values),
-        _asked_fields(values),
+        _field_request(values),
     )
     _check_mode(values, mode, parsed)
     return parsed
-
-
-def _there(mode: Mode | None) -> str:
-    """Say which options there are; `load` does not know yet what for, so then for both."""
-    of_both = listed(set(SOURCE_OPTIONS) - {*_OF_BATCHES, *LIMITS})
-    match mode:
-        case "batch":
-            return listed({*SOURCE_OPTIONS} - {*LIMITS})
-        case "stream":
-            return listed({*SOURCE_OPTIONS} - {*_OF_BATCHES})
-        case None:
-            return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(LIMITS)}"
 
 
 def _takes_snapshot(values: OptionValues) -> bool:
@@ -160,8 +139,8 @@ def _snapshot(values: OptionValues, subscription: Subscription) -> SourceOffset 
     taken = decode_offset(document)
     is_whole = subscription.pattern is not None or set(taken.streams) == set(subscription.names)
     if not is_whole or not all(subscription.takes(stream) for stream in taken.streams):
-        of, asked = sorted(taken.streams), subscription.shown()
-        message = f"option snapshot: it is of streams {of}, not of {asked}"
+        of, subscribed = sorted(taken.streams), subscription.label()
+        message = f"option snapshot: it is of streams {of}, not of {subscribed}"
         raise InvalidRequestError(message)
     for stream, shards in (subscription.shards or {}).items():
         if (of_stream := set(taken.streams[stream].ends)) != shards:
@@ -170,9 +149,9 @@ def _snapshot(values: OptionValues, subscription: Subscription) -> SourceOffset 
     births = [(one.birth or {}).keys() == one.ends.keys() for one in taken.streams.values()]
     if "@" not in document or not all(births):
         refuse("snapshot", str(values.text("snapshot")), wanted)
-    given = [name for name in (*STARTING, *ENDING) if values.has(name)]
-    if given:
-        message = f"option {given[0]}: the snapshot says where reading begins and ends"
+    bounds = [name for name in (*STARTING, *ENDING) if values.has(name)]
+    if bounds:
+        message = f"option {bounds[0]}: the snapshot says where reading begins and ends"
         raise InvalidRequestError(message)
     return taken
 
@@ -184,8 +163,8 @@ def _rules(values: OptionValues) -> RowRules:
         columns = default_columns(has_headers=has_headers)
     elif unknown := sorted(set(columns) - set(known_columns())):
         meant = did_you_mean(unknown, known_columns())
-        there = ", ".join(known_columns())
-        message = f"option columns: no {', '.join(unknown)}{meant}; there are {there}"
+        columns_there = ", ".join(known_columns())
+        message = f"option columns: no {', '.join(unknown)}{meant}; there are {columns_there}"
         raise InvalidRequestError(message)
     elif has_headers and HEADERS not in columns:
         columns = (*columns, HEADERS)
@@ -209,16 +188,18 @@ def _is_typed(values: OptionValues) -> bool:
     return values.choice("valueFormat", ("raw", "avro"), "raw") == "avro"
 
 
-def _asked_fields(values: OptionValues) -> "FieldsAsked | None":
+def _field_request(values: OptionValues) -> "FieldRequest | None":
     if not _is_typed(values):
-        if given := [name for name in FIELD_OPTIONS if values.has(name)]:
-            message = f"option {given[0]}: it is for valueFormat=avro; values are bytes otherwise"
+        if field_options := [name for name in FIELD_OPTIONS if values.has(name)]:
+            message = (
+                f"option {field_options[0]}: it is for valueFormat=avro; values are bytes otherwise"
+            )
             raise InvalidRequestError(message)
         return None
-    from streaming_jobs.source.field_options import parse_fields_asked  # noqa: PLC0415 - as above
+    from streaming_jobs.source.field_options import parse_field_request  # noqa: PLC0415 - as above
 
     has_headers = values.truth("includeHeaders", default=False)
-    return parse_fields_asked(values, values.names("columns"), has_headers=has_headers)
+    return parse_field_request(values, values.names("columns"), has_headers=has_headers)
 
 
 def _ids(values: OptionValues) -> tuple[int, ...] | None:
@@ -228,22 +209,22 @@ def _ids(values: OptionValues) -> tuple[int, ...] | None:
         return None
     parts = text.strip().removeprefix("[").removesuffix("]").split(",")
     ids = [whole_number(part) for part in parts]
-    found = sorted({number for number in ids if number is not None})
-    if None in ids or any(not -(2**_ID_BITS) <= number < 2**_ID_BITS for number in found):
+    numbers = sorted({number for number in ids if number is not None})
+    if None in ids or any(not -(2**_ID_BITS) <= number < 2**_ID_BITS for number in numbers):
         refuse("ids", text, "32-bit integers parted by commas")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
     """Return keys given as a JSON list: texts, bytes as `{"hex": "00ff"}`, or null for no key."""
     wanted = 'a JSON list of texts, {"hex": digits} or null, like ["a", {"hex": "00ff"}]'
-    given = values.document("keys", list, wanted)
-    if given is None:
+    entries = values.document("keys", list, wanted)
+    if entries is None:
         return None
     keys: dict[bytes | None, None] = {}
-    for one in given:
+    for entry in entries:
         try:
-            keys[_key(one)] = None
+            keys[_key(entry)] = None
         except ValueError:
             refuse("keys", str(values.text("keys")), wanted)
     if not keys:
@@ -251,12 +232,12 @@ def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
     return tuple(keys)
 
 
-def _key(given: object) -> bytes | None:
-    match given:
+def _key(entry: object) -> bytes | None:
+    match entry:
         case None:
             return None
         case str():
-            return given.encode()
+            return entry.encode()
         case {"hex": str(digits), **rest} if not rest:
             return bytes.fromhex(digits)
     message = "not a key"
@@ -271,15 +252,15 @@ def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) 
                 "for a stream that goes on from there"
             )
             raise InvalidRequestError(message)
-        given = [name for name in ENDING if values.has(name)]
-        if given:
-            are = f"option {given[0]} is" if len(given) == 1 else f"options {', '.join(given)} are"
+        idle = [name for name in ENDING if values.has(name)]
+        if idle:
+            are = f"option {idle[0]} is" if len(idle) == 1 else f"options {', '.join(idle)} are"
             message = f"{are} for batch reads; a stream has no end"
             raise InvalidRequestError(message)
     if mode == "batch":
-        given = [name for name in LIMITS if values.has(name)]
-        if given:
-            _LOG.warning("options for streams do nothing in a batch read: %s", ", ".join(given))
+        idle = [name for name in LIMITS if values.has(name)]
+        if idle:
+            _LOG.warning("options for streams do nothing in a batch read: %s", ", ".join(idle))
         _check_leaves_rows("startingOffsets", parsed.starting, LATEST, "latest")
         _check_leaves_rows("endingOffsets", parsed.ending, EARLIEST, "earliest")
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from streaming_jobs.common.stream_place import RootPlace, StreamPlace
+from streaming_jobs.common.stream_location import RootLocation, StreamLocation
 from streaming_jobs.source.driver.bounds import Edge, Move
-from streaming_jobs.source.driver.snapshot_reads import ShardName, StreamLook
+from streaming_jobs.source.driver.stream_snapshot import ShardName, StreamSnapshot
 from streaming_jobs.source.options import SourceOptions, Splitting
 
 OffsetRange = tuple[ShardName, int, int]
@@ -34,7 +34,7 @@ class ShardRange:
     Where an end moves, the driver saw the shard committed up to `least`, and a task sees no less.
     """
 
-    place: StreamPlace
+    place: StreamLocation
     shard: int
     lineage: str
     begin: int
@@ -45,19 +45,19 @@ class ShardRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedShards:
     """What was not there when tasks were planned: shards of streams, and streams that match.
 
     Attributes:
         options: What the frame was asked for.
         root: Where it is read.
-        known: The streams that were, each with the shards that other tasks read; none for one
+        planned: The streams that were, each with the shards that other tasks read; none for one
             that gets no others.
     """
 
     options: SourceOptions
-    root: RootPlace
-    known: Mapping[StreamPlace, frozenset[int] | None]
+    root: RootLocation
+    planned: Mapping[StreamLocation, frozenset[int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SourceTask(InputPartition):
     """Ranges that one task reads, one after the other, and perhaps all of later shards."""
 
     ranges: tuple[ShardRange, ...]
-    added: Added | None = None
+    added: AddedShards | None = None
 
 
 def split_ranges(
@@ -80,15 +80,15 @@ def split_ranges(
     whole = [(n, begin, end) for n, (begin, end) in sorted(ranges.items()) if begin < end]
     most = splitting.records_max
     if most is not None:
-        whole = [part for one in whole for part in _cut(one, -(-(one[2] - one[1]) // most))]
+        whole = [part for offsets in whole for part in _cut(offsets, -(-_size(offsets) // most))]
     least = splitting.partitions_min
     if least is None or len(whole) >= least:
         return whole
-    total = sum(end - begin for _, begin, end in whole)
+    total = sum(map(_size, whole))
     return [
         part
-        for one in whole
-        for part in _cut(one, max(1, round((one[2] - one[1]) / total * least)))
+        for offsets in whole
+        for part in _cut(offsets, max(1, round(_size(offsets) / total * least)))
     ]
 
 
@@ -99,21 +99,21 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
         most = 0
     packed: list[list[OffsetRange]] = []
     room = 0
-    for one in ranges:
-        size = one[2] - one[1]
+    for offsets in ranges:
+        size = _size(offsets)
         if size > room or not packed or len(packed[-1]) == _PACKED_RANGES:
             packed.append([])
             room = most
-        packed[-1].append(one)
+        packed[-1].append(offsets)
         room -= size
     return packed
 
 
 def tasks_of(
-    looks: Mapping[str, StreamLook],
+    snapshots: Mapping[str, StreamSnapshot],
     edges: Edges,
     splitting: Splitting,
-    added: Added | None = None,
+    added: AddedShards | None = None,
 ) -> list[InputPartition]:
     """Return what lies between edges as tasks."""
     ranges = {shard: (begin.offset, end.offset) for shard, (begin, end) in edges.items()}
@@ -124,25 +124,32 @@ def tasks_of(
     cut = sorted([*cut, *bare])
     last = {shard: (begin, end) for shard, begin, end in cut}
     tasks = []
-    for each in pack_ranges(cut, splitting):
-        own = []
-        for shard, begin, end in each:
+    for packed in pack_ranges(cut, splitting):
+        ranges_of_task = []
+        for shard, begin, end in packed:
             first, final = edges[shard]
             moves = (first.move, final.move if (begin, end) == last[shard] else None)
             stream, number = shard
-            seen, until = looks[stream], first.expired_until
-            lineage = seen.lineages[number]
-            one = ShardRange(seen.place, number, lineage, begin, end, moves, until)
-            own.append(replace(one, least=seen.ends[number]) if any(moves) else one)
-        tasks.append(SourceTask(tuple(own)))
+            snapshot, until = snapshots[stream], first.expired_until
+            lineage = snapshot.lineages[number]
+            shard_range = ShardRange(snapshot.place, number, lineage, begin, end, moves, until)
+            ranges_of_task.append(
+                replace(shard_range, least=snapshot.ends[number]) if any(moves) else shard_range
+            )
+        tasks.append(SourceTask(tuple(ranges_of_task)))
     if added is not None:
         tail = tasks.pop() if tasks else SourceTask(())
         tasks.append(replace(tail, added=added))
     return [*tasks]
 
 
+def _size(offsets: OffsetRange) -> int:
+    _, begin, end = offsets
+    return end - begin
+
+
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    shard, begin, end = whole
-    size = end - begin
-    edges = [begin + size * at // parts for at in range(parts + 1)]
+    shard, begin, _ = whole
+    size = _size(whole)
+    edges = [begin + size * index // parts for index in range(parts + 1)]
     return [(shard, a, b) for a, b in pairwise(edges) if a < b]

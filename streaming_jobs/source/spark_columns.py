@@ -112,8 +112,8 @@ def arrow_schema(columns: Sequence[str], fields: FieldRules | None = None) -> pa
 def _types(columns: Sequence[str], fields: FieldRules | None) -> dict[str, Column]:
     own: Mapping[str, Column] = _COLUMNS
     if fields is not None:
-        shown = field_columns(parsed_schema(fields.schema), fields.columns)
-        typed = {one.name: Column(one.spark, one.arrow) for one in shown}
+        typed_columns = field_columns(parsed_schema(fields.schema), fields.columns)
+        typed = {one.name: Column(one.spark, one.arrow) for one in typed_columns}
         own = {**_COLUMNS, CORRUPT_VALUE: _CORRUPT, **typed}
     return {name: own[name] for name in columns}
 
@@ -140,8 +140,9 @@ def check_schema(
     own = spark_schema(columns, fields)
     if _plain(declared) != _plain(own):
         message = (
-            f"columns are declared as ({_shown(declared)}), but the source has ({_shown(own)}): "
-            f"leave .schema(…) out and choose columns with option columns; {_of_table(declared)}"
+            f"columns are declared as ({_described(declared)}), but the source has "
+            f"({_described(own)}): leave .schema(…) out and choose columns with "
+            f"option columns; {_of_table(declared)}"
         )
         raise InvalidRequestError(message)
 
@@ -161,9 +162,9 @@ def _plain(schema: StructType) -> list[tuple[object, ...]]:
     return [(field.name, field.dataType, field.nullable) for field in schema]
 
 
-def _shown(schema: StructType) -> str:
-    shown = (
+def _described(schema: StructType) -> str:
+    columns = (
         f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' not null'}"
         for field in schema
     )
-    return ", ".join(shown)
+    return ", ".join(columns)

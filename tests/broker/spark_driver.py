@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import demo.job
 from tests.broker.from_avro_driver import rows_of_both
 from tests.broker.kafka_format_driver import of_format
-from tests.spark.session import prepare_environment
+from tests.spark.support.session import prepare_environment
 
 
 def of_the_demo(_spark: SparkSession, *, telemetry: str, root: str, place: str) -> dict[str, Any]:

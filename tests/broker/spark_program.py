@@ -16,7 +16,7 @@ from threading import Timer
 from typing import Any, Self
 
 from tests.broker.spark_kafka import avro_jars, connector_jars
-from tests.spark.session import JVM, python_path, quick_settings
+from tests.spark.support.session import JVM, python_path, quick_settings
 
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_MAX_S = 600.0

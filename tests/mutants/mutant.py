@@ -6,7 +6,7 @@
     file = "streaming_jobs/jobs/rollup/rollups.py"
     before = "groups.order[groups.ends - 1]"    stands there exactly once
     after = "groups.order[groups.firsts]"       in its place
-    test = "tests/spark/test_roll_up.py::test_late_row_changes_its_windows_and_no_others"
+    test = "tests/spark/jobs/test_roll_up.py::test_late_row_changes_its_windows_and_no_others"
 
 A test is named without its parameters: any of its cases may notice. Where a line of the product
 changes, the mutant of that line changes with it (`tests/tidy/test_mutants.py`).

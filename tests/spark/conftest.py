@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lab import SparkLab
-from tests.spark.session import make_session
+from tests.spark.support.lab import SparkLab
+from tests.spark.support.session import make_session
 
 HERE = Path(__file__).parent
 

@@ -1,21 +1,23 @@
 """Tests that share a session or a broker run on one process: each group's files are there."""
 
-from tests.groups import FILES_OF, OF_FILES, SECOND, SPARK, TWINS, group_of
+from tests.groups import FILES_OF, OF_FILES, SPARK, SPARK_JOBS, TWINS, group_of
 from tests.tidy.tree import ROOT, python_files
 
 
 def test_files_of_groups_are_there() -> None:
-    for path in (*OF_FILES, *(f"{SPARK}/{file}" for file in (*SECOND, TWINS))):
+    for path in (*OF_FILES, TWINS):
         assert (ROOT / path).is_file(), path
+    for folder in (FILES_OF, SPARK_JOBS):
+        assert (ROOT / folder).is_dir(), folder
 
 
 def test_tests_that_share_are_of_one_group_and_others_of_none() -> None:
-    first, second = f"{SPARK}/test_parts.py", f"{SPARK}/test_roll_up.py"
+    first, second = f"{SPARK}/parts/test_parts.py", f"{SPARK_JOBS}/test_roll_up.py"
     assert group_of(f"{first}::test_one[a::b]") == "spark-1"
     assert group_of(f"{second}::test_one") == "spark-2"
     assert group_of("tests/broker/test_broker_faults.py::test_one") == "own broker"
     assert group_of(f"{FILES_OF}/test_trim.py::test_one") == f"{FILES_OF}/test_trim.py"
-    alone = f"{second}::test_command_rolls_up", f"{SPARK}/{TWINS}::test_one", "tests/log/test_a.py"
+    alone = f"{second}::test_command_rolls_up", f"{TWINS}::test_one", "tests/log/test_a.py"
     assert tuple(map(group_of, alone)) == alone
 
 

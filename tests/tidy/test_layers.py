@@ -51,8 +51,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "streaming_jobs": (
         ("common",),
-        ("source", "sink", "part_casts"),
-        ("parts",),
+        ("source", "sink", "parts"),
         ("data_source",),
         # They reach the source and the sink as everybody does, by their format's name.
         ("jobs",),

@@ -71,7 +71,7 @@ class Calendar:
         """Return where the windows that begin at these times end, which is where the next begin."""
         return self._looked_up(level, starts, 1)
 
-    def shown(self, level: Level, start: int) -> str:
+    def label(self, level: Level, start: int) -> str:
         """Return a window's start as clocks show it, as much of it as names the window."""
         local = datetime.fromtimestamp(start / 1000, ZoneInfo(self.zone))
         if level == "hour":
@@ -81,16 +81,16 @@ class Calendar:
     def _looked_up(self, level: Level, times: Times, behind: int) -> Times:
         if not len(times):
             return times
-        first, last = (_year_of(int(edge)) for edge in (times.min(), times.max()))
+        first, last = (_year_of(int(time)) for time in (times.min(), times.max()))
         if first == last:
-            return _found(_table(self.zone, level, first), times, behind)
+            return _edges_of(_table(self.zone, level, first), times, behind)
         years = times.astype("datetime64[ms]").astype("datetime64[Y]").astype(np.int64) + 1970
-        found = np.empty_like(times)
+        edges = np.empty_like(times)
         for year in np.unique(years):
             of_year = years == year
             table = _table(self.zone, level, int(year))
-            found[of_year] = _found(table, times[of_year], behind)
-        return found
+            edges[of_year] = _edges_of(table, times[of_year], behind)
+        return edges
 
 
 def years_ms() -> tuple[int, int]:
@@ -98,10 +98,10 @@ def years_ms() -> tuple[int, int]:
     return _year_starts_s(YEARS.start) * 1000, _year_starts_s(YEARS.stop) * 1000
 
 
-def _found(table: Times, times: Times, behind: int) -> Times:
+def _edges_of(table: Times, times: Times, behind: int) -> Times:
     places = np.searchsorted(table, times, "right") - 1
-    found: Times = table[places + behind]
-    return found
+    edges: Times = table[places + behind]
+    return edges
 
 
 def _year_of(time: int) -> int:
@@ -162,14 +162,14 @@ def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
     """Return the changes of a zone's offset in a year of UTC, as (second, offset from then on)."""
     info = ZoneInfo(zone)
     begin, end = _year_starts_s(year), _year_starts_s(year + 1)
-    found = []
-    at, offset = begin - 1, _offset(info, begin - 1)
+    changes = []
+    before, offset = begin - 1, _offset(info, begin - 1)
     for probe in (*range(begin, end, _PROBE_S), end - 1):
         after = _offset(info, probe)
         if after != offset:
-            found.append((_change_between(info, at, probe), after))
-        at, offset = probe, after
-    return tuple(found)
+            changes.append((_change_between(info, before, probe), after))
+        before, offset = probe, after
+    return tuple(changes)
 
 
 def _change_between(info: ZoneInfo, before: int, behind: int) -> int:

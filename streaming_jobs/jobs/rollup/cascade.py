@@ -25,8 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from storage_core import INT64_MIN
 from streaming_jobs.jobs.batch_span import BatchSpan, span_of
+from streaming_jobs.jobs.rollup.aggregation import LeftOut, primary_of
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level, years_ms
-from streaming_jobs.jobs.rollup.measuring import LeftOut, primary_of
 from streaming_jobs.jobs.rollup.older_rows import OlderRows, ranges_of
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import IDS_MAX, RollupStreams
@@ -38,7 +38,7 @@ from streaming_jobs.jobs.rollup.rollups import (
     together,
     with_starts,
 )
-from streaming_jobs.jobs.rollup.windows_kept import KeptWindows
+from streaming_jobs.jobs.rollup.window_cache import WindowCache
 
 _LOG: Final = logging.getLogger("shardlog")
 _ABOVE: Final[Mapping[Level, Level]] = {"hour": "day", "day": "month", "month": "year"}
@@ -66,8 +66,8 @@ class Cascade:
     streams: RollupStreams
     levels: Sequence[Level]
     files: RollupFiles | None = None
-    _kept: KeptWindows = field(default_factory=KeptWindows)
-    _below: dict[Level, KeptWindows] = field(default_factory=dict)
+    _cache: WindowCache = field(default_factory=WindowCache)
+    _below: dict[Level, WindowCache] = field(default_factory=dict)
     _reached: Mapping[int, int] | None = None
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -77,40 +77,40 @@ class Cascade:
         reached, self._reached = self._reached, None
         if reached != span.begins:
             # What is kept in memory is as of another offset.
-            self._kept.clear()
-        found, left = self.rows.measuring.measured(batch)
-        changed, expired = self._lowest(spark, span, found)
-        _tell(number, left, expired)
+            self._cache.clear()
+        batch_rollups, left_out = self.rows.aggregation.of_frame(batch)
+        changed, expired = self._lowest(spark, span, batch_rollups)
+        _tell(number, left_out, expired)
         if changed.num_rows:
             self._raise(spark, changed, number)
         self._reached = span.ends
 
     def _lowest(
-        self, spark: SparkSession, span: BatchSpan, found: pa.Table
+        self, spark: SparkSession, span: BatchSpan, batch_rollups: pa.Table
     ) -> tuple[pa.Table, int]:
         """Return the truth about what rows came for, and of how many windows none can be told."""
-        touched = [int(start) for start in np.unique(found.column("start").to_numpy())]
-        unknown = {start for start in touched if self._kept.get(start) is None}
-        pool = [self._kept.get(start) for start in touched if start not in unknown]
-        whole = self._kept.wanted(touched) & unknown
+        touched = [int(start) for start in np.unique(batch_rollups.column("start").to_numpy())]
+        unknown = {start for start in touched if self._cache.get(start) is None}
+        pool = [self._cache.get(start) for start in touched if start not in unknown]
+        whole = self._cache.wanted(touched) & unknown
         for windows, ids in (
             (sorted(whole), None),
-            (sorted(unknown - whole), _distinct(found.column("id"))),
+            (sorted(unknown - whole), _distinct(batch_rollups.column("id"))),
         ):
             starts = np.array(windows, np.int64)
             pool.append(self.rows.rolled_up(spark, span.begins, starts, ids))
         # IMPORTANT: the floor is asked for once the rows are read. It never falls, so what lies
         # above it now was all there then.
         gone = self._expired(unknown) if unknown else set()
-        taken = found if not gone else _outside(found, gone)
+        taken = batch_rollups if not gone else _outside(batch_rollups, gone)
         merged = merge(together([*(one for one in pool if one is not None), taken]))
         for start in touched:
             if start not in gone and (start not in unknown or start in whole):
-                self._kept.put(start, of_windows(merged, np.array([start])))
-        return only(merged, taken), found.num_rows - taken.num_rows
+                self._cache.put(start, of_windows(merged, np.array([start])))
+        return only(merged, taken), batch_rollups.num_rows - taken.num_rows
 
     def _expired(self, windows: Iterable[int]) -> set[int]:
-        floor, unit = self.rows.floor(), self.rows.measuring.unit
+        floor, unit = self.rows.floor(), self.rows.aggregation.unit
         return {start for start in windows if primary_of(start, unit) < floor}
 
     def _raise(self, spark: SparkSession, changed: pa.Table, number: int) -> None:
@@ -131,8 +131,8 @@ class Cascade:
                 for level in self.levels
                 if below[level].num_rows
             ]
-        for one in written:
-            one.result()
+        for write in written:
+            write.result()
         if self.files is not None:
             for level in self.levels:
                 self._write_files(self.files, level, periods[level])
@@ -140,8 +140,8 @@ class Cascade:
     def _merged(self, level: Level, children: pa.Table, changed: pa.Table) -> pa.Table:
         """Return the roll-ups of windows by those of the level below, where some changed."""
         raised, wanted = (
-            with_starts(one, self._calendar.starts(level, one.column("start").to_numpy()))
-            for one in (children, changed)
+            with_starts(rollups, self._calendar.starts(level, rollups.column("start").to_numpy()))
+            for rollups in (children, changed)
         )
         return only(merge(raised), wanted)
 
@@ -150,13 +150,13 @@ class Cascade:
 
         Of periods that have lost some there is none; how many changed there is told.
         """
-        kept = self._below.setdefault(level, KeptWindows())
+        cache = self._below.setdefault(level, WindowCache())
         starts, ends = self._periods(level, changed.column("start").to_numpy())
         first = np.unique(starts, return_index=True)[1]
         spans = dict(zip(starts[first].tolist(), ends[first].tolist(), strict=True))
-        unknown = {start for start in spans if kept.get(start) is None}
-        whole = unknown if self.files is not None else kept.wanted(spans) & unknown
-        pool = [table for table in map(kept.get, spans) if table is not None]
+        unknown = {start for start in spans if cache.get(start) is None}
+        whole = unknown if self.files is not None else cache.wanted(spans) & unknown
+        pool = [table for table in map(cache.get, spans) if table is not None]
         ids = _distinct(changed.column("id"))
         named = ids.to_pylist() if len(ids) <= IDS_MAX else None
         for windows, of_ids in ((whole, None), (unknown - whole, named)):
@@ -170,15 +170,15 @@ class Cascade:
         # IMPORTANT: asked once they are read, as in `_lowest`.
         floor = self.streams.floor(level) if unknown else INT64_MIN
         gone = {start for start in unknown if start < floor}
-        found = newest(together([*pool, changed]))
-        periods, _ = self._periods(level, found.column("start").to_numpy())
+        rollups = newest(together([*pool, changed]))
+        periods, _ = self._periods(level, rollups.column("start").to_numpy())
         if gone:
             is_whole = ~np.isin(periods, sorted(gone))
-            found, periods = found.filter(_untyped.array(is_whole)), periods[is_whole]
+            rollups, periods = rollups.filter(_untyped.array(is_whole)), periods[is_whole]
         for start in spans:
             if start not in gone and (start not in unknown or start in whole):
-                kept.put(start, found.filter(_untyped.array(periods == start)))
-        return found, int(np.count_nonzero(np.isin(starts, sorted(gone))))
+                cache.put(start, rollups.filter(_untyped.array(periods == start)))
+        return rollups, int(np.count_nonzero(np.isin(starts, sorted(gone))))
 
     def _periods(self, level: Level, starts: Times) -> tuple[Times, Times]:
         """Return the window of the level above for each, as start and end; of years all time."""
@@ -193,7 +193,7 @@ class Cascade:
         periods, _ = self._periods(level, rollups.column("start").to_numpy())
         for start in np.unique(periods):
             above = _ABOVE.get(level)
-            name = _ALL if above is None else self._calendar.shown(above, int(start))
+            name = _ALL if above is None else self._calendar.label(above, int(start))
             files.write(level, name, rollups.filter(_untyped.array(periods == start)))
 
     @property

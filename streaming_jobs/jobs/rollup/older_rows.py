@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from storage_core import StreamReader
-from streaming_jobs.jobs.rollup.floors import floor_of
-from streaming_jobs.jobs.rollup.measuring import Measuring, primary_of
+from streaming_jobs.jobs.rollup.aggregation import Aggregation, primary_of
+from streaming_jobs.jobs.rollup.retention_floor import floor_of
 from streaming_jobs.jobs.rollup.rollup_streams import IDS_MAX
 from streaming_jobs.jobs.rollup.rollups import of_windows, schema_of
 
@@ -43,13 +43,13 @@ class OlderRows:
         root: The directory that holds the streams.
         stream: The stream.
         options: How its values are read.
-        measuring: What is made of its rows.
+        aggregation: What is made of its rows.
     """
 
     root: str
     stream: str
     options: Options
-    measuring: Measuring
+    aggregation: Aggregation
 
     def rolled_up(
         self, spark: SparkSession, begins: Mapping[int, int], windows: Times, ids: Array
@@ -64,16 +64,16 @@ class OlderRows:
         """
         bounds = self._bounds(begins)
         if bounds is None or not len(windows):
-            return schema_of(self.measuring.ids).empty_table()
-        calendar, level = self.measuring.calendar, self.measuring.level
+            return schema_of(self.aggregation.ids).empty_table()
+        calendar, level = self.aggregation.calendar, self.aggregation.level
         frames = [
             self._frame(spark, bounds, span, ids)
             for span in ranges_of(windows, calendar.ends(level, windows))
         ]
         rows: DataFrame = reduce(DataFrame.unionAll, frames)
-        found, _ = self.measuring.measured(rows)
+        rollups, _ = self.aggregation.of_frame(rows)
         # IMPORTANT: windows between are in memory perhaps, or read by another range.
-        return of_windows(found, windows)
+        return of_windows(rollups, windows)
 
     def floor(self) -> int:
         """Return the primary below which rows of some shard have expired.
@@ -104,14 +104,14 @@ class OlderRows:
     def _frame(
         self, spark: SparkSession, bounds: Options, span: tuple[int, int], ids: Array
     ) -> DataFrame:
-        unit = self.measuring.unit
+        unit = self.aggregation.unit
         reader = spark.read.format("shardlog").options(**self.options).options(**bounds)
         reader = reader.option("path", self.root).option("stream", self.stream)
         reader = reader.option("startPrimary", str(primary_of(span[0], unit)))
         reader = reader.option("endPrimary", str(primary_of(span[1], unit) - 1))
-        reader = reader.option("columns", ",".join(self.measuring.columns))
+        reader = reader.option("columns", ",".join(self.aggregation.columns))
         if ids is not None and len(ids) <= IDS_MAX:
-            name = "keys" if self.measuring.whose == "key" else "ids"
+            name = "keys" if self.aggregation.whose == "key" else "ids"
             reader = reader.option(name, _named(ids.to_pylist()))
         return reader.load()
 

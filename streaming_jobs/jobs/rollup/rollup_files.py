@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_core.platform.durable_file import file_errors, make_directories, sync_directory
-from streaming_jobs.jobs.places import claim
+from streaming_jobs.jobs.directory_claims import claim
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level
 from streaming_jobs.jobs.rollup.rollup_record import records_of
 

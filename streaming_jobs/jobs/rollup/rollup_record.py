@@ -124,7 +124,7 @@ def rollups_of(rows: pa.Table, stream: str) -> pa.Table:
     return table
 
 
-def kept_of(payload: bytes, stream: str) -> tuple[str, str]:
+def zone_and_measure_of(payload: bytes, stream: str) -> tuple[str, str]:
     """Return the zone and the measure that a record names.
 
     Raises:

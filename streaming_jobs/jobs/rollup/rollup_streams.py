@@ -23,8 +23,13 @@ from storage_core import (
     list_streams,
 )
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level
-from streaming_jobs.jobs.rollup.floors import floor_of, refuse_caps
-from streaming_jobs.jobs.rollup.rollup_record import kept_of, records_of, rollup_schema, rollups_of
+from streaming_jobs.jobs.rollup.retention_floor import floor_of, refuse_caps
+from streaming_jobs.jobs.rollup.rollup_record import (
+    records_of,
+    rollup_schema,
+    rollups_of,
+    zone_and_measure_of,
+)
 from streaming_jobs.jobs.rollup.rollups import schema_of
 
 # More are not named one by one: all rows of the time are read.
@@ -91,10 +96,10 @@ class RollupStreams:
             payload = _any_payload(reader)
         if payload is None:
             return
-        kept = kept_of(payload, name)
-        if kept != (self.calendar.zone, self.measure):
+        stored = zone_and_measure_of(payload, name)
+        if stored != (self.calendar.zone, self.measure):
             message = (
-                f"stream {name!r} keeps {kept[1]} by the calendar of {kept[0]}, and not "
+                f"stream {name!r} keeps {stored[1]} by the calendar of {stored[0]}, and not "
                 f"{self.measure} by that of {self.calendar.zone}; name another one with --into"
             )
             raise InvalidRequestError(message)
@@ -152,7 +157,7 @@ class RollupStreams:
             columns["key"] = rollups.column("id")
         else:
             columns["secondary"] = rollups.column("id")
-            columns["key"] = _shown(self.calendar, level, starts.to_numpy())
+            columns["key"] = _labels(self.calendar, level, starts.to_numpy())
         columns |= dict(zip(records.column_names, records.columns, strict=True))
         made: pa.Table = _untyped.table(columns)
         return made
@@ -166,7 +171,7 @@ def _any_payload(reader: StreamReader) -> bytes | None:
     return None
 
 
-def _shown(calendar: Calendar, level: Level, starts: Any) -> Any:  # noqa: ANN401 - Arrow's
+def _labels(calendar: Calendar, level: Level, starts: Any) -> Any:  # noqa: ANN401 - Arrow's
     windows, places = np.unique(starts, return_inverse=True)
-    names = [calendar.shown(level, int(start)).encode() for start in windows]
+    names = [calendar.label(level, int(start)).encode() for start in windows]
     return _untyped.array(names, pa.binary()).take(_untyped.array(places))

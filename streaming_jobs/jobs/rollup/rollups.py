@@ -80,15 +80,15 @@ def schema_of(ids: pa.DataType) -> pa.Schema:
 
 def roll_up(rows: Measurements) -> pa.Table:
     """Return the roll-ups of rows, by id and start."""
-    one = np.ones(len(rows.values), np.int64)
+    ones = np.ones(len(rows.values), np.int64)
     with np.errstate(over="ignore"):
         squares = rows.values * rows.values
-    given = {"count": one, "sum": rows.values, "sum_sq": squares}
-    given |= dict.fromkeys(("min", "max", *_SIDES), rows.values)
-    given |= {f"{name}_time": rows.times for name in ("min", "max", *_SIDES)}
-    given |= {f"{side}_shard": rows.shards for side in _SIDES}
-    given |= {f"{side}_offset": rows.offsets for side in _SIDES}
-    return _merged(rows.ids, {"start": rows.starts, **given})
+    columns = {"count": ones, "sum": rows.values, "sum_sq": squares}
+    columns |= dict.fromkeys(("min", "max", *_SIDES), rows.values)
+    columns |= {f"{name}_time": rows.times for name in ("min", "max", *_SIDES)}
+    columns |= {f"{side}_shard": rows.shards for side in _SIDES}
+    columns |= {f"{side}_offset": rows.offsets for side in _SIDES}
+    return _merged(rows.ids, {"start": rows.starts, **columns})
 
 
 def merge(rollups: pa.Table) -> pa.Table:
@@ -176,10 +176,10 @@ class _Groups:
 
     @classmethod
     def of(cls, ids: Array, starts: Column) -> "_Groups":
-        known, codes = _numbered(ids)
+        count, codes = _numbered(ids)
         windows, places = np.unique(starts, return_inverse=True)
         codes = codes * len(windows) + places
-        narrow = known * len(windows) <= _RADIX_MAX
+        narrow = count * len(windows) <= _RADIX_MAX
         # NOTE: numpy sorts 16 bits by radix, and others by comparing, which takes thrice as long.
         order = np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")
         sorted_codes = codes[order]
@@ -205,17 +205,17 @@ class _Groups:
 
 def _numbered(ids: Array) -> tuple[int, Column]:
     """Return a number for each id, in the order of ids where they are integers, and how many."""
-    one = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    if pa.types.is_integer(one.type) and not one.null_count:
-        values = one.to_numpy().astype(np.int64)
+    array = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if pa.types.is_integer(array.type) and not array.null_count:
+        values = array.to_numpy().astype(np.int64)
         if not len(values):
             return 0, values
         least, span = values.min(), int(values.max() - values.min()) + 1
         if span <= _RADIX_MAX:
             return span, values - least
-        known, numbers = np.unique(values, return_inverse=True)
-        return len(known), numbers
-    numbered = _compute.dictionary_encode(one, null_encoding="encode")
+        distinct, numbers = np.unique(values, return_inverse=True)
+        return len(distinct), numbers
+    numbered = _compute.dictionary_encode(array, null_encoding="encode")
     numbers = numbered.indices.to_numpy().astype(np.int64)
     return len(numbered.dictionary), numbers
 

@@ -39,10 +39,10 @@ class BatchDelay:
 
     def holds_back(self, backlog: int) -> bool:
         """Tell whether to wait for more."""
-        at = self.clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         last = self._let_through_s
-        is_due = last is None or at - last >= self.delay_max.total_seconds()
+        is_due = last is None or now_s - last >= self.delay_max.total_seconds()
         if not is_due and backlog < self.offsets_min:
             return True
-        self._let_through_s = at
+        self._let_through_s = now_s
         return False

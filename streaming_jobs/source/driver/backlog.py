@@ -26,11 +26,11 @@ from storage_core import (
 from streaming_jobs.source.driver.bounds import EARLIEST, Bound
 from streaming_jobs.source.driver.offsets import StreamOffset
 from streaming_jobs.source.driver.resolving import resolve
-from streaming_jobs.source.driver.snapshot_reads import (
+from streaming_jobs.source.driver.stream_snapshot import (
     ShardName,
-    StreamLook,
-    ask_each,
+    StreamSnapshot,
     check_same_stream,
+    read_each,
 )
 from streaming_jobs.source.options import SourceOptions
 
@@ -57,41 +57,43 @@ class Backlog:
 
     @classmethod
     def of(
-        cls, options: SourceOptions, known: Mapping[str, StreamOffset], target: StreamEnds | None
+        cls, options: SourceOptions, last: Mapping[str, StreamOffset], target: StreamEnds | None
     ) -> Self:
         """Return what there is to read by one look at each stream.
 
         Args:
             options: What the query was asked for.
-            known: Its last offset.
+            last: Its last offset.
             target: Where a run with an end stops; None for one without.
 
         Raises:
             InvalidRequestError: A stream is not there, cannot be read as asked, or is not
                 subscribed to any more.
-            ForeignDataError: A stream or a shard was made anew.
+            ForeignDataError: A stream or a shard was re-created.
             CorruptionError: A log ends below what was read of it, or a stream was dropped.
         """
 
-        def ask(reader: StreamReader, seen: StreamLook) -> tuple[StreamLook, StreamOffset] | None:
-            since = _since(options, known.get(seen.place.stream), seen, reader, target)
-            return None if since is None else (seen, since)
+        def read(
+            reader: StreamReader, snapshot: StreamSnapshot
+        ) -> tuple[StreamSnapshot, StreamOffset] | None:
+            start = _since(options, last.get(snapshot.place.stream), snapshot, reader, target)
+            return None if start is None else (snapshot, start)
 
-        asked = ask_each(options, ask)
-        found = {stream: one for stream, one in asked.items() if one is not None}
-        gone = [f"stream {stream!r}" for stream in _gone(options, known, found)]
+        answers = read_each(options, read)
+        streams = {stream: one for stream, one in answers.items() if one is not None}
+        gone = [f"stream {stream!r}" for stream in _gone(options, last, streams)]
         ends: dict[ShardName, int] = {}
-        for stream, (seen, since) in found.items():
-            there = seen.ends if target is None else target.get(stream, {})
-            for shard, begin in since.ends.items():
-                if seen.ends[shard] < begin and options.fails_on_loss:
-                    _refuse_set_back(stream, shard, seen.ends[shard], begin)
-                ends[stream, shard] = max(begin, there.get(shard, begin))
-            left = set() if stream not in known else set(known[stream].ends) - set(since.ends)
+        for stream, (snapshot, start) in streams.items():
+            target_ends = snapshot.ends if target is None else target.get(stream, {})
+            for shard, begin in start.ends.items():
+                if snapshot.ends[shard] < begin and options.fails_on_loss:
+                    _refuse_set_back(stream, shard, snapshot.ends[shard], begin)
+                ends[stream, shard] = max(begin, target_ends.get(shard, begin))
+            left = set() if stream not in last else set(last[stream].ends) - set(start.ends)
             gone += [f"shard {shard} of stream {stream!r}" for shard in sorted(left)]
-        latest = {stream: seen.ends for stream, (seen, _) in found.items()}
+        latest = {stream: snapshot.ends for stream, (snapshot, _) in streams.items()}
         return cls(
-            {stream: since for stream, (_, since) in found.items()}, ends, latest, tuple(gone)
+            {stream: start for stream, (_, start) in streams.items()}, ends, latest, tuple(gone)
         )
 
     @property
@@ -106,8 +108,8 @@ class Backlog:
 
     def reached(self, ends: Mapping[ShardName, int]) -> dict[str, StreamOffset]:
         """Return the offset of a batch that reads so far, and tell of what it leaves out."""
-        for one in self.gone:
-            _LOG.warning("%s is read no further: it was dropped, or is not subscribed to", one)
+        for dropped in self.gone:
+            _LOG.warning("%s is read no further: it was dropped, or is not subscribed to", dropped)
         return {
             stream: StreamOffset(
                 {shard: ends[stream, shard] for shard in since.ends},
@@ -124,38 +126,38 @@ def ends_of(streams: Mapping[str, StreamOffset]) -> dict[ShardName, int]:
 
 def _since(
     options: SourceOptions,
-    known: StreamOffset | None,
-    seen: StreamLook,
+    last: StreamOffset | None,
+    snapshot: StreamSnapshot,
     reader: StreamReader,
     target: StreamEnds | None,
 ) -> StreamOffset | None:
     """Return where a query stands in a stream; None in one that joins behind the run's end."""
-    stream, incarnation = seen.place.stream, seen.place.incarnation
-    if known is None and target is not None and stream not in target:
+    stream, incarnation = snapshot.place.stream, snapshot.place.incarnation
+    if last is None and target is not None and stream not in target:
         return None
-    if known is None and options.subscription.pattern is None:
-        edges = resolve(reader, seen, Bound(EARLIEST))
+    if last is None and options.subscription.pattern is None:
+        edges = resolve(reader, snapshot, Bound(EARLIEST))
         begins = {shard: edge.offset for shard, edge in edges.items()}
         expired = {shard: edge.expired_until for shard, edge in edges.items()}
-        return StreamOffset(begins, incarnation, seen.lineages, begins, expired)
-    known = _assigned(options, known or StreamOffset({}, birth={}), seen)
-    check_same_stream(known, seen)
-    there = seen.ends if target is None else target.get(stream, {})
+        return StreamOffset(begins, incarnation, snapshot.lineages, begins, expired)
+    last = _assigned(options, last or StreamOffset({}, birth={}), snapshot)
+    check_same_stream(last, snapshot)
+    target_ends = snapshot.ends if target is None else target.get(stream, {})
     begins = {
-        shard: known.ends[shard] if shard in known.ends else reader.born(shard)
-        for shard in sorted({*there, *known.ends})
+        shard: last.ends[shard] if shard in last.ends else reader.born(shard)
+        for shard in sorted({*target_ends, *last.ends})
     }
-    birth = known.ends if known.birth is None else known.birth
+    birth = last.ends if last.birth is None else last.birth
     births = {shard: birth.get(shard, begin) for shard, begin in begins.items()}
-    return StreamOffset(begins, incarnation, seen.lineages, births, known.expired)
+    return StreamOffset(begins, incarnation, snapshot.lineages, births, last.expired)
 
 
-def _assigned(options: SourceOptions, known: StreamOffset, seen: StreamLook) -> StreamOffset:
+def _assigned(options: SourceOptions, last: StreamOffset, snapshot: StreamSnapshot) -> StreamOffset:
     """Return what is known of the shards that are read, where shards are assigned."""
-    left = set() if options.subscription.shards is None else set(known.ends) - set(seen.ends)
+    left = set() if options.subscription.shards is None else set(last.ends) - set(snapshot.ends)
     if not left:
-        return known
-    stream = seen.place.stream
+        return last
+    stream = snapshot.place.stream
     if options.fails_on_loss:
         message = (
             f"the query has read shards {sorted(left)}, which are not assigned any more: assign "
@@ -163,21 +165,21 @@ def _assigned(options: SourceOptions, known: StreamOffset, seen: StreamLook) -> 
         )
         raise InvalidRequestError(message, stream=stream)
     return replace(
-        known,
-        ends={shard: known.ends[shard] for shard in set(known.ends) - left},
-        lineages={n: one for n, one in (known.lineages or {}).items() if n in seen.lineages},
+        last,
+        ends={shard: last.ends[shard] for shard in set(last.ends) - left},
+        lineages={n: one for n, one in (last.lineages or {}).items() if n in snapshot.lineages},
     )
 
 
 def _gone(
-    options: SourceOptions, known: Mapping[str, StreamOffset], found: Mapping[str, object]
+    options: SourceOptions, last: Mapping[str, StreamOffset], read_now: Mapping[str, object]
 ) -> tuple[str, ...]:
     """Return streams that were read and are not any more, if they may be passed by."""
-    gone = tuple(sorted(set(known) - set(found)))
+    gone = tuple(sorted(set(last) - set(read_now)))
     subscription = options.subscription
-    if gone and subscription.pattern is None and len(gone) == len(known):
+    if gone and subscription.pattern is None and len(gone) == len(last):
         message = (
-            f"the checkpoint tells of {list(gone)}, not of {subscription.shown()}; "
+            f"the checkpoint tells of {list(gone)}, not of {subscription.label()}; "
             "a query on other streams needs a checkpoint of its own"
         )
         raise InvalidRequestError(message)
@@ -186,7 +188,7 @@ def _gone(
     stream = gone[0]
     if stream in list_streams(options.path):
         message = (
-            f"the query has read the stream, and now reads {subscription.shown()}: subscribe to it "
+            f"the query has read the stream, and now reads {subscription.label()}: subscribe to it "
             "again, or let failOnDataLoss=false go on without it; it would begin anew later"
         )
         raise InvalidRequestError(message, stream=stream)

@@ -140,7 +140,7 @@ def _by_stream(
         has = (
             f"the stream is {subscription.names[0]!r}"
             if is_one
-            else f"it reads {subscription.shown()}"
+            else f"it reads {subscription.label()}"
         )
         message = f"option {name}: it speaks of {sorted(document)}; {has}"
         raise InvalidRequestError(message)
@@ -148,15 +148,15 @@ def _by_stream(
 
 
 def _by_shard(name: str, document: Mapping[str, Any], least: int, wanted: str) -> dict[int, int]:
-    found: dict[int, int] = {}
+    by_shard: dict[int, int] = {}
     for shard, value in document.items():
         number, place = whole_number(shard), whole_number(value)
         if number is None or number < 0:
             refuse(name, f"{shard}: {value}", wanted)
         if place is None or not least <= place <= INT64_MAX:
             rule = _OFFSET if least == EARLIEST else _TIMESTAMP
-            shown = shortened(json.dumps(value))
-            message = f"option {name}: shard {number} has {shown}; {rule}"
+            value_text = shortened(json.dumps(value))
+            message = f"option {name}: shard {number} has {value_text}; {rule}"
             raise InvalidRequestError(message)
-        found[number] = place
-    return found
+        by_shard[number] = place
+    return by_shard

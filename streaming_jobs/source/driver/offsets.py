@@ -79,15 +79,15 @@ def encode_offset(offset: SourceOffset) -> dict[str, Any]:
     """Return an offset as Spark keeps it."""
     identity: dict[str, Any]
     if len(offset.streams) == 1:
-        (one,) = offset.streams.values()
-        identity = {"v": _OF_ONE, **_identity(one)}
+        (stream,) = offset.streams.values()
+        identity = {"v": _OF_ONE, **_identity(stream)}
     else:
         several = {name: _identity(offset.streams[name]) for name in sorted(offset.streams)}
         identity = {"v": _OF_SEVERAL, "streams": several}
     identity["schema"] = offset.schema
     if offset.schema_text is not None:
         identity["schemaText"] = offset.schema_text
-    ends = encode_ends({name: one.ends for name, one in offset.streams.items()})
+    ends = encode_ends({name: stream.ends for name, stream in offset.streams.items()})
     return {**ends, _IDENTITY: identity}
 
 
@@ -108,8 +108,8 @@ def decode_offset(document: Mapping[str, Any]) -> SourceOffset:
     try:
         identity = document.get(_IDENTITY)
         ends = {name: value for name, value in document.items() if name != _IDENTITY}
-        told = _told(ends, identity)
-        streams = {name: _stream_offset(ends[name], told[name]) for name in ends}
+        identities = _identities(ends, identity)
+        streams = {name: _stream_offset(ends[name], identities[name]) for name in ends}
         schema, text = (None, None) if identity is None else map(identity.get, _OF_SCHEMA)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         message = (
@@ -148,7 +148,7 @@ def _identity(offset: StreamOffset) -> dict[str, Any]:
     return identity
 
 
-def _told(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _identities(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return what is told of each stream beside its ends."""
     if identity is None:
         return dict.fromkeys(ends)
@@ -166,16 +166,16 @@ def _told(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> Mappin
     return streams
 
 
-def _stream_offset(ends: Mapping[str, Any], told: Mapping[str, Any] | None) -> StreamOffset:
-    if told is None:
+def _stream_offset(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> StreamOffset:
+    if identity is None:
         return StreamOffset(_numbers(ends))
-    birth = told.get("birth")
+    birth = identity.get("birth")
     return StreamOffset(
         _numbers(ends),
-        str(told["incarnation"]),
-        {int(shard): str(lineage) for shard, lineage in told["lineage"].items()},
+        str(identity["incarnation"]),
+        {int(shard): str(lineage) for shard, lineage in identity["lineage"].items()},
         None if birth is None else _numbers(birth),
-        _numbers(told.get("expired", {})),
+        _numbers(identity.get("expired", {})),
     )
 
 

@@ -13,15 +13,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from storage_core import StreamReader
 from streaming_jobs.common.spark_errors import plain_errors
-from streaming_jobs.common.stream_place import RootPlace
+from streaming_jobs.common.stream_location import RootLocation
 from streaming_jobs.source.driver.bounds import Edge
 from streaming_jobs.source.driver.offsets import SourceOffset
 from streaming_jobs.source.driver.resolving import require_streams, resolve_range
 from streaming_jobs.source.driver.snapshot import edges_of
-from streaming_jobs.source.driver.snapshot_reads import StreamLook, ask_each, opened
+from streaming_jobs.source.driver.stream_snapshot import StreamSnapshot, opened, read_each
 from streaming_jobs.source.executor.task import TaskRules, read_partition
 from streaming_jobs.source.options import SourceOptions
-from streaming_jobs.source.partitions import Added, Edges, tasks_of
+from streaming_jobs.source.partitions import AddedShards, Edges, tasks_of
 
 
 class RangeReader(DataSourceReader):
@@ -36,7 +36,7 @@ class RangeReader(DataSourceReader):
         options = self._options
         with plain_errors():
             if options.rules.is_empty:
-                ask_each(options, lambda _reader, _seen: None)
+                read_each(options, lambda _reader, _seen: None)
                 return []
             if options.snapshot is not None:
                 return tasks_of(*_of_snapshot(options, options.snapshot), options.splitting)
@@ -48,36 +48,37 @@ class RangeReader(DataSourceReader):
 
 
 def _of_snapshot(
-    options: SourceOptions, snapshot: SourceOffset
-) -> tuple[dict[str, StreamLook], Edges]:
-    looks, edges = {}, {}
-    for stream, taken in snapshot.streams.items():
-        with opened(options, stream) as (_, seen):
-            looks[stream] = seen
-            edges.update({(stream, n): each for n, each in edges_of(taken, seen).items()})
-    return looks, edges
+    options: SourceOptions, taken: SourceOffset
+) -> tuple[dict[str, StreamSnapshot], Edges]:
+    snapshots, edges = {}, {}
+    for stream, offset in taken.streams.items():
+        with opened(options, stream) as (_, current):
+            snapshots[stream] = current
+            edges.update({(stream, n): each for n, each in edges_of(offset, current).items()})
+    return snapshots, edges
 
 
 def _tasks_of_now(options: SourceOptions) -> list[InputPartition]:
     """Return tasks over what there is, the last of which looks for what is added."""
 
-    def ask(
-        reader: StreamReader, seen: StreamLook
-    ) -> tuple[StreamLook, dict[int, tuple[Edge, Edge]], bool]:
-        edges = resolve_range(reader, seen, options.starting, options.ending)
-        return seen, edges, reader.origin is not None
+    def read(
+        reader: StreamReader, snapshot: StreamSnapshot
+    ) -> tuple[StreamSnapshot, dict[int, tuple[Edge, Edge]], bool]:
+        edges = resolve_range(reader, snapshot, options.starting, options.ending)
+        return snapshot, edges, reader.origin is not None
 
-    found = ask_each(options, ask)
-    require_streams(options.starting, found)
-    require_streams(options.ending, found)
-    looks = {stream: seen for stream, (seen, _, _) in found.items()}
-    edges = {(stream, n): e for stream, (_, each, _) in found.items() for n, e in each.items()}
-    known = {
-        seen.place: frozenset(seen.ends) if grows else None for seen, _, grows in found.values()
+    answers = read_each(options, read)
+    require_streams(options.starting, answers)
+    require_streams(options.ending, answers)
+    snapshots = {stream: snapshot for stream, (snapshot, _, _) in answers.items()}
+    edges = {(stream, n): e for stream, (_, each, _) in answers.items() for n, e in each.items()}
+    planned = {
+        snapshot.place: frozenset(snapshot.ends) if grows else None
+        for snapshot, _, grows in answers.values()
     }
     is_open = None not in (options.starting.everywhere, options.ending.everywhere)
     subscription = options.subscription
-    grows = subscription.pattern is not None or any(known.values())
+    grows = subscription.pattern is not None or any(planned.values())
     is_added = is_open and grows and subscription.shards is None
-    added = Added(options, RootPlace.here(options.path), known) if is_added else None
-    return tasks_of(looks, edges, options.splitting, added)
+    added = AddedShards(options, RootLocation.here(options.path), planned) if is_added else None
+    return tasks_of(snapshots, edges, options.splitting, added)

@@ -1,7 +1,7 @@
 """From the bounds that options ask for to the offsets of each shard.
 
 The driver finds them once. What is not a given offset moves with the log: a task looks for it
-again when it reads (`settled`), so that a frame which Spark has planned once shows in each
+again when it reads (`at_read_time`), so that a frame which Spark has planned once shows in each
 action what is there by then.
 
 A timestamp is looked for among the rows themselves: the least offset whose timestamp is not
@@ -27,49 +27,51 @@ from storage_core import (
 )
 from streaming_jobs.source.driver.bounds import EARLIEST, LATEST, Bound, Edge, Move
 from streaming_jobs.source.driver.offsets import StreamOffset, decode_offset
-from streaming_jobs.source.driver.snapshot_reads import StreamLook, check_same_stream
+from streaming_jobs.source.driver.stream_snapshot import StreamSnapshot, check_same_stream
 from streaming_jobs.source.partitions import ShardRange
 from streaming_jobs.source.requests import replay_request
 
 
-def resolve(reader: StreamReader, seen: StreamLook, bound: Bound) -> dict[int, Edge]:
+def resolve(reader: StreamReader, snapshot: StreamSnapshot, bound: Bound) -> dict[int, Edge]:
     """Return where a bound lies in each shard.
 
     Raises:
         InvalidRequestError: It names shards there are not, leaves some out, lies beyond the
             end, or no record is as late as a timestamp.
-        ForeignDataError: It comes from a query on a stream that was made anew since.
+        ForeignDataError: It comes from a query on a stream that was re-created since.
     """
-    stream = seen.place.stream
+    stream = snapshot.place.stream
     if not bound.tells_of(stream):
         message = "no offsets are given for the stream; give those of each that is read"
         raise InvalidRequestError(message, stream=stream)
     if bound.everywhere is not None:
-        asked = dict.fromkeys(seen.ends, bound.everywhere)
+        offsets = dict.fromkeys(snapshot.ends, bound.everywhere)
     else:
-        asked = dict((bound.by_stream or {})[stream])
-    if set(asked) != set(seen.ends):
-        message = f"offsets are given for shards {sorted(asked)}; there are {sorted(seen.ends)}"
+        offsets = dict((bound.by_stream or {})[stream])
+    if set(offsets) != set(snapshot.ends):
+        message = (
+            f"offsets are given for shards {sorted(offsets)}; there are {sorted(snapshot.ends)}"
+        )
         raise InvalidRequestError(message, stream=stream)
     if bound.identity is not None:
-        check_same_stream(_known(bound, stream), seen)
+        check_same_stream(_offset_of(bound, stream), snapshot)
     if bound.is_time:
-        return {n: _at_time(reader, seen, bound, n, at) for n, at in sorted(asked.items())}
-    return {n: _at_offset(reader, seen, n, at) for n, at in sorted(asked.items())}
+        return {n: _at_time(reader, snapshot, bound, n, at) for n, at in sorted(offsets.items())}
+    return {n: _at_offset(reader, snapshot, n, at) for n, at in sorted(offsets.items())}
 
 
-def require_streams(bound: Bound, found: Collection[str]) -> None:
+def require_streams(bound: Bound, streams: Collection[str]) -> None:
     """Refuse a bound that tells of streams there are not.
 
     Raises:
         InvalidRequestError: It does.
     """
-    for stream in sorted(set(bound.by_stream or {}) - set(found)):
+    for stream in sorted(set(bound.by_stream or {}) - set(streams)):
         message = "there is no such stream, but offsets are given for it"
         raise InvalidRequestError(message, stream=stream)
 
 
-def _known(bound: Bound, stream: str) -> StreamOffset:
+def _offset_of(bound: Bound, stream: str) -> StreamOffset:
     """Return what the offset that a bound was taken from tells of a stream."""
     ends = {
         name: {str(shard): at for shard, at in shards.items()}
@@ -79,7 +81,7 @@ def _known(bound: Bound, stream: str) -> StreamOffset:
 
 
 def resolve_range(
-    reader: StreamReader, seen: StreamLook, starting: Bound, ending: Bound
+    reader: StreamReader, snapshot: StreamSnapshot, starting: Bound, ending: Bound
 ) -> dict[int, tuple[Edge, Edge]]:
     """Return the edges of each shard's part between two bounds.
 
@@ -87,67 +89,67 @@ def resolve_range(
         InvalidRequestError: As of `resolve`, or a shard's start lies above its end.
         ForeignDataError: As of `resolve`.
     """
-    begins = resolve(reader, seen, starting)
+    begins = resolve(reader, snapshot, starting)
     if starting.is_time:
         # The first record of a time stays where it is until it expires.
         begins = {n: replace(edge, move=edge.move or Move()) for n, edge in begins.items()}
-    ends = resolve(reader, seen, ending)
+    ends = resolve(reader, snapshot, ending)
     for shard, begin in begins.items():
         end = ends[shard]
         if begin.offset > end.offset:
             message = f"the start, offset {begin.offset}, lies above the end, {end.offset}"
-            raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
+            raise InvalidRequestError(message, stream=snapshot.place.stream, shard=shard)
     return {shard: (begin, ends[shard]) for shard, begin in begins.items()}
 
 
-def settled(reader: StreamReader, one: ShardRange) -> ShardRange:
+def at_read_time(reader: StreamReader, planned: ShardRange) -> ShardRange:
     """Return a range as it lies at this moment, where some of its edges move."""
-    start_move, end_move = one.moves
+    start_move, end_move = planned.moves
     if start_move is None and end_move is None:
-        return one
-    begin, end, until = one.begin, one.end, one.expired_until
-    committed = max(end, reader.shard(one.shard).committed())
+        return planned
+    begin, end, until = planned.begin, planned.end, planned.expired_until
+    committed = max(end, reader.shard(planned.shard).committed())
     if start_move is not None:
-        start, until = reader.horizon(one.shard)
+        start, until = reader.horizon(planned.shard)
         begin = max(begin, start)
         if start_move.time_ms is not None:
-            begin = _first_from(reader, one.shard, start_move.time_ms, begin, committed, until)
+            begin = _first_from(reader, planned.shard, start_move.time_ms, begin, committed, until)
     if end_move is not None:
         if end_move.time_ms is None:
             end = committed
         else:
-            _, now = reader.horizon(one.shard)
-            end = _first_from(reader, one.shard, end_move.time_ms, end, committed, now)
-    return replace(one, begin=begin, end=max(begin, end), expired_until=until)
+            _, now = reader.horizon(planned.shard)
+            end = _first_from(reader, planned.shard, end_move.time_ms, end, committed, now)
+    return replace(planned, begin=begin, end=max(begin, end), expired_until=until)
 
 
-def _at_offset(reader: StreamReader, seen: StreamLook, shard: int, asked: int) -> Edge:
-    if asked == EARLIEST:
+def _at_offset(reader: StreamReader, snapshot: StreamSnapshot, shard: int, offset: int) -> Edge:
+    if offset == EARLIEST:
         start, generation = reader.horizon(shard)
         return Edge(start, Move(), generation)
-    end = seen.ends[shard]
-    if asked == LATEST:
+    end = snapshot.ends[shard]
+    if offset == LATEST:
         return Edge(end, Move())
-    if asked > end:
-        message = f"offset {asked} lies beyond the end, {end}"
-        raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
-    return Edge(asked)
+    if offset > end:
+        message = f"offset {offset} lies beyond the end, {end}"
+        raise InvalidRequestError(message, stream=snapshot.place.stream, shard=shard)
+    return Edge(offset)
 
 
 def _at_time(
-    reader: StreamReader, seen: StreamLook, bound: Bound, shard: int, timestamp_ms: int
+    reader: StreamReader, snapshot: StreamSnapshot, bound: Bound, shard: int, timestamp_ms: int
 ) -> Edge:
-    end = seen.ends[shard]
+    end = snapshot.ends[shard]
     start, generation = reader.horizon(shard)
-    found = _first_from(reader, shard, timestamp_ms, min(start, end), end, generation)
-    if found < end:
-        return Edge(found, None, generation)
+    offset = _first_from(reader, shard, timestamp_ms, min(start, end), end, generation)
+    if offset < end:
+        return Edge(offset, None, generation)
     if bound.without_match == "error":
         message = (
             f"no record has timestamp {timestamp_ms} or a later one; "
             "startingOffsetsByTimestampStrategy=latest begins at the end instead"
         )
-        raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
+        raise InvalidRequestError(message, stream=snapshot.place.stream, shard=shard)
     return Edge(end, Move(timestamp_ms))
 
 

@@ -17,7 +17,11 @@ from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.source.driver.bounds import Edge
 from streaming_jobs.source.driver.offsets import SourceOffset, StreamOffset, encode_offset
 from streaming_jobs.source.driver.resolving import resolve_range
-from streaming_jobs.source.driver.snapshot_reads import StreamLook, ask_each, check_same_stream
+from streaming_jobs.source.driver.stream_snapshot import (
+    StreamSnapshot,
+    check_same_stream,
+    read_each,
+)
 from streaming_jobs.source.options import SourceOptions, parse_source_options
 
 
@@ -34,28 +38,28 @@ def snapshot(path: str | PathLike[str], stream: str) -> str:
 def take(options: SourceOptions) -> SourceOffset:
     """Return what lies between the bounds of options at this moment."""
 
-    def taken(reader: StreamReader, seen: StreamLook) -> StreamOffset:
-        edges = resolve_range(reader, seen, options.starting, options.ending)
+    def offset_of(reader: StreamReader, current: StreamSnapshot) -> StreamOffset:
+        edges = resolve_range(reader, current, options.starting, options.ending)
         begins = {shard: begin.offset for shard, (begin, _) in edges.items()}
         ends = {shard: end.offset for shard, (_, end) in edges.items()}
         expired = {shard: begin.expired_until for shard, (begin, _) in edges.items()}
-        return StreamOffset(ends, seen.place.incarnation, seen.lineages, begins, expired)
+        return StreamOffset(ends, current.place.incarnation, current.lineages, begins, expired)
 
-    return SourceOffset(ask_each(options, taken))
+    return SourceOffset(read_each(options, offset_of))
 
 
-def edges_of(taken: StreamOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edge]]:
+def edges_of(taken: StreamOffset, current: StreamSnapshot) -> dict[int, tuple[Edge, Edge]]:
     """Return the edges of a stream in a snapshot, once it is known to be of this stream.
 
     Raises:
         ForeignDataError: It was taken of another stream, or of another log of a shard.
         InvalidRequestError: It ends above the log.
     """
-    check_same_stream(taken, seen)
+    check_same_stream(taken, current)
     births = taken.birth or {}
     for shard, end in taken.ends.items():
-        if end > seen.ends[shard]:
-            message = f"the snapshot ends at offset {end}, beyond the log's, {seen.ends[shard]}"
-            raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
+        if end > current.ends[shard]:
+            message = f"the snapshot ends at offset {end}, beyond the log's, {current.ends[shard]}"
+            raise InvalidRequestError(message, stream=current.place.stream, shard=shard)
     begins = {n: Edge(birth, None, taken.expired.get(n, 0)) for n, birth in births.items()}
     return {shard: (begins[shard], Edge(end)) for shard, end in taken.ends.items()}

@@ -52,7 +52,7 @@ class Subscription:
             return stream in self.names
         return _compiled(self.pattern).search(stream) is not None
 
-    def shown(self) -> str:
+    def label(self) -> str:
         """Return what is read as an error shows it."""
         if self.pattern is not None:
             return f"streams that match {self.pattern!r}"
@@ -63,13 +63,13 @@ class Subscription:
 
 def parse_subscription(options: OptionValues) -> Subscription:
     """Return what options subscribe to; one of them says it."""
-    given = [name for name in _CHOICES if options.has(name)]
-    if options.has("stream") and "subscribe" not in given:
-        given.append("stream")
-    if len(given) > 1:
-        message = f"options {' and '.join(given)} both say what is read; give one of them"
+    options_given = [name for name in _CHOICES if options.has(name)]
+    if options.has("stream") and "subscribe" not in options_given:
+        options_given.append("stream")
+    if len(options_given) > 1:
+        message = f"options {' and '.join(options_given)} both say what is read; give one of them"
         raise InvalidRequestError(message)
-    match given:
+    match options_given:
         case ["assign"]:
             return _assigned(options)
         case ["subscribePattern"]:
@@ -79,12 +79,12 @@ def parse_subscription(options: OptionValues) -> Subscription:
 
 
 def _by_name(options: OptionValues) -> Subscription:
-    one, several = options.text("stream"), options.text("subscribe")
-    if one and "," in one:
-        refuse("stream", one, "one stream; subscribe names several")
-    names = tuple(sorted({name.strip() for name in (several or one or "").split(",")} - {""}))
-    if one and several and names != (one,):
-        message = f"options stream {one!r} and subscribe {several!r} name different streams"
+    stream, subscribed = options.text("stream"), options.text("subscribe")
+    if stream and "," in stream:
+        refuse("stream", stream, "one stream; subscribe names several")
+    names = tuple(sorted({name.strip() for name in (subscribed or stream or "").split(",")} - {""}))
+    if stream and subscribed and names != (stream,):
+        message = f"options stream {stream!r} and subscribe {subscribed!r} name different streams"
         raise InvalidRequestError(message)
     if not names:
         message = 'option stream is missing: the name of the stream, .option("stream", …)'
@@ -116,11 +116,11 @@ def _assigned(options: OptionValues) -> Subscription:
 def _numbers(options: OptionValues, listed: object) -> frozenset[int]:
     if not isinstance(listed, list) or not listed:
         _refuse_assign(options)
-    found = [whole_number(one) for one in listed]
-    numbers = frozenset(number for number in found if number is not None and number >= 0)
-    if len(numbers) != len(listed):
+    numbers = [whole_number(one) for one in listed]
+    shards = frozenset(number for number in numbers if number is not None and number >= 0)
+    if len(shards) != len(listed):
         _refuse_assign(options)
-    return numbers
+    return shards
 
 
 def _refuse_assign(options: OptionValues) -> NoReturn:

@@ -39,11 +39,11 @@ from streaming_jobs.source.driver.offsets import (
     encode_offset,
 )
 from streaming_jobs.source.driver.resolving import require_streams, resolve
-from streaming_jobs.source.driver.snapshot_reads import (
-    StreamLook,
-    ask_each,
+from streaming_jobs.source.driver.stream_snapshot import (
+    StreamSnapshot,
     check_same_stream,
     opened,
+    read_each,
 )
 from streaming_jobs.source.executor.task import TaskRules, read_partition
 from streaming_jobs.source.options import SourceOptions
@@ -82,26 +82,26 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what is there now as the end of the run."""
         with plain_errors():
-            self._target = ask_each(self._options, lambda _, seen: seen.ends)
+            self._target = read_each(self._options, lambda _, snapshot: snapshot.ends)
 
     @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
-        known = self._decoded(start)
-        found = Backlog.of(self._options, known.streams, self._target)
-        self._latest = found.latest
+        last = self._decoded(start)
+        backlog = Backlog.of(self._options, last.streams, self._target)
+        self._latest = backlog.latest
         if isinstance(limit, ReadMaxRows):
-            reached = share_out(limit.max_rows, found.begins, found.ends)
+            reached = share_out(limit.max_rows, backlog.begins, backlog.ends)
         else:
-            reached = dict(found.ends)
+            reached = dict(backlog.ends)
         # What is passed by is told and left out at once, not at each look until there is enough.
-        is_held_back = self._is_held_back(limit, found) and not found.gone
-        is_begun = all(one.birth is not None for one in known.streams.values())
-        if is_begun and (is_held_back or reached == ends_of(known.streams)):
+        is_held_back = self._is_held_back(limit, backlog) and not backlog.gone
+        is_begun = all(one.birth is not None for one in last.streams.values())
+        if is_begun and (is_held_back or reached == ends_of(last.streams)):
             return start
-        return self._encoded(replace(known, streams=found.reached(reached)))
+        return self._encoded(replace(last, streams=backlog.reached(reached)))
 
-    def _is_held_back(self, limit: ReadLimit, found: Backlog) -> bool:
+    def _is_held_back(self, limit: ReadLimit, backlog: Backlog) -> bool:
         """Tell whether the batch waits for more; a run with an end never waits."""
         admission = self._options.admission
         is_all = isinstance(limit, ReadAllAvailable) or self._target is not None
@@ -109,7 +109,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         if self._delay is None:
             self._delay = BatchDelay(admission.offsets_min, admission.delay_max)
-        return self._delay.holds_back(found.records)
+        return self._delay.holds_back(backlog.records)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return where the streams stood at the last look."""
@@ -163,30 +163,32 @@ def _beginning(options: SourceOptions) -> dict[str, StreamOffset]:
     """
     starting = options.starting
 
-    def begin(reader: StreamReader, seen: StreamLook) -> StreamOffset | None:
-        if options.subscription.pattern is not None and not starting.tells_of(seen.place.stream):
+    def read(reader: StreamReader, snapshot: StreamSnapshot) -> StreamOffset | None:
+        if options.subscription.pattern is not None and not starting.tells_of(
+            snapshot.place.stream
+        ):
             return None
-        begins = resolve(reader, seen, starting)
+        begins = resolve(reader, snapshot, starting)
         ends = {shard: edge.offset for shard, edge in begins.items()}
         expired = {shard: edge.expired_until for shard, edge in begins.items()}
-        return StreamOffset(ends, seen.place.incarnation, seen.lineages, expired=expired)
+        return StreamOffset(ends, snapshot.place.incarnation, snapshot.lineages, expired=expired)
 
-    found = ask_each(options, begin)
-    require_streams(starting, found)
-    return {stream: offset for stream, offset in found.items() if offset is not None}
+    offsets = read_each(options, read)
+    require_streams(starting, offsets)
+    return {stream: offset for stream, offset in offsets.items() if offset is not None}
 
 
 def _planned(
     options: SourceOptions, since: SourceOffset, until: SourceOffset
-) -> tuple[dict[str, StreamLook], Edges]:
+) -> tuple[dict[str, StreamSnapshot], Edges]:
     """Return what a batch reads, of every stream that its end tells of, subscribed or not."""
-    looks: dict[str, StreamLook] = {}
+    snapshots: dict[str, StreamSnapshot] = {}
     edges: dict[tuple[str, int], tuple[Edge, Edge]] = {}
     for stream, end in until.streams.items():
         try:
-            with opened(options, stream) as (reader, seen):
-                check_same_stream(end, seen)
-                looks[stream] = seen
+            with opened(options, stream) as (reader, snapshot):
+                check_same_stream(end, snapshot)
+                snapshots[stream] = snapshot
                 for n, (begin, stop) in batch_ranges(since.streams.get(stream), end).items():
                     first = reader.born(n) if begin is None else begin
                     edges[stream, n] = Edge(first, None, end.expired.get(n, 0)), Edge(stop)
@@ -195,4 +197,4 @@ def _planned(
             if options.fails_on_loss or is_named or stream in list_streams(options.path):
                 raise
             _LOG.warning("stream %r was dropped: a batch that comes again lacks its rows", stream)
-    return looks, edges
+    return snapshots, edges

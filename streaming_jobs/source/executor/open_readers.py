@@ -1,7 +1,7 @@
 """Streams that tasks of this process read, kept open from task to task.
 
 A reader is known by its place and by the file that holds the ids found there, so that a stream
-made anew is never read through an old one.
+re-created is never read through an old one.
 
 Of many streams' shards each batch reads some rows, and opening a shard costs twenty times what
 reading those does. So a few readers are kept whatever they have open, and more as long as the
@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from storage_core import Clock, InvalidRequestError, StreamReader
 from streaming_jobs.common.open_streams import OpenStreams
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 
 _READERS_MIN: Final = 8
 # Each keeps a third of a megabyte, and its own files and its tables open.
@@ -43,7 +43,7 @@ class OpenReaders(OpenStreams[StreamReader]):
         self._read: WeakKeyDictionary[StreamReader, set[int]] = WeakKeyDictionary()
 
     @contextmanager
-    def of(self, place: StreamPlace, shard: int) -> Iterator[StreamReader]:
+    def of(self, place: StreamLocation, shard: int) -> Iterator[StreamReader]:
         """Lend the reader of a stream that knows a shard, for as long as a block lasts.
 
         Raises:
@@ -58,7 +58,7 @@ class OpenReaders(OpenStreams[StreamReader]):
         if not super()._are_too_many():
             return False
         return (
-            sum(len(self._read.get(one, ())) for one, _ in self._kept.values()) > self._shards_most
+            sum(len(self._read.get(one, ())) for one, _ in self._idle.values()) > self._shards_most
         )
 
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core import State, StreamReader, Unit
+from storage_core import StreamReader, Unit
+from storage_core.parts.visible_rows import NOT_EXPIRED, as_condition
 from streaming_jobs.common.field_columns import CORRUPT_VALUE
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import (
     arrow_schema,
@@ -100,7 +101,7 @@ class RowBatches:
         hidden = [] if rules.has_expired else ["state"]
         hidden += [] if rules.has_late else ["late"]
         hidden += [] if rules.keys is None else ["key"]
-        hidden += [] if self._values is None else self._values.asked
+        hidden += [] if self._values is None else self._values.stored
         stored = (*stored_columns(rules.columns, rules.fields), *hidden)
         self.stored = tuple(dict.fromkeys(name for name in stored if self._is_needed(name)))
         self._keys = None if rules.keys is None else pa.array(rules.keys, pa.binary())
@@ -111,24 +112,22 @@ class RowBatches:
     def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield stored batches as Spark wants them, small ones joined."""
         for batch in _joined(stored, *(_JOINED if self._values is None else _JOINED_DECODED)):
-            made = self._made(self._shown(batch))
+            made = self._made(self._visible(batch))
             if made.num_rows:
                 yield made
 
-    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _visible(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that the rules show."""
         mask: npt.NDArray[np.bool_] | None = None
         if not self._rules.has_expired:
-            states = batch.column("state").to_numpy()
-            if len(states) and states.max() == State.EXPIRED:
-                mask = states != State.EXPIRED
+            mask = as_condition([NOT_EXPIRED], lambda name: batch.column(name).to_numpy())
         if not self._rules.has_late:
             on_time = ~batch.column("late").to_numpy(zero_copy_only=False)
             mask = on_time if mask is None else mask & on_time
         if self._keys is not None:
-            among = _compute.is_in(batch.column("key"), value_set=self._keys)
-            found = among.to_numpy(zero_copy_only=False)
-            mask = found if mask is None else mask & found
+            matches = _compute.is_in(batch.column("key"), value_set=self._keys)
+            is_among = matches.to_numpy(zero_copy_only=False)
+            mask = is_among if mask is None else mask & is_among
         return batch if mask is None or mask.all() else batch.filter(pa.array(mask))
 
     def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -136,11 +135,11 @@ class RowBatches:
             arrays = [self._column(name, batch) for name in self._rules.columns]
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         values = self._values.of(batch)
-        shown = dict(values.columns)
+        columns = dict(values.columns)
         if CORRUPT_VALUE in self._rules.columns:
-            shown[CORRUPT_VALUE] = _where(values.unread, batch.column("payload"))
+            columns[CORRUPT_VALUE] = _where(values.unread, batch.column("payload"))
         arrays = [
-            shown[name] if name in shown else self._column(name, batch)
+            columns[name] if name in columns else self._column(name, batch)
             for name in self._rules.columns
         ]
         made = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -180,7 +179,7 @@ class RowBatches:
             return _constant(name, value, batch.num_rows)
         if name == "timestampType":
             return _constant(name, _TIMESTAMP_TYPE_CREATED, batch.num_rows)
-        return moments(batch.column("primary"), self._shape.unit)
+        return as_timestamps(batch.column("primary"), self._shape.unit)
 
 
 def _reads_values(rules: RowRules) -> bool:
@@ -199,10 +198,10 @@ def _where(rows: npt.NDArray[np.bool_] | None, column: Array) -> Array:
 def _stored_time(name: str, stamps: Array, kinds: Array) -> Array:
     if name == "timestampType":
         return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
-    return moments(_known(stamps, kinds), "ms")
+    return as_timestamps(_timestamps(stamps, kinds), "ms")
 
 
-def _known(stamps: Array, kinds: Array) -> Array:
+def _timestamps(stamps: Array, kinds: Array) -> Array:
     """Return timestamps, null where the record has none."""
     return _null_where(_compute.equal(kinds, _NO_TIME), stamps)
 
@@ -239,8 +238,8 @@ def _joined(
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    one: pa.RecordBatch = batches[0] if len(batches) == 1 else _untyped.concat_batches(batches)
-    return one
+    joined: pa.RecordBatch = batches[0] if len(batches) == 1 else _untyped.concat_batches(batches)
+    return joined
 
 
 def _constant(name: str, value: object, count: int) -> Array:

@@ -26,11 +26,11 @@ from storage_core import (
     UnavailableError,
 )
 from streaming_jobs.common.spark_errors import plain_errors
-from streaming_jobs.source.driver.resolving import resolve_range, settled
-from streaming_jobs.source.driver.snapshot_reads import StreamLook, ask_each, look
+from streaming_jobs.source.driver.resolving import at_read_time, resolve_range
+from streaming_jobs.source.driver.stream_snapshot import StreamSnapshot, read_each, snapshot_of
 from streaming_jobs.source.executor.open_readers import OPEN_READERS, OpenReaders
 from streaming_jobs.source.executor.row_batches import RowBatches, StreamShape
-from streaming_jobs.source.partitions import Added, ShardRange, SourceTask
+from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
 from streaming_jobs.source.requests import RowRules, replay_request
 
 if TYPE_CHECKING:
@@ -68,35 +68,39 @@ def read_partition(partition: InputPartition, rules: TaskRules) -> Iterator[pa.R
         return
     with plain_errors():
         added = () if partition.added is None else added_ranges(partition.added)
-        for one in (*partition.ranges, *added):
-            yield from read_range(one, rules, OPEN_READERS)
+        for offsets in (*partition.ranges, *added):
+            yield from read_range(offsets, rules, OPEN_READERS)
 
 
-def added_ranges(added: Added) -> list[ShardRange]:
+def added_ranges(added: AddedShards) -> list[ShardRange]:
     """Return what is read of what was not there when the tasks were planned."""
     added.root.require_same()
     options = added.options
     ranges = []
 
-    def take(reader: StreamReader, seen: StreamLook, known: frozenset[int]) -> None:
-        ends = {n: end for n, end in seen.ends.items() if n not in known}
-        edges = resolve_range(reader, replace(seen, ends=ends), options.starting, options.ending)
+    def take(reader: StreamReader, snapshot: StreamSnapshot, planned: frozenset[int]) -> None:
+        ends = {n: end for n, end in snapshot.ends.items() if n not in planned}
+        edges = resolve_range(
+            reader, replace(snapshot, ends=ends), options.starting, options.ending
+        )
         for n, (begin, end) in edges.items():
             bounds = (begin.offset, end.offset)
-            one = ShardRange(seen.place, n, seen.lineages[n], *bounds)
-            ranges.append(replace(one, expired_until=begin.expired_until))
+            offsets = ShardRange(snapshot.place, n, snapshot.lineages[n], *bounds)
+            ranges.append(replace(offsets, expired_until=begin.expired_until))
 
-    for place, shards in added.known.items():
+    for place, shards in added.planned.items():
         if shards is not None:
             with place.reader() as reader:
-                take(reader, look(reader, place.path, place.stream), shards)
+                take(reader, snapshot_of(reader, place.path, place.stream), shards)
     if options.subscription.pattern is not None:
-        names = {place.stream for place in added.known}
-        ask_each(options, lambda reader, seen: take(reader, seen, frozenset()), names)
+        names = {place.stream for place in added.planned}
+        read_each(options, lambda reader, snapshot: take(reader, snapshot, frozenset()), names)
     return ranges
 
 
-def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Iterator[pa.RecordBatch]:
+def read_range(
+    offsets: ShardRange, rules: TaskRules, readers: OpenReaders
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range.
 
     1. Find the stream on this machine, and prove that it is the one the driver saw, and no copy.
@@ -111,63 +115,63 @@ def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Itera
         UnavailableError: The log did not reach the end in time.
         LostRangeError: Part of the range is gone.
     """
-    with readers.of(one.place, one.shard) as reader:
-        _check_lineage(reader, one)
-        _await_end(reader, one, rules.end_wait_s)
-        one = settled(reader, one)
-        if rules.rows.is_empty or one.begin == one.end:
+    with readers.of(offsets.place, offsets.shard) as reader:
+        _check_lineage(reader, offsets)
+        _await_end(reader, offsets, rules.end_wait_s)
+        offsets = at_read_time(reader, offsets)
+        if rules.rows.is_empty or offsets.begin == offsets.end:
             return
-        shape = StreamShape.of(reader, one.place.stream)
-        values = _values(reader, one, rules.rows)
-        batches = RowBatches(shape, one.shard, rules.rows, values)
+        shape = StreamShape.of(reader, offsets.place.stream)
+        values = _values(reader, offsets, rules.rows)
+        batches = RowBatches(shape, offsets.shard, rules.rows, values)
         if rules.fails_on_loss:
-            yield from batches.of(_whole(reader, one, rules.rows, batches.stored))
+            yield from batches.of(_whole(reader, offsets, rules.rows, batches.stored))
         else:
-            yield from batches.of(_what_is_left(reader, one, rules.rows, batches.stored))
+            yield from batches.of(_what_is_left(reader, offsets, rules.rows, batches.stored))
         if values is not None:
-            values.tell_left_out(one.begin, one.end)
+            values.tell_left_out(offsets.begin, offsets.end)
 
 
-def _values(reader: StreamReader, one: ShardRange, rows: RowRules) -> "TypedValues | None":
+def _values(reader: StreamReader, offsets: ShardRange, rows: RowRules) -> "TypedValues | None":
     """Return what reads values by fields, None where they are bytes."""
     if rows.fields is None:
         return None
     from streaming_jobs.source.executor.typed_values import TypedValues  # noqa: PLC0415 - as told above
     from streaming_jobs.source.executor.writer_schemas import WriterSchemas  # noqa: PLC0415 - as above
 
-    writers = WriterSchemas(one.place, reader.shard(one.shard).schemas, reader.refresh)
-    return TypedValues(rows.fields, writers.find, one.place.stream, one.shard)
+    writers = WriterSchemas(offsets.place, reader.shard(offsets.shard).schemas, reader.refresh)
+    return TypedValues(rows.fields, writers.find, offsets.place.stream, offsets.shard)
 
 
-def _missing(reader: StreamReader, one: ShardRange) -> Ranges:
-    until = one.expired_until
-    return tuple(reader.missing(one.shard, one.begin, one.end, expired_until=until))
+def _missing(reader: StreamReader, offsets: ShardRange) -> Ranges:
+    until = offsets.expired_until
+    return tuple(reader.missing(offsets.shard, offsets.begin, offsets.end, expired_until=until))
 
 
-def _check_lineage(reader: StreamReader, one: ShardRange) -> None:
-    if reader.lineage(one.shard) != one.lineage:
+def _check_lineage(reader: StreamReader, offsets: ShardRange) -> None:
+    if reader.lineage(offsets.shard) != offsets.lineage:
         message = f"host {socket.gethostname()} has another log of the shard than the driver saw"
-        raise ForeignDataError(message, stream=one.place.stream, shard=one.shard)
+        raise ForeignDataError(message, stream=offsets.place.stream, shard=offsets.shard)
 
 
-def _await_end(reader: StreamReader, one: ShardRange, wait_s: float) -> None:
-    least = max(one.end, one.least)
-    wait_s = 0.0 if one.place.is_on_this_machine else wait_s
-    if not reader.wait(one.shard, least - 1, wait_s):
+def _await_end(reader: StreamReader, offsets: ShardRange, wait_s: float) -> None:
+    least = max(offsets.end, offsets.least)
+    wait_s = 0.0 if offsets.place.is_on_this_machine else wait_s
+    if not reader.wait(offsets.shard, least - 1, wait_s):
         waited = f" after {wait_s:g} s" if wait_s else ""
         message = (
             f"on host {socket.gethostname()} the log did not reach offset {least}, which the "
-            f"driver saw: it ends at {reader.shard(one.shard).committed()}{waited}"
+            f"driver saw: it ends at {reader.shard(offsets.shard).committed()}{waited}"
         )
-        raise UnavailableError(message, stream=one.place.stream, shard=one.shard)
+        raise UnavailableError(message, stream=offsets.place.stream, shard=offsets.shard)
 
 
 def _whole(
-    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+    reader: StreamReader, offsets: ShardRange, rows: RowRules, columns: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield stored rows, all that were ever there, or fail."""
     try:
-        yield from reader.shard(one.shard).scan(_request(reader, one, rows, columns))
+        yield from reader.shard(offsets.shard).scan(_request(reader, offsets, rows, columns))
     except LostRangeError as error:
         message = (
             "data were lost: these offsets have expired or are gone before they were read; "
@@ -175,25 +179,25 @@ def _whole(
         )
         raise LostRangeError(
             message,
-            stream=one.place.stream,
-            shard=one.shard,
-            start=max(error.start or 0, one.begin),
-            end=min(error.end or one.end, one.end),
+            stream=offsets.place.stream,
+            shard=offsets.shard,
+            start=max(error.start or 0, offsets.begin),
+            end=min(error.end or offsets.end, offsets.end),
         ) from error
 
 
 def _what_is_left(
-    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+    reader: StreamReader, offsets: ShardRange, rows: RowRules, columns: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield stored rows, and tell of those that are gone; once, unless more goes meanwhile."""
-    source = reader.shard(one.shard)
-    request = _request(reader, one, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
-    missing = told = _told(one, _missing(reader, one), ())
-    reached = one.begin
+    source = reader.shard(offsets.shard)
+    request = _request(reader, offsets, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
+    missing = warned = _warn_of_missing(offsets, _missing(reader, offsets), ())
+    reached = offsets.begin
     for _ in range(_PASSES_MAX):
-        part = _first_left(missing, reached, one.end)
+        part = _first_left(missing, reached, offsets.end)
         if part is None:
-            _told(one, _missing(reader, one), told)
+            _warn_of_missing(offsets, _missing(reader, offsets), warned)
             return
         try:
             begin, end = part
@@ -202,30 +206,32 @@ def _what_is_left(
                 reached = batch.column(_ADDRESS)[-1].as_py() + 1
             reached = end
         except LostRangeError:
-            missing = _missing(reader, one)
+            missing = _missing(reader, offsets)
     message = "the range went on being lost while it was read"
     raise LostRangeError(
-        message, stream=one.place.stream, shard=one.shard, start=reached, end=one.end
+        message, stream=offsets.place.stream, shard=offsets.shard, start=reached, end=offsets.end
     )
 
 
 def _request(
-    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+    reader: StreamReader, offsets: ShardRange, rows: RowRules, columns: tuple[str, ...]
 ) -> ReadRequest:
     columns = columns or (_ADDRESS,)
-    request = replay_request(one.shard, one.begin, one.end, columns, one.expired_until)
+    request = replay_request(
+        offsets.shard, offsets.begin, offsets.end, columns, offsets.expired_until
+    )
     # Where keys are only carried the log cannot find rows by them; row_batches.py does.
     keys = rows.keys if reader.options.key_mode == "dictionary" else None
     return replace(request, start=rows.start, end=rows.end, ids=rows.ids, keys=keys)
 
 
-def _told(one: ShardRange, missing: Ranges, told: Ranges) -> Ranges:
+def _warn_of_missing(offsets: ShardRange, missing: Ranges, warned: Ranges) -> Ranges:
     """Warn of what is missing, unless it was told already; return it."""
-    if missing and missing != told:
+    if missing and missing != warned:
         count = sum(end - begin for begin, end in missing)
         _LOG.warning(
             "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
-            *(one.place.stream, one.shard, count, one.begin, one.end),
+            *(offsets.place.stream, offsets.shard, count, offsets.begin, offsets.end),
             ", ".join(f"[{begin}, {end})" for begin, end in missing),
         )
     return missing

@@ -97,7 +97,7 @@ class TypedValues:
         shard: The shard, for errors.
         left_out: How many rows were left out, under DROPMALFORMED.
         reason: Why the first of them was.
-        asked: What of stored rows is needed.
+        stored: What of stored rows is needed.
     """
 
     rules: FieldRules
@@ -106,16 +106,16 @@ class TypedValues:
     shard: int
     left_out: int = 0
     reason: str = ""
-    asked: tuple[str, ...] = ("payload", "headers", "schema_id", "schema_fingerprint", "address")
+    stored: tuple[str, ...] = ("payload", "headers", "schema_id", "schema_fingerprint", "address")
     _reader: AvroSchema = field(init=False)
     _columns: list[FieldColumn] = field(init=False)
 
     def __post_init__(self) -> None:
         """Read the reader's schema."""
         self._reader = parsed_schema(self.rules.schema)
-        shown = self.rules.columns
+        columns = self.rules.columns
         is_whole = self.rules.is_whole
-        self._columns = (columns_of_all if is_whole else field_columns)(self._reader, shown)
+        self._columns = (columns_of_all if is_whole else field_columns)(self._reader, columns)
 
     @property
     def leaves_out(self) -> bool:
@@ -130,7 +130,7 @@ class TypedValues:
         """
         faults = _Faults(np.zeros(batch.num_rows, np.bool_))
         parts = list(self._parts(batch, faults))
-        columns = self._shown(parts, batch.num_rows, faults)
+        columns = self._as_columns(parts, batch.num_rows, faults)
         if faults.first < 0:
             return Values(columns, None)
         if self.rules.mode == "FAILFAST":
@@ -166,8 +166,8 @@ class TypedValues:
         without = np.flatnonzero(is_there & ~is_marked)
         faults.add(without, _NO_SCHEMA)
         starts = body_starts(payload, batch.column("headers"))
-        if not len(without) and (one := _only_schema(batch)) is not None:
-            table = self._decoded(one, payload, starts, None, faults)
+        if not len(without) and (writer := _only_schema(batch)) is not None:
+            table = self._decoded(writer, payload, starts, None, faults)
             if table is not None:
                 yield _Part(None, table)
             return
@@ -195,7 +195,7 @@ class TypedValues:
             try:
                 fields = [one.field for one in self._columns]
                 starts = verified_starts(schema, written_by[0], bodies, starts)
-                found = decode_batch(
+                decoded = decode_batch(
                     bodies,
                     schema,
                     reader=self._reader,
@@ -206,15 +206,15 @@ class TypedValues:
             except InvalidRequestError as error:
                 reason = error.message
             else:
-                for fault in found.faults:
+                for fault in decoded.faults:
                     faults.add([fault.row if rows is None else int(rows[fault.row])], fault.reason)
-                return found.table
+                return decoded.table
         faults.add(np.flatnonzero(_is_valid(bodies)) if rows is None else rows, reason)
         return None
 
-    def _shown(self, parts: Sequence[_Part], count: int, faults: _Faults) -> dict[str, Array]:
+    def _as_columns(self, parts: Sequence[_Part], count: int, faults: _Faults) -> dict[str, Array]:
         """Return the fields of all rows as Spark's columns, null where there is no value."""
-        kinds = self._reader.arrow_schema(one.field for one in self._columns)
+        arrow = self._reader.arrow_schema(one.field for one in self._columns)
         if len(parts) == 1 and parts[0].rows is None:
             arrays = [_whole(column) for column in parts[0].table.columns]
         else:
@@ -224,19 +224,19 @@ class TypedValues:
                 assert part.rows is not None, "a part of all rows is the only one"
                 where[part.rows] = np.arange(first, first + len(part.rows))
                 first += len(part.rows)
-            tables = [kinds.empty_table(), *(part.table for part in parts)]
+            tables = [arrow.empty_table(), *(part.table for part in parts)]
             joined = _untyped.concat_tables(tables)
             taken = _untyped.array(where, mask=where < 0)
             arrays = [_whole(column).take(taken) for column in joined.columns]
-        shown, unshown = _cast(arrays, [one.arrow for one in self._columns])
-        faults.add(unshown, _UNSHOWN)
-        columns = {one.name: each for one, each in zip(self._columns, shown, strict=True)}
+        cast, unfit = _cast(arrays, [one.arrow for one in self._columns])
+        faults.add(unfit, _UNSHOWN)
+        columns = {one.name: each for one, each in zip(self._columns, cast, strict=True)}
         return {name: columns[name] for name in self.rules.columns}
 
 
 def _is_valid(column: Array) -> Bools:
-    found: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    is_valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid
 
 
 def _whole(column: Array) -> Array:
@@ -261,8 +261,8 @@ def _by_schema(batch: pa.RecordBatch) -> tuple[Places, dict[int, tuple[int, byte
     codes = marks.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     keys = np.where(codes < 0, -1, ids << _CODE_BITS | codes)
     names = marks.dictionary.to_pylist()
-    there = [key for key in np.unique(keys).tolist() if key >= 0]
-    return keys, {key: (key >> _CODE_BITS, names[key & 2**_CODE_BITS - 1]) for key in there}
+    present = [key for key in np.unique(keys).tolist() if key >= 0]
+    return keys, {key: (key >> _CODE_BITS, names[key & 2**_CODE_BITS - 1]) for key in present}
 
 
 def _cast(arrays: Sequence[Array], kinds: Sequence[pa.DataType]) -> tuple[list[Array], Places]:
@@ -274,8 +274,8 @@ def _cast(arrays: Sequence[Array], kinds: Sequence[pa.DataType]) -> tuple[list[A
     where = np.arange(len(arrays[0]))
     where[bad] = -1
     taken = _untyped.array(where, mask=where < 0)
-    shown = [_as(column.take(taken), kind) for column, kind in zip(arrays, kinds, strict=True)]
-    return shown, np.array(bad, np.int64)
+    cast = [_as(column.take(taken), kind) for column, kind in zip(arrays, kinds, strict=True)]
+    return cast, np.array(bad, np.int64)
 
 
 def _as(column: Array, kind: pa.DataType) -> Array:

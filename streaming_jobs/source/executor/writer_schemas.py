@@ -12,10 +12,10 @@ from typing import Final
 
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import AvroSchema
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 
 _KEPT_MAX: Final = 1024
-_Key = tuple[StreamPlace, int, bytes]
+_Key = tuple[StreamLocation, int, bytes]
 _KEPT: Final[OrderedDict[_Key, AvroSchema]] = OrderedDict()
 
 
@@ -24,7 +24,7 @@ class WriterSchemas:
 
     def __init__(
         self,
-        place: StreamPlace,
+        place: StreamLocation,
         schemas: Callable[[int], Iterable[SchemaEntry]],
         refresh: Callable[[], object],
     ) -> None:
@@ -48,17 +48,17 @@ class WriterSchemas:
             return _KEPT[key]
         if (registry_id, fingerprint) in self._missing:
             return None
-        found = self._look(registry_id, fingerprint)
-        if found is None:
+        schema = self._look(registry_id, fingerprint)
+        if schema is None:
             self._refresh()
-            found = self._look(registry_id, fingerprint)
-        if found is None:
+            schema = self._look(registry_id, fingerprint)
+        if schema is None:
             self._missing.add((registry_id, fingerprint))
             return None
-        _KEPT[key] = found
+        _KEPT[key] = schema
         if len(_KEPT) > _KEPT_MAX:
             _KEPT.popitem(last=False)
-        return found
+        return schema
 
     def _look(self, registry_id: int, fingerprint: bytes) -> AvroSchema | None:
         for entry in self._schemas(registry_id):

@@ -65,9 +65,9 @@ def schema(declared):
 
 
 def refusal(lab, declared, **options):
-    with pytest.raises(InvalidRequestError) as told:
+    with pytest.raises(InvalidRequestError) as error:
         source(lab, **options).reader(schema(declared))
-    return str(told.value)
+    return str(error.value)
 
 
 def test_both_schemas_are_told_and_the_option_that_makes_them_one(lab):

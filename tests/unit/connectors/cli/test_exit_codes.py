@@ -16,7 +16,7 @@ import pytest
 from connectors.cli import exit_codes
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
 from storage_core import Stream, StreamOptions
-from streaming_jobs.jobs.spark_words import EXIT_CODES
+from streaming_jobs.jobs.spark_failures import EXIT_CODES
 from tests.unit.connectors.cli.test_read_only import WITHOUT_ROOT_RIGHTS
 
 REPOSITORY = Path(__file__).parents[4]

@@ -16,12 +16,12 @@ def schema_of(*names):
 
 
 def test_field_has_its_own_name_unless_a_column_has_it():
-    found = fields_by_column(schema_of("heat", "Key", "value", "_corrupt_value", "late_"))
-    assert list(found) == ["heat", "value_Key", "value_value", "value__corrupt_value", "late_"]
-    assert list(found.values()) == ["heat", "Key", "value", "_corrupt_value", "late_"]
-    found = fields_by_column(schema_of("key", "value_key", "value_value_key", "value_heat"))
+    columns = fields_by_column(schema_of("heat", "Key", "value", "_corrupt_value", "late_"))
+    assert list(columns) == ["heat", "value_Key", "value_value", "value__corrupt_value", "late_"]
+    assert list(columns.values()) == ["heat", "Key", "value", "_corrupt_value", "late_"]
+    columns = fields_by_column(schema_of("key", "value_key", "value_value_key", "value_heat"))
     names = ["value_key", "value_value_key", "value_value_value_key", "value_heat"]
-    assert list(found) == names
+    assert list(columns) == names
 
 
 def test_value_of_no_record_is_the_column_value():
@@ -41,8 +41,8 @@ def test_field_that_is_not_asked_for_is_in_nobodys_way():
 
 
 def test_columns_come_in_the_order_asked_for():
-    found = fields_by_column(schema_of("a", "key", "c"), ["c", "value_key"])
-    assert list(found.items()) == [("c", "c"), ("value_key", "key")]
+    columns = fields_by_column(schema_of("a", "key", "c"), ["c", "value_key"])
+    assert list(columns.items()) == [("c", "c"), ("value_key", "key")]
     with pytest.raises(InvalidRequestError, match=r"no key, d among the columns of a\.R"):
         fields_by_column(schema_of("a", "key", "c"), ["c", "key", "d"])
 

@@ -52,11 +52,11 @@ def test_local_disk_of_another_machine_has_a_copy_though_every_number_is_the_sam
 @pytest.mark.parametrize("is_local", [True, False], ids=["server", "client"])
 def test_network_file_system_is_known_again_on_another_machine(here, is_local):
     seen = replace(here, is_local=is_local)
-    there = replace(here, machine="another", device=here.device + 1, is_local=False)
-    assert seen.is_same(there)
-    assert not seen.is_same(replace(there, inode=here.inode + 1))
-    assert not seen.is_same(replace(there, made_ns=here.made_ns + 1))
-    assert not seen.is_on_one_machine(there)
+    elsewhere = replace(here, machine="another", device=here.device + 1, is_local=False)
+    assert seen.is_same(elsewhere)
+    assert not seen.is_same(replace(elsewhere, inode=here.inode + 1))
+    assert not seen.is_same(replace(elsewhere, made_ns=here.made_ns + 1))
+    assert not seen.is_on_one_machine(elsewhere)
 
 
 @pytest.mark.parametrize("place", ["/proc", "/sys"])

@@ -21,8 +21,8 @@ PLACED = json.dumps(
 WHOLE = AvroSchema.parse(TEXT)
 
 
-def access(**given: str) -> RegistryAccess:
-    return RegistryAccess.of(OptionValues({"path": "/", **given}, ("path", *REGISTRY_OPTIONS)))
+def access(**options: str) -> RegistryAccess:
+    return RegistryAccess.of(OptionValues({"path": "/", **options}, ("path", *REGISTRY_OPTIONS)))
 
 
 def refusal(text: str, registry: RegistryAccess | None = None) -> str:
@@ -53,8 +53,8 @@ def test_file_holds_the_schema(tmp_path: Path, name: str) -> None:
 def test_file_finds_what_it_refers_to_beside_it(tmp_path: Path) -> None:
     (tmp_path / "point.v1.avsc").write_text(TEXT)
     (tmp_path / "placed.v1.avsc").write_text(PLACED)
-    found = schema_named(str(tmp_path / "placed.v1.avsc"), "readerSchema").schema
-    assert found.identity == AvroSchema.parse(PLACED, [TEXT]).identity
+    schema = schema_named(str(tmp_path / "placed.v1.avsc"), "readerSchema").schema
+    assert schema.identity == AvroSchema.parse(PLACED, [TEXT]).identity
     (tmp_path / "point.v1.avsc").unlink()
     assert "refers to a.Point" in refusal(str(tmp_path / "placed.v1.avsc"))
 
@@ -69,8 +69,8 @@ def answer(version: int) -> dict[str, Any]:
 def test_subject_is_asked_for_a_fixed_version(text: str) -> None:
     with scripted() as registry:
         registry.answer("/subjects/point-value/versions/3", answer(3))
-        found = schema_named(text, "readerSchema", access(schemaRegistryUrl=registry.url))
-    assert (found.schema.identity, found.registry_id) == (WHOLE.identity, 43)
+        named = schema_named(text, "readerSchema", access(schemaRegistryUrl=registry.url))
+    assert (named.schema.identity, named.registry_id) == (WHOLE.identity, 43)
 
 
 def test_version_is_asked_for_once_a_process() -> None:
@@ -89,17 +89,17 @@ def test_version_that_was_told_is_known_in_the_application_when_the_registry_is_
     spark = {"SPARK_LOCAL_DIRS": f"{tmp_path / 'blockmgr-1'},/elsewhere"}
     with scripted() as registry:
         config.write_text(f'[schema.registry]\nurl = "{registry.url}"\n"max.retries" = 0\n')
-        given = access(schemaRegistryConfig=str(config))
+        registry_access = access(schemaRegistryConfig=str(config))
         registry.answer("/subjects/point-value/versions/3", answer(3))
-        told = schema_named("point-value --version 3", "o", given, spark)
+        first = schema_named("point-value --version 3", "o", registry_access, spark)
     another_process()
-    known = schema_named("point-value --version 3", "o", given, spark)
-    assert (known.schema.text, known.registry_id) == (told.schema.text, 43)
+    second = schema_named("point-value --version 3", "o", registry_access, spark)
+    assert (second.schema.text, second.registry_id) == (first.schema.text, 43)
     assert "the schema is taken as it was told before" in caplog.text
     another_process()
     for subject, environment in (("point-value", {}), ("other-value", spark)):
         with pytest.raises(UnavailableError):
-            schema_named(f"{subject} --version 3", "o", given, environment)
+            schema_named(f"{subject} --version 3", "o", registry_access, environment)
 
 
 def another_process() -> None:
@@ -126,9 +126,12 @@ def test_option_counts_more_than_environment_and_file(tmp_path: Path) -> None:
     config.write_text('[schema.registry]\nurl = "http://127.0.0.1:9"\n')
     with scripted() as registry:
         registry.answer("/subjects/point-value/versions/1", answer(1))
-        given = access(schemaRegistryConfig=str(config), schemaRegistryUrl=registry.url)
+        registry_access = access(schemaRegistryConfig=str(config), schemaRegistryUrl=registry.url)
         elsewhere = {"SCHEMA_REGISTRY_URL": "http://127.0.0.1:9"}
-        assert schema_named("point-value --version 1", "o", given, elsewhere).registry_id == 41
+        assert (
+            schema_named("point-value --version 1", "o", registry_access, elsewhere).registry_id
+            == 41
+        )
 
 
 @pytest.mark.parametrize("url", ["http://user:pw@host:1", "http://a:1, http://user:pw@b:1"])
@@ -158,12 +161,12 @@ def test_credentials_in_the_address_are_refused_and_not_shown(url: str) -> None:
     ],
 )
 def test_what_names_no_schema_is_refused_with_what_does(text: str, said: str) -> None:
-    told = refusal(text)
-    assert told.startswith("option readerSchema: ")
-    assert said in told
+    message = refusal(text)
+    assert message.startswith("option readerSchema: ")
+    assert said in message
 
 
 def test_version_that_a_registry_does_not_have_is_told() -> None:
     with scripted() as registry:
-        told = refusal("point-value --version 9", access(schemaRegistryUrl=registry.url))
-    assert "point-value" in told
+        message = refusal("point-value --version 9", access(schemaRegistryUrl=registry.url))
+    assert "point-value" in message

@@ -14,8 +14,9 @@ SPARK: Any = None  # asked only for checkpoints elsewhere
 def plan(place, batch, ends, *, birth=None, stream="events"):
     folder = place / "offsets"
     folder.mkdir(exist_ok=True)
-    told = json.dumps({stream: ends, "@": {"v": 1, "birth": birth}})
-    (folder / str(batch)).write_text(f"v1\n{{}}\n{told}")
+    identity = {"v": 1, "incarnation": "i", "lineage": {}, "birth": birth}
+    offset = json.dumps({stream: ends, "@": identity})
+    (folder / str(batch)).write_text(f"v1\n{{}}\n{offset}")
 
 
 def span(place, batch):

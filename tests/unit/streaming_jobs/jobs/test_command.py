@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from pyspark.errors import PySparkRuntimeError
 
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
-from streaming_jobs.jobs import command, spark_words
+from streaming_jobs.jobs import command
+from streaming_jobs.jobs import spark_failures as spark_words
 
 
 @pytest.mark.parametrize(("kind", "code"), spark_words.EXIT_CODES)
@@ -55,9 +57,9 @@ def test_error_is_one_line(error, code, capsys):
 
 def test_wrong_argument_is_one_line(capsys):
     assert command.outcome(job(None), "job", "job", ["--count", "many"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("job: Invalid value for '--count'")
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("job: Invalid value for '--count'")
+    assert output.count("\n") == 1
 
 
 def test_setting_that_is_none_is_refused():
@@ -89,8 +91,8 @@ def test_first_signal_asks_for_the_end_and_any_second_one_is_the_end(number):
     with command._Stop() as stop:
         os.kill(os.getpid(), number)
         assert stop.wanted.is_set()
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            assert signal.getsignal(each) == signal.SIG_DFL
+        for later in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            assert signal.getsignal(later) == signal.SIG_DFL
 
 
 def test_signal_that_somebody_took_is_heard_again():
@@ -145,42 +147,47 @@ class Spark:
 
 
 def awaited(query, wanted=False):
-    asked = threading.Event()
-    told: list[str] = []
+    wanted_event = threading.Event()
+    lines: list[str] = []
     spark: Any = Spark()
 
     def begin(_session):
-        asked.set()
+        wanted_event.set()
         return query
 
     if wanted:
-        asked.set()
-    command.await_end(begin, spark, asked, told.append)
-    return spark, told
+        wanted_event.set()
+    command.await_end(begin, spark, wanted_event, lines.append)
+    return spark, lines
 
 
 def test_query_that_is_to_end_is_stopped_without_sparks_words():
     query = Query()
-    spark, told = awaited(query)
+    spark, lines = awaited(query)
     assert query.stopped
     assert spark.is_hushed
-    assert told == ["done, asked to stop: no new rows"]
+    assert lines == ["done, asked to stop: no new rows"]
 
 
 def test_query_that_ends_by_itself_is_told_as_such():
     query: Any = Query(ends=True)
+    batch = SimpleNamespace(batchId=0, numInputRows=1500, batchDuration=500)
+    query.recentProgress = (batch, batch, SimpleNamespace(**{**vars(batch), "numInputRows": 0}))
     spark: Any = Spark()
-    told: list[str] = []
-    command.await_end(lambda _session: query, spark, threading.Event(), told.append)
+    lines: list[str] = []
+    command.await_end(lambda _session: query, spark, threading.Event(), lines.append)
     assert not query.stopped
-    assert told == ["done, all that was there: no new rows"]
+    assert lines == [
+        "batch 0: 1,500 rows in 0.5 s, 3,000 a second",
+        "done, all that was there: 1,500 rows in 1 batch",
+    ]
 
 
 def test_job_that_was_asked_to_stop_before_its_query_begins_none():
     query = Query()
-    _, told = awaited(query, wanted=True)
+    _, lines = awaited(query, wanted=True)
     assert not query.stopped
-    assert told == ["done, asked to stop: no new rows"]
+    assert lines == ["done, asked to stop: no new rows"]
 
 
 def test_end_of_spark_is_no_failure_of_a_job_that_was_asked_to_stop():

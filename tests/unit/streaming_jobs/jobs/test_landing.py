@@ -36,10 +36,10 @@ def landed(into: Path) -> list[Any]:
 
 def numbers(batches: int, rows: int = 4) -> list[int]:
     return sorted(
-        batch * 1000 + number * 100 + at
+        batch * 1000 + number * 100 + row
         for batch in range(batches)
         for number in range(len(DAYS))
-        for at in range(rows)
+        for row in range(rows)
     )
 
 
@@ -140,7 +140,7 @@ def test_directory_that_another_stream_took_meanwhile_is_refused(tmp_path, monke
         return usual()
 
     monkeypatch.setattr(landing, "lock", taken)
-    with pytest.raises(ForeignDataError, match="where stream 'orders' lands"):
+    with pytest.raises(ForeignDataError, match="stream 'orders' lands in"):
         landing.claim(OWNER)
 
 
@@ -210,14 +210,14 @@ def test_list_of_a_batch_that_is_done_is_taken_away_wherever_its_files_went(land
 
 
 def test_directory_of_another_stream_is_refused(landing):
-    with pytest.raises(ForeignDataError, match="where stream 'events' lands; name another"):
+    with pytest.raises(ForeignDataError, match="stream 'events' lands in"):
         landing.claim(Owner("orders", "two", "day", None))
-    with pytest.raises(ForeignDataError, match="made anew since"):
+    with pytest.raises(ForeignDataError, match="re-created since"):
         landing.claim(Owner("events", "two", "day", None))
 
 
 def test_directory_parted_otherwise_is_refused(landing):
-    with pytest.raises(InvalidRequestError, match="parted by day, not by hour"):
+    with pytest.raises(InvalidRequestError, match="partitioned by day, not by hour"):
         landing.claim(Owner("events", "one", "hour", None))
 
 

@@ -80,20 +80,20 @@ def test_files_stay_few_and_rows_are_all_there_over_many_batches(lake):
 
 def test_reader_beside_sees_each_row_once_at_any_moment(lake):
     put(lake, 0, 64)
-    known = 64
+    visible_rows = 64
     looks: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
     is_done = threading.Event()
 
     def look() -> None:
         while not is_done.is_set():
-            looks.put((known, seen(lake)))
+            looks.put((visible_rows, seen(lake)))
 
     reader = threading.Thread(target=look)
     reader.start()
     for first in range(64, 128, 8):
         join_small(lake, [lake / DAY])
         put(lake, first, 8)
-        known = first + 8
+        visible_rows = first + 8
         # At least one look begins beside each join.
         looked = looks.get(timeout=60)
         assert set(range(looked[0])) <= set(looked[1])
@@ -106,8 +106,8 @@ def test_reader_beside_sees_each_row_once_at_any_moment(lake):
 def is_as_it_was(lake: Path, files: int) -> bool:
     """Tell whether a partition has its files, and nothing was left beside."""
     aside = lake / OWN / "joined"
-    there = list((lake / DAY).glob("*.parquet"))
-    return len(there) == files and not (aside.exists() and list(aside.iterdir()))
+    current = list((lake / DAY).glob("*.parquet"))
+    return len(current) == files and not (aside.exists() and list(aside.iterdir()))
 
 
 def test_disk_without_room_leaves_small_files_as_they_are(lake, monkeypatch, caplog):

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import StreamReader, TransactionId
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.commit import abort, commit, staged_messages
 from streaming_jobs.sink.mapping import ColumnMapping
 from streaming_jobs.sink.open_writers import OpenWriters
@@ -44,10 +44,10 @@ class SinkLab:
 
     def __init__(self, root: Path, query: str = "q1", **options: str) -> None:
         self.root = root
-        given = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
-        self.options = parse_stream_options(given)
+        chosen = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
+        self.options = parse_stream_options(chosen)
         area = find_or_make(self.options)
-        self.target = StreamPlace.here(str(root), "s", area.root_id, area.incarnation)
+        self.target = StreamLocation.here(str(root), "s", area.root_id, area.incarnation)
         self.query = query
         self.writers = OpenWriters(0)
 

@@ -187,9 +187,9 @@ def test_batch_of_a_store_that_kept_no_contents_is_skipped_as_it_was(lab):
 
 def test_job_that_never_gives_the_same_rows_may_let_them_go(lab, caplog):
     lab.run(0, [1])
-    given = SinkLab(lab.root, onchangedbatch="skip")
-    given.run(0, [8, 9])
-    given.run(1, [2])
+    skipping = SinkLab(lab.root, onchangedbatch="skip")
+    skipping.run(0, [8, 9])
+    skipping.run(1, [2])
     assert lab.stored == [1, 2]
     assert "batch 0 of query q1 has 2 rows, and is in stream 's' with 1 other rows" in caplog.text
 
@@ -198,12 +198,12 @@ def test_batch_is_not_decided_before_its_plan_is_durable(lab, tmp_path):
     offsets = tmp_path / "checkpoint" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").symlink_to("0")
-    given = SinkLab(lab.root, checkpointlocation=str(tmp_path / "checkpoint"))
-    message = given.task(0, [1])
-    writer = ShardStreamWriter(given.options, given.target, MAPPING)
+    with_checkpoint = SinkLab(lab.root, checkpointlocation=str(tmp_path / "checkpoint"))
+    message = with_checkpoint.task(0, [1])
+    writer = ShardStreamWriter(with_checkpoint.options, with_checkpoint.target, MAPPING)
     with pytest.raises(UnavailableError, match="cannot be made durable"):
         writer.commit([message], 0)
-    assert not given.target.area().is_decided(given.batch(0))
+    assert not with_checkpoint.target.area().is_decided(with_checkpoint.batch(0))
 
 
 # --- abort ------------------------------------------------------------------------------------
@@ -296,13 +296,13 @@ def test_idle_stream_is_let_go(lab):
 
 
 def test_deleted_checkpoint_is_refused_unless_asked_for(lab):
-    given = {"checkpointlocation": "/c", "queryname": "n"}
-    SinkLab(lab.root, "q1", **given).run(0, [1])
+    names = {"checkpointlocation": "/c", "queryname": "n"}
+    SinkLab(lab.root, "q1", **names).run(0, [1])
     with pytest.raises(InvalidRequestError, match=r"'/c' wrote here as query q1 and is query q2"):
-        SinkLab(lab.root, "q2", **given).run(0, [1])
+        SinkLab(lab.root, "q2", **names).run(0, [1])
     assert lab.stored == [1]
-    SinkLab(lab.root, "q2", resetquery="true", **given).run(0, [1])
-    SinkLab(lab.root, "q2", **given).run(1, [2])
+    SinkLab(lab.root, "q2", resetquery="true", **names).run(0, [1])
+    SinkLab(lab.root, "q2", **names).run(1, [2])
     assert lab.stored == [1, 1, 2]
 
 

@@ -36,9 +36,9 @@ ALL = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
 @given(st.permutations(range(40)), st.integers(0, 40))
 def test_order_and_parts_leave_no_trace(order, cut):
     again = ALL.slice(700).take(pa.array(order))
-    found = contents_of(again.slice(0, cut)) + contents_of(again.slice(cut))
-    assert found == contents_of(ALL.slice(700, 40))
-    assert found.rows == 40
+    contents = contents_of(again.slice(0, cut)) + contents_of(again.slice(cut))
+    assert contents == contents_of(ALL.slice(700, 40))
+    assert contents.rows == 40
 
 
 def test_each_row_has_a_digest_of_its_own():

@@ -62,9 +62,9 @@ def batch_of(**columns: Any) -> pa.RecordBatch:
 
 
 def decoded(values: Any) -> list[dict[str, Any]]:
-    found = decode_batch(values, SCHEMA, starts=body_starts(values))
-    assert found.faults == ()
-    return found.table.to_pylist()
+    decoded = decode_batch(values, SCHEMA, starts=body_starts(values))
+    assert decoded.faults == ()
+    return decoded.table.to_pylist()
 
 
 def mapped(*more: StructField) -> Any:
@@ -113,7 +113,7 @@ def test_value_of_a_schema_that_is_no_record_is_the_column_value():
 
 
 @pytest.mark.parametrize(
-    ("of", "spark", "given", "shown"),
+    ("of", "spark", "inputs", "expected"),
     [
         ("int", IntegerType(), 5, 5),
         ({"type": "int", "logicalType": "date"}, DateType(), 5, 5),
@@ -134,19 +134,19 @@ def test_value_of_a_schema_that_is_no_record_is_the_column_value():
         ({"type": "fixed", "name": "F", "size": 2}, BinaryType(), b"ab", b"ab"),
     ],
 )
-def test_column_as_the_source_shows_a_field_is_taken(of, spark, given, shown):
+def test_column_as_the_source_shows_a_field_is_taken(of, spark, inputs, expected):
     schema = AvroSchema.parse(
         json.dumps({"type": "record", "name": "R", "fields": [{"name": "c", "type": of}]})
     )
     fields = FieldValues(schema.text, None)
     mapping_of(StructType([*OWN.fields, StructField("c", spark)]), "ms", fields=fields)
     kind = to_arrow_schema(StructType([StructField("c", spark)]), timezone="UTC").field("c").type
-    column = pa.array([given], kind) if isinstance(given, int) else pa.array([given]).cast(kind)
+    column = pa.array([inputs], kind) if isinstance(inputs, int) else pa.array([inputs]).cast(kind)
     values = fields.valued(batch_of(c=column)).column("value")
-    found = decode_batch(values, schema, starts=10).table.column("c")
+    decoded = decode_batch(values, schema, starts=10).table.column("c")
     number = {32: pa.int32(), 64: pa.int64()}
-    plain = found.cast(number[found.type.bit_width]) if isinstance(shown, int) else found
-    assert str(plain[0].as_py()) == str(shown)
+    plain = decoded.cast(number[decoded.type.bit_width]) if isinstance(expected, int) else decoded
+    assert str(plain[0].as_py()) == str(expected)
 
 
 def check_round_trip(seed: int) -> int:
@@ -173,22 +173,22 @@ def check_round_trip(seed: int) -> int:
             }
         )
     )
-    shown = pa.record_batch(dict(values.columns))
+    read_back = pa.record_batch(dict(values.columns))
     kinds = [StructField(each.name, each.spark) for each in columns]
     fields = FieldValues(case.schema.text, 7)
     mapping_of(StructType([*OWN.fields, *kinds]), "ms", fields=fields)
-    written: list[Any] = fields.valued(shown).column("value").to_pylist()
+    written: list[Any] = fields.valued(read_back).column("value").to_pylist()
     rows: list[dict[str, Any]] = [
-        {name: shown.column(name)[at].is_valid for name in shown.schema.names}
-        for at in range(len(payloads))
+        {name: read_back.column(name)[row].is_valid for name in read_back.schema.names}
+        for row in range(len(payloads))
     ]
-    for at, (value, payload) in enumerate(zip(written, payloads, strict=True)):
-        if values.unread is not None and values.unread[at]:
+    for row, (value, payload) in enumerate(zip(written, payloads, strict=True)):
+        if values.unread is not None and values.unread[row]:
             continue
-        if not any(rows[at].values()):
-            assert value is None, (seed, at)
+        if not any(rows[row].values()):
+            assert value is None, (seed, row)
         elif not case.has_widths:
-            assert value == payload, (seed, at)
+            assert value == payload, (seed, row)
     return len(payloads)
 
 
@@ -271,9 +271,9 @@ def test_schema_is_kept_with_its_rows_and_not_before(tmp_path):
         assert set(reader.schemas()) == {FIELDS.entry, other.entry}
         rows = reader.scan(columns=["payload", "schema_id", "schema_fingerprint"])
         table = pa.Table.from_batches(list(rows))
-    found = [(row["schema_id"], row["schema_fingerprint"]) for row in table.to_pylist()]
+    identities = [(row["schema_id"], row["schema_fingerprint"]) for row in table.to_pylist()]
     own, theirs = (0, SCHEMA.identity), (9, other.entry.fingerprint)
-    assert sorted(found, key=str) == sorted([own, own, theirs, (None, None)], key=str)
+    assert sorted(identities, key=str) == sorted([own, own, theirs, (None, None)], key=str)
 
 
 def test_batch_that_comes_again_is_a_replay_by_its_fields(tmp_path):

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
 from storage_core.format.record import rows_from_arrow
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.source.spark_columns import (
     HEADERS_ARROW,
@@ -82,8 +82,8 @@ def kafka_batch(keys, times=None, kind: pa.DataType | None = None) -> pa.RecordB
 
 
 def records(**columns: object) -> pa.RecordBatch:
-    given = {"primary": pa.array([1]), "secondary": pa.array([2]), "value": pa.array([b"v"])}
-    return pa.record_batch({**given, **columns})
+    chosen = {"primary": pa.array([1]), "secondary": pa.array([2]), "value": pa.array([b"v"])}
+    return pa.record_batch({**chosen, **columns})
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_header_that_is_null_or_has_no_key_is_refused_by_its_column(headers, sai
 @pytest.mark.parametrize("headers", [None, [], [{"key": "k", "value": None}]])
 def test_headers_may_be_none_or_have_no_value(headers):
     rows = records(headers=pa.array([[{"key": None, "value": None}], headers], HEADERS_ARROW)[1:])
-    found = mapped(f"{RECORDS}, headers headers").rows(rows, NOW_NS).column("headers")
-    assert found.to_pylist() == [headers]
+    stored = mapped(f"{RECORDS}, headers headers").rows(rows, NOW_NS).column("headers")
+    assert stored.to_pylist() == [headers]
 
 
 @pytest.mark.parametrize("key", [3_000_000_000, -(2**31) - 1])
@@ -293,10 +293,10 @@ def test_stream_with_a_dictionary_takes_rows_with_keys(schema, form):
 
 def test_rows_of_a_dictionary_bring_their_keys_and_no_id():
     mapping = mapped("primary long, key string, value binary", has_keys=True)
-    given = pa.RecordBatch.from_pydict(
+    batch = pa.RecordBatch.from_pydict(
         {"primary": [1, 2], "key": pa.array(["a", None]), "value": pa.array([b"x", None])}
     )
-    rows = rows_from_arrow(mapping.rows(mapping.taken(given), NOW_NS), 10, has_keys=True)
+    rows = rows_from_arrow(mapping.rows(mapping.taken(batch), NOW_NS), 10, has_keys=True)
     assert rows.envelope["key"].to_pylist() == [b"a", None]
 
 
@@ -316,13 +316,13 @@ def test_every_column_that_the_source_shows_is_taken():
     mapping = mapping_of(spark_schema(known_columns()), "ms")
     assert mapping.form == "records"
     assert mapping.carried == {"version", "key", "headers", "timestamp"}
-    shown = pa.RecordBatch.from_pylist([], schema=arrow_schema(known_columns()))
-    left_out = set(known_columns()) - set(mapping.taken(shown).schema.names)
+    empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(known_columns()))
+    left_out = set(known_columns()) - set(mapping.taken(empty).schema.names)
     assert left_out == {"topic", "partition", "offset", "late", "state", "schema_id"}
 
 
 @pytest.mark.parametrize(
-    ("unit", "time", "kind", "kept"),
+    ("unit", "time", "kind", "stored"),
     [
         ("ms", MOMENT, 0, (None, None)),
         ("ms", MOMENT, None, (None, None)),
@@ -332,13 +332,13 @@ def test_every_column_that_the_source_shows_is_taken():
         ("sequence", None, -1, (None, -1)),
     ],
 )
-def test_time_is_kept_where_it_says_more_than_the_primary(unit, time, kind, kept):
+def test_time_is_kept_where_it_says_more_than_the_primary(unit, time, kind, stored):
     schema = f"{RECORDS}, timestamp timestamp, timestampType int"
     times, kinds = pa.array([time], TIME), pa.array([kind], pa.int32())
     batch = records(primary=pa.array([MOMENT_MS]), timestamp=times, timestampType=kinds)
     rows = mapped(schema, unit).rows(batch, NOW_NS)
-    found = rows.column("timestamp").to_pylist() + rows.column("timestamp_type").to_pylist()
-    assert tuple(found) == kept
+    stored_times = rows.column("timestamp").to_pylist() + rows.column("timestamp_type").to_pylist()
+    assert tuple(stored_times) == stored
 
 
 def test_time_of_its_own_finer_than_a_millisecond_is_refused_by_its_column():
@@ -350,15 +350,15 @@ def test_time_of_its_own_finer_than_a_millisecond_is_refused_by_its_column():
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("primary", [-(2**63), -1, 0, MOMENT_MS, 2**63 - 1])
 def test_what_the_source_shows_of_a_primary_is_not_kept_again(unit, primary):
-    shown = moments(pa.array([primary]), unit)
-    batch = records(primary=pa.array([primary]), timestamp=shown)
+    times = as_timestamps(pa.array([primary]), unit)
+    batch = records(primary=pa.array([primary]), timestamp=times)
     rows = mapped(f"{RECORDS}, timestamp timestamp", unit).rows(batch, NOW_NS)
     assert rows.column("timestamp").null_count == 1
 
 
 def shown_by_the_source(primaries, unit, kind=0):
     """Return rows as the source shows them of a stream of a unit."""
-    times = pa.nulls(len(primaries), TIME) if unit == "sequence" else moments(primaries, unit)
+    times = pa.nulls(len(primaries), TIME) if unit == "sequence" else as_timestamps(primaries, unit)
     kinds = pa.array([kind] * len(primaries), pa.int32())
     rest = {"secondary": primaries, "value": pa.array([b"v"] * len(primaries))}
     return pa.record_batch(

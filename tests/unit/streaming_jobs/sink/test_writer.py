@@ -23,9 +23,9 @@ def place(tmp_path):
 
 @pytest.mark.parametrize("writer", [batch_writer, stream_writer])
 def test_options_of_kafkas_sink_are_told_to_be_idle_once(writer, place, caplog):
-    given = {**place, "includeHeaders": "true", f"kafka.{writer.__name__}": "x"}
+    options = {**place, "includeHeaders": "true", f"kafka.{writer.__name__}": "x"}
     for _batch in range(2):
-        writer(given, RECORDS, overwrite=False)
+        writer(options, RECORDS, overwrite=False)
     said = f"options for Kafka's sink do nothing here: includeheaders, kafka.{writer.__name__}"
     assert caplog.messages == [said]
 

@@ -54,7 +54,7 @@ class SourceLab:
     def put(self, shard, offsets, **columns) -> None:
         """Commit rows of a topic's partition."""
         count = len(offsets)
-        given = {
+        chosen = {
             "primary": pa.array([FIRST_MS + at for at in offsets]),
             "secondary": pa.array([7] * count, pa.int32()),
             "payload": pa.array([b"v%d" % at for at in offsets], pa.binary()),
@@ -63,14 +63,14 @@ class SourceLab:
             "timestamp_type": pa.array([0] * count, pa.int8()),
             **columns,
         }
-        batch = pa.RecordBatch.from_pydict(given)
+        batch = pa.RecordBatch.from_pydict(chosen)
         self.writer.append_batch(batch, shard=shard, addresses=np.array(offsets, dtype=np.int64))
         self.writer.commit()
 
     def append(self, count, first=0, *, commit=True) -> None:
         """Append rows whose primaries and payloads tell their number."""
-        for at in range(first, first + count):
-            self.writer.append(FIRST_MS + at, at, b"%d" % at)
+        for number in range(first, first + count):
+            self.writer.append(FIRST_MS + number, number, b"%d" % number)
         if commit:
             self.writer.commit()
 

@@ -100,12 +100,12 @@ def test_stream_that_joins_in_a_copy_alone_is_refused(lab):
 
 @pytest.mark.parametrize("options", [STARTS["earliest"], STARTS["a time"]])
 def test_log_that_is_behind_what_the_driver_saw_is_told_with_both_ends(lab, options):
-    _, (one,) = planned(lab, **options)
-    behind = replace(one, least=one.least + 1)
-    with pytest.raises(UnavailableError, match=r"did not reach offset 21.* it ends at 20") as told:
+    _, (task,) = planned(lab, **options)
+    behind = replace(task, least=task.least + 1)
+    with pytest.raises(UnavailableError, match=r"did not reach offset 21.* it ends at 20") as error:
         count([behind], OpenReaders())
-    assert (told.value.stream, told.value.shard) == (NAME, 0)
-    elsewhere = replace(one.place.directory, machine="another", is_local=False)
-    far = replace(behind, place=replace(one.place, directory=elsewhere))
+    assert (error.value.stream, error.value.shard) == (NAME, 0)
+    elsewhere = replace(task.place.directory, machine="another", is_local=False)
+    far = replace(behind, place=replace(task.place, directory=elsewhere))
     with pytest.raises(UnavailableError, match=r"it ends at 20 after 0\.05 s"):
         count([far], OpenReaders())

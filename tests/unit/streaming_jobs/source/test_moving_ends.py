@@ -189,5 +189,5 @@ def test_stream_made_anew_is_told_instead_of_rows_of_the_old_one(full, tmp_path)
     (full.root / NAME).rename(tmp_path / "away")
     full.create()
     full.append(20)
-    with pytest.raises(ForeignDataError, match="anew since the driver saw it: load or write the"):
+    with pytest.raises(ForeignDataError, match="re-created since the driver saw it: load or"):
         frame.numbers()

@@ -129,21 +129,6 @@ def test_unknown_option_is_named_before_what_is_missing_or_wrong():
         parse(foo="1", bar="2")
 
 
-@pytest.mark.parametrize(
-    ("mode", "there", "hidden"),
-    [
-        ("stream", ["maxTriggerDelay"], ["endingOffsets", "endingTimestamp", "snapshot"]),
-        ("batch", ["endingOffsets", "snapshot"], ["maxTriggerDelay"]),
-        (None, ["in batches endingOffsets,", "; in streams max", "snapshot"], []),
-    ],
-)
-def test_unknown_option_is_told_which_there_are_where_it_was_given(mode, there, hidden):
-    with pytest.raises(InvalidRequestError) as raised:
-        parse(mode, foo="1")
-    said = str(raised.value)
-    assert [name for name in (*there, *hidden) if name in said] == there
-
-
 @pytest.mark.parametrize("place", ["-3", "1.5", '"x"', "null", "[]", str(2**63)])
 def test_what_is_no_offset_is_told_which_numbers_are(place):
     said = "shard 1 has .*; an offset is a number from 0, or -1 for latest, -2 for earliest"
@@ -167,13 +152,6 @@ def test_all_ends_of_a_stream_are_refused_in_one_line():
     said = "options endingOffsets, endingTimestamp are for batch reads; a stream has no end"
     with pytest.raises(InvalidRequestError, match=said):
         parse("stream", endingOffsets="latest", endingTimestamp="5")
-
-
-@pytest.mark.parametrize("mode", ["stream", "batch", None])
-def test_pushdown_is_refused_with_the_reason_and_what_prunes_instead(mode):
-    said = "unknown option pushdown: Spark keeps one set of pushed filters .* ids, keys, startPrim"
-    with pytest.raises(InvalidRequestError, match=said):
-        parse(mode, pushdown="true")
 
 
 @pytest.mark.parametrize(
@@ -246,5 +224,5 @@ def test_delay_that_no_clock_can_hold_is_without_end(text):
 
 
 def test_keys_are_texts_bytes_or_none():
-    given = '["a", {"hex": "00FF"}, null, "é", {"hex": "61"}]'
-    assert parse(keys=given).rules.keys == (b"a", b"\0\xff", None, "é".encode())
+    keys_text = '["a", {"hex": "00FF"}, null, "é", {"hex": "61"}]'
+    assert parse(keys=keys_text).rules.keys == (b"a", b"\0\xff", None, "é".encode())

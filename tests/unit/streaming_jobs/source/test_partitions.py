@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.driver.bounds import Edge, Move
-from streaming_jobs.source.driver.snapshot_reads import StreamLook
+from streaming_jobs.source.driver.stream_snapshot import StreamSnapshot
 from streaming_jobs.source.options import Splitting
 from streaming_jobs.source.partitions import (
     ShardRange,
@@ -22,7 +22,7 @@ RANGES = st.dictionaries(
     st.tuples(st.sampled_from("st"), st.integers(0, 20)),
     st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
 )
-PLACE = StreamPlace("/r", "s", "root", "inc")
+PLACE = StreamLocation("/r", "s", "root", "inc")
 SPLITTINGS = st.builds(
     Splitting, st.none() | st.integers(1, 40), st.none() | st.integers(2_000, 10**6)
 )
@@ -96,10 +96,12 @@ def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting)
     edges = {name: (Edge(at), Edge(at + size, Move())) for name, (at, size) in ranges.items()}
     lineages = {shard: "lin" for _, shard in ranges}
     ends = {shard: at + size for (_, shard), (at, size) in ranges.items()}
-    looks = {name: StreamLook(replace(PLACE, stream=name), lineages, ends) for name in ("s", "t")}
+    looks = {
+        name: StreamSnapshot(replace(PLACE, stream=name), lineages, ends) for name in ("s", "t")
+    }
     tasks = tasks_of(looks, edges, splitting)
-    found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
-    reading_on = [((one.place.stream, one.shard), one.end) for one in found if one.moves[1]]
+    task_ranges = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
+    reading_on = [((one.place.stream, one.shard), one.end) for one in task_ranges if one.moves[1]]
     assert sorted(reading_on) == sorted((n, at + size) for n, (at, size) in ranges.items())
 
 

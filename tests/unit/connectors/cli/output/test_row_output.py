@@ -188,7 +188,7 @@ def test_columns_that_nobody_asked_for_are_those_of_sql(shardlog, root, tmp_path
     assert shardlog(verb, root, NAME, "--to", path).code == 0
     ran = shardlog("sql", root, f"FROM {NAME}", "--to", tmp_path / "sql.parquet")
     assert ran.code == 0
-    found, of_sql = pq.read_schema(path), pq.schema_of(tmp_path / "sql.parquet")
+    found, of_sql = pq.read_schema(path), pq.read_schema(tmp_path / "sql.parquet")
     names = ["shard", "secondary", "primary", "time", "address", "version", "state", "payload"]
     assert found.names == names == [name for name in of_sql.names if name in names]
     assert found.field("time").type == pa.timestamp("us", "UTC")

@@ -56,13 +56,13 @@ def quarters(year: int) -> Times:
 def test_windows_of_a_year_are_those_that_clocks_show(zone, year):
     calendar, times = Calendar.of(zone), quarters(year)
     clocks = [local_of(time, zone) for time in times.tolist()]
-    for level, shown in SHOWN.items():
+    for level, pattern in SHOWN.items():
         starts = calendar.starts(level, times)
         begun = {int(start): local_of(int(start), zone) for start in np.unique(starts)}
         of_row = [begun[start] for start in starts.tolist()]
-        assert [shown(at) for at in of_row] == [shown(at) for at in clocks]
+        assert [pattern(at) for at in of_row] == [pattern(at) for at in clocks]
         # Just before each of them clocks show another one.
-        assert all(shown(local_of(start - 1, zone)) != shown(at) for start, at in begun.items())
+        assert all(pattern(local_of(start - 1, zone)) != pattern(at) for start, at in begun.items())
 
 
 @pytest.mark.parametrize("zone", [*ZONES, "America/St_Johns", "Pacific/Apia", "Africa/Casablanca"])
@@ -138,7 +138,7 @@ def test_first_and_last_moment_of_all_years_have_windows():
 
 
 @pytest.mark.parametrize(
-    ("level", "shown"),
+    ("level", "label"),
     [
         ("hour", "2025-10-26T02:00+01:00"),
         ("day", "2025-10-26"),
@@ -146,10 +146,10 @@ def test_first_and_last_moment_of_all_years_have_windows():
         ("year", "2025"),
     ],
 )
-def test_window_is_named_by_as_much_as_names_it(level, shown):
+def test_window_is_named_by_as_much_as_names_it(level, label):
     zone = "Europe/Berlin"
     start, _ = window(zone, level, ms("2025-10-26T02:30", zone, fold=1))
-    assert Calendar.of(zone).shown(level, start) == shown
+    assert Calendar.of(zone).label(level, start) == label
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../etc/passwd", "/UTC", "Europe"])

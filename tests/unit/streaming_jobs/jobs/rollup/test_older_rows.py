@@ -10,8 +10,8 @@ from streaming_jobs.jobs.rollup.older_rows import ranges_of
 
 
 def ranges(*starts: int, most: int = 16) -> list[tuple[int, int]]:
-    given = np.array(starts)
-    return ranges_of(given, given + 10, most)
+    windows = np.array(starts)
+    return ranges_of(windows, windows + 10, most)
 
 
 def test_windows_that_follow_on_each_other_are_one_range():
@@ -28,7 +28,7 @@ def test_ranges_cover_all_windows_and_are_few(seed):
     draw = random.Random(seed)
     starts = sorted(draw.sample(range(0, 3000, 10), draw.randint(1, 120)))
     most = draw.randint(1, 20)
-    found = ranges(*starts, most=most)
-    assert len(found) <= most
-    assert all(a[1] < b[0] for a, b in pairwise(found))
-    assert all(sum(a <= start < b for a, b in found) == 1 for start in starts)
+    joined = ranges(*starts, most=most)
+    assert len(joined) <= most
+    assert all(a[1] < b[0] for a, b in pairwise(joined))
+    assert all(sum(a <= start < b for a, b in joined) == 1 for start in starts)

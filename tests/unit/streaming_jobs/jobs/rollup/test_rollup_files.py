@@ -33,14 +33,6 @@ def read(files: RollupFiles) -> list[tuple[object, ...]]:
     return sorted((row["level"], row["period"], row["count"]) for row in table.to_pylist())
 
 
-def test_file_of_a_period_takes_the_older_ones_place(files):
-    files.write("day", "2023-11", days(2))
-    files.write("day", "2023-12", days(1))
-    files.write("day", "2023-11", days(3))
-    assert read(files) == [("day", "2023-11", 1)] * 3 + [("day", "2023-12", 1)]
-    assert [file.name for file in files.directory.rglob("*.parquet")] == ["rollups.parquet"] * 2
-
-
 def test_draft_of_a_process_that_was_killed_is_no_data_and_goes(files):
     files.claim("root", "rolled")
     files.write("day", "2023-11", days(1))

@@ -12,10 +12,10 @@ from storage_core.avro import encode_batch, frame_of
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Calendar
 from streaming_jobs.jobs.rollup.rollup_record import (
     SCHEMA,
-    kept_of,
     records_of,
     rollup_schema,
     rollups_of,
+    zone_and_measure_of,
 )
 from streaming_jobs.jobs.rollup.rollups import (
     COLUMNS,
@@ -75,31 +75,31 @@ def test_schema_is_the_released_one():
     ("ids", "kind"), [((1, 2, -7), ID), ((b"a", b"", None), pa.binary())], ids=["ids", "keys"]
 )
 def test_what_is_kept_comes_back(ids, kind):
-    kept = hours(*ids, kind=kind)
-    back = rollups_of(rows_of(kept), "rolled")
-    assert plain(back).equals(plain(kept))
+    rollups = hours(*ids, kind=kind)
+    back = rollups_of(rows_of(rollups), "rolled")
+    assert plain(back).equals(plain(rollups))
     assert back.schema.names == ["id", *COLUMNS]
 
 
 def test_record_tells_its_window_zone_and_measure():
-    kept = hours(1)
-    records = records_of(kept, "hour", BERLIN, "temperature").to_pylist()
+    rollups = hours(1)
+    records = records_of(rollups, "hour", BERLIN, "temperature").to_pylist()
     starts = [record["window_start"] for record in records]
     assert [record["window_end"] for record in records[:-1]] == starts[1:]
     assert {(r["level"], r["zone"], r["measure"]) for r in records} == {
         ("hour", "Europe/Berlin", "temperature")
     }
-    payload = rows_of(kept).column("payload")[0].as_py()
-    assert kept_of(payload, "rolled") == ("Europe/Berlin", "temperature")
+    payload = rows_of(rollups).column("payload")[0].as_py()
+    assert zone_and_measure_of(payload, "rolled") == ("Europe/Berlin", "temperature")
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_windows_below_merge_into_the_window_once_they_were_kept(level):
     whole = hours(1, 2)
-    kept = [rollups_of(rows_of(whole.slice(at, 5)), "rolled") for at in range(0, len(whole), 5)]
+    stored = [rollups_of(rows_of(whole.slice(at, 5)), "rolled") for at in range(0, len(whole), 5)]
     raised = [
         with_starts(part, BERLIN.starts(level, part.column("start").to_numpy()))
-        for part in (whole, *kept)
+        for part in (whole, *stored)
     ]
     exact = ["id", "start", "count", "min", "min_time", "max", "first", "last", "last_time"]
     assert merge(together(raised[1:])).select(exact) == merge(raised[0]).select(exact)

@@ -33,11 +33,11 @@ def keep(root, *values: float) -> None:
         zero = np.zeros(1, np.int64)
         starts = BERLIN.starts("hour", times)
         ids = pa.array([7], pa.int32())
-        one = roll_up(
+        rollups = roll_up(
             Measurements(ids, starts, times, np.array([value]), zero.astype(np.int32), zero)
         )
         frame = frame_of(rollup_schema(), None)
-        records = records_of(one, "hour", BERLIN, "temperature")
+        records = records_of(rollups, "hour", BERLIN, "temperature")
         (body,) = encode_batch(records, rollup_schema(), frame=frame).to_pylist()
         made.append(int(starts[0]), 7, body)
     made.close()
@@ -45,8 +45,8 @@ def keep(root, *values: float) -> None:
 
 def test_newest_rollup_of_an_id_and_window_counts(tmp_path):
     keep(tmp_path, 1.0, 2.0, 3.0)
-    found = streams(tmp_path).newest("hour", FIRST_MS - 3_600_000, FIRST_MS, [7, 8])
-    assert [(row["id"], row["sum"]) for row in found.to_pylist()] == [(7, 3.0)]
+    stored = streams(tmp_path).newest("hour", FIRST_MS - 3_600_000, FIRST_MS, [7, 8])
+    assert [(row["id"], row["sum"]) for row in stored.to_pylist()] == [(7, 3.0)]
     assert streams(tmp_path).newest("hour", FIRST_MS, FIRST_MS + 1, None).num_rows == 0
     assert streams(tmp_path).newest("day", 0, FIRST_MS, None).num_rows == 0
 

@@ -44,12 +44,12 @@ def expected(rows: Sequence[Row]) -> dict[tuple[object, int], dict[str, float]]:
     windows = defaultdict(list)
     for row in rows:
         windows[row[0], row[1] // HOUR * HOUR].append(row)
-    found = {}
+    expected_rows = {}
     for window, inside in windows.items():
         ordered = sorted(inside, key=lambda row: (row[1], row[3], row[4]))
         least = min(ordered, key=lambda row: (row[2], row[1]))
         most = min(ordered, key=lambda row: (-row[2], row[1]))
-        found[window] = {
+        expected_rows[window] = {
             "count": len(inside),
             "sum": sum(row[2] for row in inside),
             "sum_sq": sum(row[2] ** 2 for row in inside),
@@ -62,16 +62,16 @@ def expected(rows: Sequence[Row]) -> dict[tuple[object, int], dict[str, float]]:
             "last": ordered[-1][2],
             "last_time": ordered[-1][1],
         }
-    return found
+    return expected_rows
 
 
-def told(rollups: pa.Table) -> dict[tuple[object, int], dict[str, float]]:
+def by_window_of(rollups: pa.Table) -> dict[tuple[object, int], dict[str, float]]:
     rows = rollups.to_pylist()
-    found = {(row.pop("id"), row.pop("start")): row for row in rows}
-    assert len(found) == rollups.num_rows
+    by_window = {(row.pop("id"), row.pop("start")): row for row in rows}
+    assert len(by_window) == rollups.num_rows
     return {
         window: {name: row[name] for name in row if not name.endswith(("_shard", "_offset"))}
-        for window, row in found.items()
+        for window, row in by_window.items()
     }
 
 
@@ -100,38 +100,41 @@ def test_rows_dealt_and_merged_in_any_way_come_to_the_same(seed):
     draw.shuffle(parts)
     once = merge(together(parts))
     in_steps = merge(together([merge(together(parts[:3])), merge(together(parts[3:]))]))
-    assert told(once) == told(in_steps) == expected(rows)
+    assert by_window_of(once) == by_window_of(in_steps) == expected(rows)
     assert once.equals(in_steps)
 
 
 def test_keys_and_no_key_are_ids_like_others():
     rows = [(b"a", 1, 1.0, 0, 0), (None, 2, 2.0, 0, 1), (b"a", 3, 3.0, 0, 2), (None, 4, 5.0, 0, 3)]
-    found = told(measured(rows, pa.binary()))
-    assert {window[0]: row["sum"] for window, row in found.items()} == {b"a": 4, None: 7}
+    by_window = by_window_of(measured(rows, pa.binary()))
+    assert {window[0]: row["sum"] for window, row in by_window.items()} == {b"a": 4, None: 7}
 
 
 def test_first_and_last_of_one_millisecond_go_by_shard_then_offset():
     rows = [(1, 5, 10.0, 1, 0), (1, 5, 20.0, 0, 9), (1, 5, 30.0, 0, 3), (1, 5, 40.0, 1, 7)]
-    (row,) = told(measured(rows)).values()
+    (row,) = by_window_of(measured(rows)).values()
     assert (row["first"], row["last"]) == (30.0, 40.0)
 
 
 def test_infinite_values_and_sums_beyond_all_numbers_raise_no_warning():
     rows = [(1, 1, np.inf, 0, 0), (1, 2, -np.inf, 0, 1), (1, 3, 1e308, 0, 2), (1, 4, 1e308, 0, 3)]
-    (row,) = told(measured(rows)).values()
+    (row,) = by_window_of(measured(rows)).values()
     assert (row["min"], row["max"], row["count"]) == (-np.inf, np.inf, 4)
     assert np.isnan(row["sum"])
 
 
 def test_wide_ids_are_told_apart():
     rows = [(-(2**31), 1, 1.0, 0, 0), (2**31 - 1, 1, 2.0, 0, 1), (0, 1, 3.0, 0, 2)]
-    assert told(measured(rows)) == expected(rows)
+    assert by_window_of(measured(rows)) == expected(rows)
 
 
 def test_newest_is_the_one_that_stands_last():
     old, new = (measured([(1, 0, value, 0, 0), (2, 0, value, 0, 0)]) for value in (1.0, 2.0))
-    found = newest(together([old, new, measured([(1, 0, 3.0, 0, 0)])]))
-    assert {window[0]: row["sum"] for window, row in told(found).items()} == {1: 3.0, 2: 2.0}
+    latest = newest(together([old, new, measured([(1, 0, 3.0, 0, 0)])]))
+    assert {window[0]: row["sum"] for window, row in by_window_of(latest).items()} == {
+        1: 3.0,
+        2: 2.0,
+    }
 
 
 def test_only_those_whose_id_and_window_are_wanted_are_left():

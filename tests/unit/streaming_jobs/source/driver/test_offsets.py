@@ -51,16 +51,16 @@ def test_equal_offsets_are_written_alike(streams):
 
 
 def test_offset_of_one_stream_is_written_as_it_ever_was():
-    one = StreamOffset({1: 9, 0: 5}, "i", {0: "a", 1: "b"}, {0: 0, 1: 2}, {0: 0, 1: 7})
-    assert json.dumps(encode_offset(SourceOffset({"s": one}))) == (
+    offset = StreamOffset({1: 9, 0: 5}, "i", {0: "a", 1: "b"}, {0: 0, 1: 2}, {0: 0, 1: 7})
+    assert json.dumps(encode_offset(SourceOffset({"s": offset}))) == (
         '{"s": {"0": 5, "1": 9}, "@": {"v": 1, "incarnation": "i", "lineage": {"0": "a", "1": "b"},'
         ' "birth": {"0": 0, "1": 2}, "expired": {"1": 7}, "schema": null}}'
     )
 
 
 def test_offset_of_several_streams_tells_of_each():
-    one, other = StreamOffset({0: 5}, "i", {0: "a"}), StreamOffset({0: 6}, "j", {0: "b"}, {0: 2})
-    assert json.dumps(encode_offset(SourceOffset({"t": other, "s": one}))) == (
+    offset, other = StreamOffset({0: 5}, "i", {0: "a"}), StreamOffset({0: 6}, "j", {0: "b"}, {0: 2})
+    assert json.dumps(encode_offset(SourceOffset({"t": other, "s": offset}))) == (
         '{"s": {"0": 5}, "t": {"0": 6}, "@": {"v": 2, "streams": {'
         '"s": {"incarnation": "i", "lineage": {"0": "a"}}, '
         '"t": {"incarnation": "j", "lineage": {"0": "b"}, "birth": {"0": 2}}}, "schema": null}}'

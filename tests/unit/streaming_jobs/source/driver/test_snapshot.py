@@ -82,7 +82,7 @@ def test_snapshot_of_a_stream_made_anew_is_refused(full, tmp_path):
     full.close()
     (full.root / NAME).rename(tmp_path / "away")
     full.create()
-    with pytest.raises(ForeignDataError, match="made anew"):
+    with pytest.raises(ForeignDataError, match="re-created"):
         Frame(full, snapshot=text)
 
 
@@ -111,7 +111,7 @@ def test_snapshot_of_now_is_taken_by_load(full):
     full.append(10, first=10)
     reader = loaded.reader(schema)
     rows = [
-        row for task in reader.partitions() for one in reader.read(task) for row in rows_in(one)
+        row for task in reader.partitions() for batch in reader.read(task) for row in rows_in(batch)
     ]
     assert sorted(rows) == list(range(4, 10))
 
@@ -132,9 +132,9 @@ def rows_in(batch):
     ids=str,
 )
 def test_what_is_no_snapshot_is_refused(full, options, said):
-    given = {**options, "snapshot": options["snapshot"] or snapshot(full.root, NAME)}
+    chosen = {**options, "snapshot": options["snapshot"] or snapshot(full.root, NAME)}
     with pytest.raises(InvalidRequestError, match=said):
-        parse_source_options(full.options(**given), "batch")
+        parse_source_options(full.options(**chosen), "batch")
 
 
 def test_stream_takes_no_snapshot_and_says_what_does(full):

@@ -21,7 +21,7 @@ def test_stream_is_one_of_them():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "streams"),
     [
         ("ev.*", ["ev", "ev.b", "prev"]),
         ("^ev", ["ev", "ev.b"]),
@@ -31,13 +31,13 @@ def test_stream_is_one_of_them():
         ("nothing", []),
     ],
 )
-def test_pattern_is_looked_for_in_names_as_kafkas_source_does(tmp_path, pattern, found):
+def test_pattern_is_looked_for_in_names_as_kafkas_source_does(tmp_path, pattern, streams):
     for name in ("ev", "ev.b", "prev", "other", "ev-gone"):
         Stream.create(tmp_path, name).close()
     drop_stream(tmp_path, "ev-gone")
     by_pattern = subscription(subscribePattern=pattern)
-    assert list(by_pattern.streams(str(tmp_path))) == found
-    assert all(by_pattern.takes(name) for name in found)
+    assert list(by_pattern.streams(str(tmp_path))) == streams
+    assert all(by_pattern.takes(name) for name in streams)
 
 
 def test_assign_names_shards():

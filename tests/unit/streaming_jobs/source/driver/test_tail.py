@@ -142,16 +142,19 @@ def test_gaps_in_offsets_are_no_loss(lab):
     reader = lab.tail(startingOffsets="earliest")
     start = reader.initialOffset()
     rows = reader.partitions(start, reader.latestOffset(start, ALL))
-    found = [
-        value for task in rows for one in reader.read(task) for value in one["offset"].to_pylist()
+    offsets = [
+        value
+        for task in rows
+        for batch in reader.read(task)
+        for value in batch["offset"].to_pylist()
     ]
-    assert found == [7, 8, 20]
+    assert offsets == [7, 8, 20]
 
 
 def test_limit_is_shared_out_by_backlog(lab):
     lab.create()
-    for at in range(90):
-        lab.writer.append(at, 0 if at % 9 else 1, b"%d" % at)
+    for round_number in range(90):
+        lab.writer.append(round_number, 0 if round_number % 9 else 1, b"%d" % round_number)
     lab.writer.commit()
     reader = lab.tail(startingOffsets="earliest", maxOffsetsPerTrigger="18")
     assert reader.getDefaultReadLimit() == ReadMaxRows(18)
@@ -202,9 +205,9 @@ def test_recreated_stream_is_refused(lab, tmp_path):
     (lab.root / NAME).rename(tmp_path / "away")
     lab.create()
     lab.append(4)
-    with pytest.raises(ForeignDataError, match="the stream was made anew"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created"):
         reader.latestOffset(end, ALL)
-    with pytest.raises(ForeignDataError, match="the stream was made anew"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created"):
         reader.partitions(end, end)
 
 
@@ -213,7 +216,7 @@ def test_shard_made_anew_is_refused(lab):
     reader = lab.tail()
     end = reader.latestOffset(reader.initialOffset(), ALL)
     end["@"]["lineage"]["1"] = "0" * 32
-    with pytest.raises(ForeignDataError, match="the shard was made anew"):
+    with pytest.raises(ForeignDataError, match="the shard was re-created"):
         reader.latestOffset(end, ALL)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import ClosedError, LostRangeError
 from storage_core.testing import ManualClock
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.executor.open_readers import OpenReaders
 from tests.unit.forks import in_fork
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
@@ -18,7 +18,7 @@ def place_of(lab):
 
     with StreamReader.open(lab.root, lab.name) as reader:
         incarnation = reader.position().incarnation
-    return StreamPlace(str(lab.root), lab.name, root_id(lab.root), incarnation)
+    return StreamLocation(str(lab.root), lab.name, root_id(lab.root), incarnation)
 
 
 @pytest.fixture

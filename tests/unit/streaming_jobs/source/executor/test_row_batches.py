@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import HEADERS_TYPE
-from streaming_jobs.common.timestamps import moments
+from streaming_jobs.common.timestamps import as_timestamps
 from streaming_jobs.source.executor.row_batches import RowBatches, StreamShape
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import arrow_schema, known_columns
@@ -22,7 +22,7 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def stored(count=4, first=0, **columns):
-    given = {
+    values = {
         "payload": pa.array([b"v%d" % (first + at) for at in range(count)], pa.binary()),
         "address": pa.array(range(first, first + count), pa.int64()),
         "primary": pa.array(range(first, first + count), pa.int64()),
@@ -37,7 +37,7 @@ def stored(count=4, first=0, **columns):
         "schema_id": pa.nulls(count, pa.int32()),
         **columns,
     }
-    return pa.RecordBatch.from_pydict(given)
+    return pa.RecordBatch.from_pydict(values)
 
 
 def at_ms(time):
@@ -50,7 +50,9 @@ def made(batch, shape=PLAIN, **rules):
 
 def values(batch, column, shape=PLAIN, **rules):
     return [
-        value for one in made(batch, shape, **rules) for value in one.column(column).to_pylist()
+        value
+        for spark_batch in made(batch, shape, **rules)
+        for value in spark_batch.column(column).to_pylist()
     ]
 
 
@@ -131,24 +133,24 @@ def test_time_of_a_row_that_brought_none_is_its_primary():
 
 @given(st.lists(INT64S, min_size=1), st.sampled_from(sorted(PER_SECOND)))
 def test_moments_are_exact_or_null(times, unit):
-    found = moments(pa.array(times, pa.int64()), unit).view(pa.int64()).to_pylist()
-    for time, moment in zip(times, found, strict=True):
+    micros = as_timestamps(pa.array(times, pa.int64()), unit).view(pa.int64()).to_pylist()
+    for time, moment in zip(times, micros, strict=True):
         exact = time * 10**6 // PER_SECOND[unit]
         assert moment == (exact if -(2**63) <= exact < 2**63 else None)
 
 
 def test_missing_times_stay_missing():
-    assert moments(pa.array([None, 1], pa.int64()), "ms").null_count == 1
+    assert as_timestamps(pa.array([None, 1], pa.int64()), "ms").null_count == 1
 
 
 def test_small_blocks_are_joined_and_large_ones_left_alone():
-    shown = RowBatches(PLAIN, 3, RowRules(known_columns()))
+    row_batches = RowBatches(PLAIN, 3, RowRules(known_columns()))
     sizes = [3000, *[100] * 30]
     firsts = np.cumsum([0, *sizes])
     blocks = [stored(size, int(first)) for size, first in zip(sizes, firsts, strict=False)]
-    found = list(shown.of(blocks))
-    assert [len(batch) for batch in found] == [3000, 2100, 900]
-    offsets = [value for batch in found for value in batch.column("offset").to_pylist()]
+    batches = list(row_batches.of(blocks))
+    assert [len(batch) for batch in batches] == [3000, 2100, 900]
+    offsets = [value for batch in batches for value in batch.column("offset").to_pylist()]
     assert offsets == list(range(6000))
 
 

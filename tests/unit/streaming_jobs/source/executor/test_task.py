@@ -26,8 +26,8 @@ def ranges_of(lab, **options):
 
 
 def offsets(task, rules=STRICT, readers=None):
-    found = read_range(task, rules, readers or OpenReaders())
-    return [offset for batch in found for offset in batch["offset"].to_pylist()]
+    batches = read_range(task, rules, readers or OpenReaders())
+    return [offset for batch in batches for offset in batch["offset"].to_pylist()]
 
 
 @pytest.fixture
@@ -76,11 +76,11 @@ def test_range_that_goes_while_it_is_read_is_read_as_it_was(lab, task):
     readers = OpenReaders()
     with readers.of(task.place, task.shard) as reader:
         batches = RowBatches(StreamShape.of(reader, NAME), task.shard, ROWS)
-        found = reader.shard(0).scan(replay_request(0, 0, 20, batches.stored, 0))
-        first = next(found)
+        scanned = reader.shard(0).scan(replay_request(0, 0, 20, batches.stored, 0))
+        first = next(scanned)
         lab.cut(0, 8)
         lab.reopen()
-        rest = list(found)
+        rest = list(scanned)
     assert [at for one in (first, *rest) for at in one["address"].to_pylist()] == list(range(20))
     with pytest.raises(LostRangeError):
         offsets(task, readers=readers)
@@ -113,7 +113,7 @@ def test_another_root_at_the_path_is_told(task):
 
 def test_another_incarnation_is_told(task):
     place = replace(task.place, incarnation="other")
-    with pytest.raises(ForeignDataError, match="the stream was made anew since"):
+    with pytest.raises(ForeignDataError, match="the stream was re-created since"):
         offsets(replace(task, place=place))
 
 

@@ -143,9 +143,9 @@ def test_value_that_cannot_be_read_is_dealt_with_by_its_mode(lab, bad, reason, c
     assert not caplog.records
     rows = lab.frame(mode="DROPMALFORMED", **by)
     assert fields_of(rows, "device", "offset") == [(1, 0), (3, 2), (None, 3)]
-    (told,) = caplog.messages
-    assert "left out 1 rows of the offsets [0, 4)" in told
-    assert reason in told
+    (warning,) = caplog.messages
+    assert "left out 1 rows of the offsets [0, 4)" in warning
+    assert reason in warning
 
 
 def test_first_row_that_cannot_be_read_is_told_whatever_schema_wrote_it(lab):
@@ -342,8 +342,8 @@ def test_stream_without_schemas_has_no_newest(lab):
 
 def test_stream_needs_a_fixed_schema_and_is_told_the_newest(lab):
     lab.put_values([(0, old(1)), (1, new(2))], BOTH)
-    for given in ({}, {"readerSchema": "latest"}):
-        source = ShardlogSource(lab.options(valueFormat="avro", **given))
+    for options in ({}, {"readerSchema": "latest"}):
+        source = ShardlogSource(lab.options(valueFormat="avro", **options))
         reader = source.streamReader(source.schema())
         with pytest.raises(InvalidRequestError) as refused:
             reader.initialOffset()
@@ -353,7 +353,7 @@ def test_stream_needs_a_fixed_schema_and_is_told_the_newest(lab):
 
 
 @pytest.mark.parametrize(
-    ("kind", "shown"),
+    ("kind", "expected"),
     [
         ({"type": "array", "items": "null"}, [None, None, None]),
         ({"type": "map", "values": "null"}, [("a", None), ("b", None)]),
@@ -365,9 +365,9 @@ def test_stream_needs_a_fixed_schema_and_is_told_the_newest(lab):
         ),
     ],
 )
-def test_lists_and_maps_of_nulls_keep_their_lengths(lab, kind, shown):
+def test_lists_and_maps_of_nulls_keep_their_lengths(lab, kind, expected):
     text = record_schema(("c", kind), ("n", "int"))
-    value = dict(shown) if isinstance(shown[0], tuple) else shown
+    value = dict(expected) if isinstance(expected[0], tuple) else expected
     payloads = [framed_by(3, text, {"c": value, "n": number}) for number in range(3)]
     lab.put_values([(0, each) for each in payloads], [entry_of(3, text)])
-    assert fields_of(lab.frame(), "c", "n") == [(shown, number) for number in range(3)]
+    assert fields_of(lab.frame(), "c", "n") == [(expected, number) for number in range(3)]

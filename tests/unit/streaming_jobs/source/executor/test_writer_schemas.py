@@ -2,7 +2,7 @@
 
 import itertools
 
-from streaming_jobs.common.stream_place import StreamPlace
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.executor.writer_schemas import WriterSchemas
 from tests.unit.streaming_jobs.source.typed_lab import entry_of
 
@@ -15,10 +15,10 @@ class Store:
     def __init__(self, *entries, later=()):
         self.entries = list(entries)
         self.later = list(later)
-        self.asked = self.refreshed = 0
+        self.lookups = self.refreshed = 0
 
     def schemas(self, registry_id):
-        self.asked += 1
+        self.lookups += 1
         return tuple(one for one in self.entries if one.registry_id == registry_id)
 
     def refresh(self):
@@ -34,31 +34,31 @@ def writers_of(store, here=None):
 
 
 def place():
-    return StreamPlace("/root", "events", "r", str(next(INCARNATIONS)))
+    return StreamLocation("/root", "events", "r", str(next(INCARNATIONS)))
 
 
 def test_schema_is_read_once_a_process():
     store, here = Store(LONG, TEXT), place()
     for _ in range(3):
-        found = writers_of(store, here).find(*LONG.identity)
-        assert found is not None
-        assert found.full_name == "long"
-    assert (store.asked, store.refreshed) == (1, 0)
+        schema = writers_of(store, here).find(*LONG.identity)
+        assert schema is not None
+        assert schema.full_name == "long"
+    assert (store.lookups, store.refreshed) == (1, 0)
 
 
 def test_schema_of_another_stream_is_another_one():
     store = Store(LONG)
     for here in (place(), place()):
         assert writers_of(store, here).find(*LONG.identity) is not None
-    assert store.asked == 2
+    assert store.lookups == 2
 
 
 def test_schema_that_is_not_known_is_looked_for_anew_once():
     store = Store(LONG, later=[TEXT])
     writers = writers_of(store)
-    found = writers.find(*TEXT.identity)
-    assert found is not None
-    assert found.full_name == "string"
+    schema = writers.find(*TEXT.identity)
+    assert schema is not None
+    assert schema.full_name == "string"
     assert store.refreshed == 1
     for _ in range(3):
         assert writers.find(3, b"x" * 16) is None

@@ -1,0 +1,164 @@
+"""A stream by its place and its ids: told by the driver, known again where tasks and commits run.
+
+Root and stream have random ids. Who finds something else at the path, or a copy of it, says so, and
+neither reads nor writes there.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader, root_id
+from streaming_jobs.common.same_directory import DirectoryIdentity
+
+# Made once with a stream and never written again.
+_STREAM_FILE: Final = "stream.json"
+_ROOT_FILE: Final = "root.json"
+_HERE: Final = "tasks must run on the machine that has the root"
+_A_COPY: Final = (
+    "a copy of {} at {}, not what the driver saw: it may lack rows, or have others (where the root "
+    "was moved, load the frame again)"
+)
+
+Stamp = tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLocation:
+    """Where a stream is, and which one it is.
+
+    Attributes:
+        path: The root.
+        stream: The stream's name.
+        root: The root's id.
+        incarnation: The stream's.
+        directory: Which directory the stream lies in; None where nobody looked.
+    """
+
+    path: str
+    stream: str
+    root: str
+    incarnation: str
+    directory: DirectoryIdentity | None = None
+
+    @classmethod
+    def here(cls, path: str, stream: str, root: str, incarnation: str) -> Self:
+        """Return the place of a stream that is on this machine.
+
+        Raises:
+            InvalidRequestError: It was dropped meanwhile.
+        """
+        try:
+            directory = DirectoryIdentity.of(Path(path) / stream, _STREAM_FILE)
+        except OSError as error:
+            message = "there is no such stream: it was dropped"
+            raise InvalidRequestError(message, stream=stream) from error
+        return cls(path, stream, root, incarnation, directory)
+
+    def reader(self) -> StreamReader:
+        """Open the stream for reading.
+
+        Raises:
+            ForeignDataError: It is not there, or another one is.
+        """
+        with self._looked_for():
+            root = root_id(self.path)
+            reader = StreamReader.open(self.path, self.stream)
+        try:
+            self._check(root, reader.position().incarnation)
+        except BaseException:
+            reader.close()
+            raise
+        return reader
+
+    def area(self) -> StagingArea:
+        """Open the stream's staging area.
+
+        Raises:
+            ForeignDataError: It is not there, or another one is.
+        """
+        with self._looked_for():
+            area = StagingArea.open(self.path, self.stream)
+        self._check(area.root_id, area.incarnation)
+        return area
+
+    def stamp(self) -> Stamp:
+        """Return what tells the file with the stream's ids from any other, None without one."""
+        directory = Path(self.path) / self.stream
+        try:
+            file, folder = (directory / _STREAM_FILE).stat(), directory.stat()
+        except OSError:
+            return None
+        return file.st_dev, file.st_ino, file.st_mtime_ns, folder.st_dev, folder.st_ino
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Tell whether the driver saw it here, so that nothing is seen later than there."""
+        if self.directory is None:
+            return False
+        return self.directory.is_on_one_machine(self._directory_here())
+
+    @contextmanager
+    def _looked_for(self) -> Iterator[None]:
+        try:
+            yield
+        except InvalidRequestError as error:
+            if self.stamp() is not None:
+                # It is there; something else is asked of this process.
+                raise
+            fault = f"no stream {self.stream!r} at {self.path} ({error.message})"
+            raise _not_of_driver(fault) from error
+
+    def _check(self, root: str, incarnation: str) -> None:
+        if root != self.root:
+            fault = f"another root of stream {self.stream!r} at {self.path} than the driver saw"
+            raise _not_of_driver(fault)
+        if incarnation != self.incarnation:
+            message = (
+                "the stream was re-created since the driver saw it: load or write the frame again; "
+                "a stream's query begins anew with a new checkpoint"
+            )
+            raise ForeignDataError(message, stream=self.stream)
+        if self.directory is not None and not self.directory.is_same(self._directory_here()):
+            raise _not_of_driver(_A_COPY.format(f"stream {self.stream!r}", self.path))
+
+    def _directory_here(self) -> DirectoryIdentity:
+        try:
+            return DirectoryIdentity.of(Path(self.path) / self.stream, _STREAM_FILE)
+        except OSError as error:
+            message = f"no stream {self.stream!r} at {self.path} any more"
+            raise _not_of_driver(message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RootLocation:
+    """Where a root is, and which directory it lies in."""
+
+    path: str
+    directory: DirectoryIdentity
+
+    @classmethod
+    def here(cls, path: str) -> Self:
+        """Return the place of a root that is on this machine."""
+        return cls(path, DirectoryIdentity.of(Path(path), _ROOT_FILE))
+
+    def require_same(self) -> None:
+        """Refuse a copy.
+
+        Raises:
+            ForeignDataError: The root is not there, or a copy of it is.
+        """
+        try:
+            is_same = self.directory.is_same(DirectoryIdentity.of(Path(self.path), _ROOT_FILE))
+        except OSError as error:
+            message = f"no root at {self.path}"
+            raise _not_of_driver(message) from error
+        if not is_same:
+            raise _not_of_driver(_A_COPY.format("the root", self.path))
+
+
+def _not_of_driver(fault: str) -> ForeignDataError:
+    return ForeignDataError(f"host {socket.gethostname()} has {fault}; {_HERE}")

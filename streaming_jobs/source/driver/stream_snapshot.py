@@ -1,0 +1,179 @@
+"""One look at streams on the driver: what they are, and where their shards stand.
+
+A stream's files are opened anew each time, which costs half a millisecond and no store: a
+reader kept open would go on showing a stream that was deleted or re-created under its name. One
+stream is open at a time, however many are read.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from storage_core import (
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    SchemaEntry,
+    StreamReader,
+    list_streams,
+    root_id,
+)
+from streaming_jobs.common.stream_location import StreamLocation
+from streaming_jobs.source.driver.offsets import StreamOffset
+from streaming_jobs.source.options import SourceOptions
+
+_LOG: Final = logging.getLogger("shardlog")
+
+T = TypeVar("T")
+
+# A shard of a root: its stream's name, and its number.
+ShardName = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSnapshot:
+    """A stream at one moment.
+
+    Attributes:
+        place: Where it is, and which one it is.
+        lineages: Each shard's.
+        ends: Each shard's committed.
+    """
+
+    place: StreamLocation
+    lineages: Mapping[int, str]
+    ends: Mapping[int, int]
+
+
+def read_each(
+    options: SourceOptions,
+    read: Callable[[StreamReader, StreamSnapshot], T],
+    except_for: Collection[str] = (),
+) -> dict[str, T]:
+    """Return what each stream that is read now answers, by its name, besides some.
+
+    Raises:
+        InvalidRequestError: As of `opened`, or there is no such root.
+    """
+    answers = {}
+    for stream in options.subscription.streams(options.path):
+        if stream in except_for:
+            continue
+        try:
+            with opened(options, stream) as (reader, snapshot):
+                answers[stream] = read(reader, _assigned(options, snapshot))
+        except InvalidRequestError:
+            is_named = options.subscription.pattern is None
+            if is_named or stream in list_streams(options.path):
+                raise
+            # It was dropped since the streams were listed.
+    return answers
+
+
+def schemas_of_streams(options: SourceOptions) -> list[list[SchemaEntry]]:
+    """Return the schemas by which rows of each stream were written."""
+    return list(read_each(options, lambda reader, _: reader.schemas()).values())
+
+
+def check_streams(options: SourceOptions) -> None:
+    """Refuse what cannot be read as asked, and tell of what may surprise.
+
+    Raises:
+        InvalidRequestError: As of `read_each`.
+    """
+    topics = read_each(options, _topic)
+    if not topics:
+        _LOG.warning("there are no %s under %s yet", options.subscription.label(), options.path)
+    for topic in sorted(set(topics.values())):
+        alike = [stream for stream, other in topics.items() if other == topic]
+        if len(alike) > 1:
+            _LOG.warning(
+                "streams %s show the same topic, %r: topic, partition and offset do not tell their "
+                "rows apart",
+                *(alike, topic),
+            )
+
+
+@contextmanager
+def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, StreamSnapshot]]:
+    """Open a stream for as long as a block lasts, and look at it, at all of its shards.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it cannot be read as asked.
+    """
+    try:
+        with StreamReader.open(options.path, stream) as reader:
+            if options.rules.ids is not None and not reader.has_ids:
+                message = f"option ids: stream {stream!r} has no integer ids; use keys"
+                raise InvalidRequestError(message)
+            is_by_time = options.starting.is_time or options.ending.is_time
+            if is_by_time and reader.origin is None and reader.options.unit == "sequence":
+                message = f"timestamps say nothing here: stream {stream!r} counts a sequence"
+                raise InvalidRequestError(message)
+            yield reader, snapshot_of(reader, options.path, stream)
+    except CorruptionError as error:
+        # Its files are looked at one after the other: it may have been dropped between two.
+        if stream in list_streams(options.path):
+            raise
+        message = "there is no such stream: it was dropped"
+        raise InvalidRequestError(message, stream=stream) from error
+
+
+def snapshot_of(reader: StreamReader, path: str, stream: str) -> StreamSnapshot:
+    """Return where an open stream stands, by one look at each shard's marker."""
+    position = reader.position()
+    return StreamSnapshot(
+        StreamLocation.here(path, stream, root_id(path), position.incarnation),
+        {shard: place.lineage for shard, place in position.shards.items()},
+        {shard: place.address for shard, place in position.shards.items()},
+    )
+
+
+def topic_of(reader: StreamReader, stream: str) -> str:
+    """Return what stands in the column `topic` of a stream's rows."""
+    return stream if reader.origin is None else reader.origin.topic
+
+
+def _topic(reader: StreamReader, snapshot: StreamSnapshot) -> str:
+    return topic_of(reader, snapshot.place.stream)
+
+
+def _assigned(options: SourceOptions, snapshot: StreamSnapshot) -> StreamSnapshot:
+    """Return a look at the shards that are read, all unless some were assigned."""
+    if options.subscription.shards is None:
+        return snapshot
+    shards = options.subscription.shards.get(snapshot.place.stream, frozenset(snapshot.ends))
+    unknown = sorted(shards - set(snapshot.ends))
+    if unknown:
+        message = f"option assign: there are no shards {unknown}; there are {sorted(snapshot.ends)}"
+        raise InvalidRequestError(message, stream=snapshot.place.stream)
+    return StreamSnapshot(
+        snapshot.place,
+        {shard: snapshot.lineages[shard] for shard in sorted(shards)},
+        {shard: snapshot.ends[shard] for shard in sorted(shards)},
+    )
+
+
+def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
+    """Refuse to go on where another stream, or another log of a shard, has taken the place."""
+    stream, incarnation = snapshot.place.stream, snapshot.place.incarnation
+    if offset.incarnation not in (None, incarnation):
+        message = (
+            "the stream was re-created since this offset was written: it is incarnation "
+            f"{incarnation}, the offset is of {offset.incarnation}; "
+            "a new checkpoint begins anew"
+        )
+        raise ForeignDataError(message, stream=stream)
+    for shard, lineage in (offset.lineages or {}).items():
+        if snapshot.lineages.get(shard) != lineage:
+            message = (
+                "the shard was re-created since this offset was written; "
+                "a new checkpoint begins anew"
+            )
+            raise ForeignDataError(message, stream=stream, shard=shard)
+    gone = sorted(set(offset.ends) - set(snapshot.ends))
+    if gone:
+        message = f"there are no shards {gone}; there are {sorted(snapshot.ends)}"
+        raise InvalidRequestError(message, stream=stream)

@@ -1,0 +1,1 @@
+"""The jobs, and drivers of all kinds that are killed: the second group (tests/groups.py)."""

@@ -1,0 +1,1 @@
+"""Parquet parts, read by Spark's own reader and by other tools."""

@@ -1,0 +1,1 @@
+"""The sink through Spark: batch writes, queries that write, tables."""

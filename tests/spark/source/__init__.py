@@ -1,0 +1,1 @@
+"""The source through Spark: batches and queries over streams."""

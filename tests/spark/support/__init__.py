@@ -1,0 +1,1 @@
+"""What tests through Spark share: sessions, labs, programs that run as drivers and executors."""
