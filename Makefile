@@ -70,7 +70,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo docs faults mutants bench wheel clean
+.PHONY: help setup fmt check quick test demo docs faults mutants walks bench wheel clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
@@ -154,6 +154,9 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 
 mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.
 	$(BIN)/python -m tests.mutants --jobs $(CORES) $(if $(TREE),--tree $(TREE)) $(NAME)
+
+walks: $(STAMP) ## Count the files and functions that tiny runs enter; WALK=seal lists those of one.
+	$(BIN)/python -m tests.walks $(if $(WALK),--files $(WALK))
 
 docs: $(STAMP) ## Write what documents take from docstrings: the list of modules, numbered steps.
 	$(BIN)/python -m tests.tidy.documents
