@@ -213,7 +213,7 @@ def walked(name: str) -> Walk:
                 with walk.traced():
                     run()
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type]  # what its documentation says
+        threading.setprofile(None)
     return walk
 
 
