@@ -24,13 +24,12 @@ _LOADED: Final = (
     "connectors.cli.commands.worker",
     "tests.broker.replaying",
     "tests.far_reader",
-    "tests.faults.deadly_expiry",
-    "tests.faults.deadly_trim",
-    "tests.faults.follower",
-    "tests.faults.judge",
-    "tests.faults.known_store",
-    "tests.faults.remote",
-    "tests.faults.writer",
+    "tests.faults.support.deadly_calls",
+    "tests.faults.support.follower",
+    "tests.faults.support.judge",
+    "tests.faults.support.known_store",
+    "tests.faults.support.remote",
+    "tests.faults.support.writer",
 )
 
 CHILDREN: Final = multiprocessing.get_context("forkserver")

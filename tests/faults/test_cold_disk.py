@@ -1,7 +1,7 @@
-"""Goal: a disk that refuses a call of upkeep costs an error that names the place, and no row.
+"""Goal: a disk that refuses a call of maintenance costs an error that names the place, and no row.
 
-Method: steps of upkeep on a disk that ends the n-th call with an error, once or from then on: any
-call with EIO, those that open a file with EMFILE, those that take room with ENOSPC. The kernel
+Method: steps of maintenance on a disk that ends the n-th call with an error, once or from then on:
+any call with EIO, those that open a file with EMFILE, those that take room with ENOSPC. The kernel
 caches nothing, so looks at names and reads count too. The step tells of it or is done. The stream
 goes on in the same process, opened anew where a durable write failed, and the next run of the step
 does what was left: each row is there once, by every read, each part is whole, there is no file of
@@ -32,9 +32,9 @@ from storage_core import (
     UnavailableError,
 )
 from tests.descriptors import open_files
-from tests.faults.cold_rows import BLOCK_ROWS, ColdStream
-from tests.faults.cold_upkeep import UPKEEP
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.cold_maintenance import MAINTENANCE
+from tests.faults.support.cold_rows import BLOCK_ROWS, ColdStream
 from tests.log.cold.cold_lab import NAME
 from tests.thin import covering, thinned
 
@@ -176,12 +176,12 @@ def try_all(
             return
 
 
-@covering(CAMPAIGN, what=[*UPKEEP], which=[*WHICH])
-def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
+@covering(CAMPAIGN, what=[*MAINTENANCE], which=[*WHICH])
+def test_disk_that_refuses_a_call_of_maintenance_is_told_and_costs_no_row(
     refusing: LossyMount, what: str, which: str
 ) -> None:
-    upkeep = UPKEEP[what]
-    try_all(refusing, which, {**upkeep.options, **AT_ONCE}, upkeep.prepare, upkeep.work)
+    step = MAINTENANCE[what]
+    try_all(refusing, which, {**step.options, **AT_ONCE}, step.prepare, step.work)
 
 
 def prepared(rows: ColdStream) -> None:
@@ -204,7 +204,7 @@ def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
 ) -> None:
     rows = ColdStream(refusing.path / "root", 7)
     with rows.opened() as stream:
-        UPKEEP["trim"].prepare(rows)
+        MAINTENANCE["trim"].prepare(rows)
         stream.trim()
         parts = stream.parts()
         refusing.order(refusal=errno.EIO, refuses_under=parts[0].path.name)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import Campaign, campaigns, fault_seed, naming_seed
-from tests.faults.ledger import read_notes
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.campaign import Campaign, campaigns, fault_seed, naming_seed
+from tests.faults.support.ledger import read_notes
 from tests.faults.test_kill import kill_at_random
 from tests.faults.test_power import lose_power_at_random
 from tests.waiting import await_that

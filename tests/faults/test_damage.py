@@ -17,11 +17,11 @@ import pytest
 
 from storage_core import StreamReader
 from tests.children import start_child
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.damage import Damage, FileKind, plan_damages
-from tests.faults.judge import JudgePlan, judge_damages
-from tests.faults.known_store import STREAM, BuildPlan, build_known_store, observe
-from tests.faults.ledger import read_notes
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.damage import Damage, FileKind, plan_damages
+from tests.faults.support.judge import JudgePlan, judge_damages
+from tests.faults.support.known_store import STREAM, BuildPlan, build_known_store, observe
+from tests.faults.support.ledger import read_notes
 from tests.thin import rounds
 
 KINDS: tuple[FileKind, ...] = get_args(FileKind)

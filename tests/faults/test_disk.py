@@ -20,9 +20,9 @@ from storage_core.engine.key_value import Batch
 from storage_core.engine.rocks import open_store
 from storage_core.engine.segments import APART_BYTES_MIN
 from storage_core.format.keys import FAMILY_LOG
-from tests.faults.lossy_mount import LossyMount
-from tests.faults.scenario import STREAM, Scenario
-from tests.faults.workload import SHARDS
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.scenario import STREAM, Scenario
+from tests.faults.support.workload import SHARDS
 from tests.thin import covering, thin
 from tests.waiting import WAIT_MAX_S
 

@@ -23,9 +23,9 @@ import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.children import start_child
-from tests.faults.campaign import campaigns, fault_seed, naming_seed
-from tests.faults.ledger import read_notes
-from tests.faults.writer import Notebook
+from tests.faults.support.campaign import campaigns, fault_seed, naming_seed
+from tests.faults.support.ledger import read_notes
+from tests.faults.support.writer import Notebook
 from tests.waiting import await_that
 
 NAME = "expiring"

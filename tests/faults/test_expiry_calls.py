@@ -29,8 +29,8 @@ import xxhash
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
 from tests.children import start_child
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death, expire_and_die
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.deadly_calls import NAME, NOW, DeadlyDisk, Death, expire_and_die
 from tests.snapshots import snapshot
 
 HOUR: Final = 3600

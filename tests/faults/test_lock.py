@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from storage_core import ShardLockedError, Stream, StreamOptions
-from tests.faults.ledger import Ledger, stored_rows
-from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
-from tests.faults.workload import SHARDS, lane_row
+from tests.faults.support.ledger import Ledger, stored_rows
+from tests.faults.support.remote import STOPPED, RemoteWriter, stop_at_write
+from tests.faults.support.workload import SHARDS, lane_row
 
 STREAM = "locked"
 

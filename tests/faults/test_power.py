@@ -18,11 +18,11 @@ from random import Random
 import pytest
 
 from storage_core import ShardlogError, Stream, StreamOptions
-from tests.faults.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
-from tests.faults.ledger import BrokenPromiseError, read_notes
-from tests.faults.lossy_mount import LossyMount
-from tests.faults.scenario import Scenario
-from tests.faults.workload import SHARDS
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
+from tests.faults.support.ledger import BrokenPromiseError, read_notes
+from tests.faults.support.scenario import Scenario
+from tests.faults.support.workload import SHARDS
 from tests.thin import EVERY_CASE
 from tests.waiting import await_that
 

@@ -17,10 +17,10 @@ import pytest
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
 from storage_core.engine.key_value import Batch
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
-from tests.faults.workload import Row
-from tests.faults.writer import each_a_write, table_of
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.remote import STOPPED, RemoteWriter, stop_at_write
+from tests.faults.support.workload import Row
+from tests.faults.support.writer import each_a_write, table_of
 from tests.snapshots import snapshot
 
 STREAM = "followed"

@@ -20,8 +20,7 @@ import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.children import start_child
-from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death
-from tests.faults.deadly_trim import trim_and_die
+from tests.faults.support.deadly_calls import NAME, NOW, DeadlyDisk, Death, trim_and_die
 from tests.snapshots import snapshot
 
 SHARDS = 2

@@ -58,7 +58,7 @@ from storage_core.format.shard_state import (
 from storage_core.read.columns import block_columns
 from storage_core.write.ledger import NUMBERED_KEPT
 from storage_core.write.shard import Shard
-from tests.faults.file_formats import LOG_BLOCK
+from tests.faults.support.file_formats import LOG_BLOCK
 from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
 from tests.snapshots import snapshot
 

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import xxhash
 
-from tests.faults.workload import (
+from tests.faults.support.workload import (
     EMPTY_SHARD,
     FEED_SHARD,
     SHARDS,

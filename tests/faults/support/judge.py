@@ -20,9 +20,9 @@ from pathlib import Path
 
 from storage_core import CorruptionError, Environment, ShardlogError, Stream, StreamReader
 from storage_core.testing import ManualClock
-from tests.faults.damage import Damage
-from tests.faults.known_store import STREAM, Ask, questions
-from tests.faults.writer import Notebook
+from tests.faults.support.damage import Damage
+from tests.faults.support.known_store import STREAM, Ask, questions
+from tests.faults.support.writer import Notebook
 
 _PLACE = re.compile(r"shard \d|addresses \[|at /|\.json|marker")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from storage_core import StreamReader, UnavailableError
-from tests.faults.ledger import Digest, stored_rows
-from tests.faults.writer import Notebook
+from tests.faults.support.ledger import Digest, stored_rows
+from tests.faults.support.writer import Notebook
 
 _WAIT_S = 0.02
 

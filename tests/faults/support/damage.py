@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal, get_args
 
-from tests.faults.file_formats import (
+from tests.faults.support.file_formats import (
     Span,
     blocks_of_segment,
     data_blocks,
@@ -22,7 +22,7 @@ from tests.faults.file_formats import (
     record_ends,
     values,
 )
-from tests.faults.known_store import STREAM
+from tests.faults.support.known_store import STREAM
 from tests.thin import thin
 
 FileKind = Literal[

@@ -23,8 +23,8 @@ import xxhash
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
 from storage_core.engine.rocks import open_store
-from tests.faults.workload import Row, feed_row, is_feed_gap, lane_row, transaction_rows
-from tests.faults.writer import table_of
+from tests.faults.support.workload import Row, feed_row, is_feed_gap, lane_row, transaction_rows
+from tests.faults.support.writer import table_of
 
 STREAM = "known"
 SHARDS = 2

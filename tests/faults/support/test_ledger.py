@@ -7,8 +7,8 @@ from copy import deepcopy
 
 import pytest
 
-from tests.faults.ledger import BrokenPromiseError, Ledger
-from tests.faults.workload import (
+from tests.faults.support.ledger import BrokenPromiseError, Ledger
+from tests.faults.support.workload import (
     FEED_SHARD,
     SHARDS,
     TRANSACTION_LANES,

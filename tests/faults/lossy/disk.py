@@ -14,7 +14,7 @@ in one journal.
   names. * After a failed fsync the pending writes count as clean and are never written, as Linux
   does it: a later fsync that succeeds does not bring them back.
 
-Not thread-safe: `lossy_fs` holds one lock around every call.
+Not thread-safe: `file_system` holds one lock around every call.
 """
 
 import errno

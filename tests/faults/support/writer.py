@@ -2,9 +2,9 @@
 
 Rounds of opening, writing and closing follow each other, so that a kill strikes each of them. In
 a round four threads share the stream: single appends, batches, the feed's explicit addresses
-with overlaps, and transactions; a fifth makes parts of the rows, if it is to (upkeep.py). A note
-is one line, written with one `write`, the moment a promise was given; notes lie outside the store's
-file system.
+with overlaps, and transactions; a fifth makes parts of the rows, if it is to (maintenance.py). A
+note is one line, written with one `write`, the moment a promise was given; notes lie outside the
+store's file system.
 
 Errors are noted, never hidden: the test decides which may be.
 """
@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from storage_core import Environment, ShardlogError, Stream
 from storage_core.engine.rocks import open_store
-from tests.faults.upkeep import keep_up
-from tests.faults.workload import (
+from tests.faults.support.maintenance import keep_up
+from tests.faults.support.workload import (
     FEED_SHARD,
     Row,
     feed_row,
@@ -145,7 +145,7 @@ class Writer:
                 step(stream, chance)
 
     def _keep_up(self, stream: Stream, number: int, others: list[threading.Thread]) -> None:
-        chance = Random(f"{self._plan.seed}/{number}/upkeep")
+        chance = Random(f"{self._plan.seed}/{number}/maintenance")
         with self._notebook.noting_errors():
             keep_up(
                 stream,

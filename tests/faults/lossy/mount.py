@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tests.waiting import WAIT_MAX_S
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 UNCACHED = "uncached"
 
 
@@ -36,7 +36,7 @@ def unmount(mountpoint: str) -> None:
 
 
 class LossyMount:
-    """One mounted lossy file system; see `lossy_daemon` for what each command does.
+    """One mounted lossy file system; see `daemon` for what each command does.
 
     `path` is a link beside the mount to the folder that shows the disk as it is by now.
     """
@@ -52,7 +52,7 @@ class LossyMount:
         with self._log_path.open("w", encoding="utf-8") as log:
             how = [] if self._is_cached else [UNCACHED]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.lossy_daemon", str(self._mountpoint), *how],
+                [sys.executable, "-m", "tests.faults.lossy.daemon", str(self._mountpoint), *how],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
