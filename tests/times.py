@@ -45,11 +45,11 @@ def processor_s_below() -> float:
 
 
 def _told_of(process: str) -> bytes:
-    told = os.open(f"/proc/{process}/stat", os.O_RDONLY)
+    file = os.open(f"/proc/{process}/stat", os.O_RDONLY)
     try:
-        return os.read(told, 4096)
+        return os.read(file, 4096)
     finally:
-        os.close(told)
+        os.close(file)
 
 
 def own_processor_s() -> float:
@@ -100,10 +100,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for test, took in times.items():
         folders["/".join(test.split("/")[:2])].append(took)
     terminalreporter.section("where the time went")
-    for folder, each in sorted(folders.items(), key=lambda row: -sum(wall for wall, _ in row[1])):
-        wall, cpu = (sum(column) for column in zip(*each, strict=True))
+    for folder, tests in sorted(folders.items(), key=lambda row: -sum(wall for wall, _ in row[1])):
+        wall, cpu = (sum(column) for column in zip(*tests, strict=True))
         terminalreporter.write_line(
-            f"{folder:<16} {len(each):>5} tests {wall:>7.0f} s {cpu:>7.0f} s of processor time"
+            f"{folder:<16} {len(tests):>5} tests {wall:>7.0f} s {cpu:>7.0f} s of processor time"
         )
     for test, (wall, cpu) in sorted(times.items(), key=lambda row: -row[1][0])[:_DEAREST]:
         terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")

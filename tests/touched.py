@@ -161,7 +161,9 @@ class Summary:
         """Print it."""
         stats = terminalreporter.stats
         ran = sum(
-            getattr(report, "when", "") == "teardown" for each in stats.values() for report in each
+            getattr(report, "when", "") == "teardown"
+            for reports in stats.values()
+            for report in reports
         )
         took = time.monotonic() - self._began
         about = "" if all(one.is_known for one in self._costs.values()) else "about "
@@ -175,8 +177,8 @@ class Summary:
 
 def jobs_in(arguments: Sequence[str]) -> int:
     """Return how many processes test, as pytest is told."""
-    told = arguments[arguments.index("-n") + 1] if "-n" in arguments else "1"
-    return max(1, int(told)) if told.isdecimal() else len(os.sched_getaffinity(0))
+    jobs = arguments[arguments.index("-n") + 1] if "-n" in arguments else "1"
+    return max(1, int(jobs)) if jobs.isdecimal() else len(os.sched_getaffinity(0))
 
 
 def left_out(choice: Choice, costs: Mapping[str, Cost]) -> list[str]:
@@ -228,8 +230,8 @@ def _is_test(path: str) -> bool:
 
 def _guess(path: str, source: str) -> Cost:
     tests = len(re.findall(r"^def test_", source, re.MULTILINE))
-    each = next(guess for folder, guess in _GUESS_S.items() if path.startswith(folder))
-    return Cost(tests, tests * each, is_known=False)
+    guess_s = next(guess for folder, guess in _GUESS_S.items() if path.startswith(folder))
+    return Cost(tests, tests * guess_s, is_known=False)
 
 
 if __name__ == "__main__":

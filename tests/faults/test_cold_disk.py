@@ -98,12 +98,12 @@ def refused(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) ->
     """Take a step on a disk that refuses calls; say whether it did."""
     error, under, passes, times = refusal
     disk.order(refusal=error, refuses_under=under, calls_until_refusal=passes, refusals_left=times)
-    told = error_of(work, rows)
+    message = error_of(work, rows)
     state = disk.order(refusal=0)
     disk.order(refused=0)
-    if told is not None:
-        assert isinstance(told, UnavailableError | ShardPoisonedError)
-        assert told.path is not None or told.shard is not None
+    if message is not None:
+        assert isinstance(message, UnavailableError | ShardPoisonedError)
+        assert message.path is not None or message.shard is not None
     return bool(state["refused"])
 
 
@@ -157,10 +157,10 @@ def tried(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> b
 
 
 def try_all(
-    disk: LossyMount, which: str, options: Mapping[str, Any], prepare: Work, work: Work
+    disk: LossyMount, refused: str, options: Mapping[str, Any], prepare: Work, work: Work
 ) -> None:
     """Let a step meet one refusal after the other, in a new stream now and then."""
-    chosen = WHICH[which]
+    chosen = WHICH[refused]
     for first in range(0, len(chosen), TRIED_A_STREAM):
         disk.format()
         environment = Environment(has_index_worker=False)
@@ -176,24 +176,24 @@ def try_all(
             return
 
 
-@covering(CAMPAIGN, what=[*MAINTENANCE], which=[*WHICH])
+@covering(CAMPAIGN, step_name=[*MAINTENANCE], refused=[*WHICH])
 def test_disk_that_refuses_a_call_of_maintenance_is_told_and_costs_no_row(
-    refusing: LossyMount, what: str, which: str
+    refusing: LossyMount, step_name: str, refused: str
 ) -> None:
-    step = MAINTENANCE[what]
-    try_all(refusing, which, {**step.options, **AT_ONCE}, step.prepare, step.work)
+    step = MAINTENANCE[step_name]
+    try_all(refusing, refused, {**step.options, **AT_ONCE}, step.prepare, step.work)
 
 
 def prepared(rows: ColdStream) -> None:
     rows.append(12)
 
 
-@thinned("which", WHICH, 1, CAMPAIGN)
+@thinned("refused", WHICH, 1, CAMPAIGN)
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
-    refusing: LossyMount, which: str
+    refusing: LossyMount, refused: str
 ) -> None:
     with PartMaker() as maker:
-        try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(maker))
+        try_all(refusing, refused, DUE, prepared, lambda rows: rows.stream.maintain(maker))
         assert maker.deaths == 0
         assert maker.process_id is not None
         assert open_files(refusing.path, maker.process_id) == []
@@ -208,9 +208,9 @@ def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
         stream.trim()
         parts = stream.parts()
         refusing.order(refusal=errno.EIO, refuses_under=parts[0].path.name)
-        with pytest.raises(UnavailableError, match="cannot be read now") as told:
+        with pytest.raises(UnavailableError, match="cannot be read now") as error:
             stream.seal(mend=True)
-        assert told.value.path == parts[0].path
+        assert error.value.path == parts[0].path
         refusing.order(refusal=0)
         assert stream.lost_ranges() == {0: [], 1: []}
         assert stream.seal(mend=True).mended == {0: (), 1: ()}
@@ -235,10 +235,10 @@ def test_rows_of_parts_that_the_disk_reads_are_shown_beside_one_that_it_does_not
         refusing.order(refusal=errno.EIO, refuses_under=late.path.name)
         with StreamReader.open(rows.root, NAME) as reader:
             for reads in (stream, reader):
-                with pytest.raises(UnavailableError, match="cannot be read now") as told:
+                with pytest.raises(UnavailableError, match="cannot be read now") as error:
                     list(reads.tail(0))
-                assert (told.value.shard, told.value.path) == (0, late.path)
-                shown = [some.num_rows for some in reads.tail(0, 0, before)]
-                assert sum(shown) == before
+                assert (error.value.shard, error.value.path) == (0, late.path)
+                counts = [some.num_rows for some in reads.tail(0, 0, before)]
+                assert sum(counts) == before
         refusing.order(refusal=0)
     rows.expect()

@@ -34,8 +34,8 @@ def begin(campaign: Campaign) -> None:
 def parts_noted(campaign: Campaign) -> list[int]:
     """Return how many parts this cycle's writer has seen, each time that there were some."""
     notes = campaign.writer_notes()
-    found = read_notes(notes) if notes.exists() else []
-    return [count for note in found if (count := note.get("parts", 0))]
+    lines = read_notes(notes) if notes.exists() else []
+    return [count for note in lines if (count := note.get("parts", 0))]
 
 
 @pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=1, many=3))

@@ -36,40 +36,40 @@ STEP = 1 if EACH else 61
 SURVIVORS = ["nothing", "some", "everything"] if EACH else ["any"]
 
 
-def cut(disk: LossyMount, rows: ColdStream, change: int, step: Maintenance, kept: Any) -> bool:
+def cut(disk: LossyMount, rows: ColdStream, change: int, step: Maintenance, surviving: Any) -> bool:
     """Let power go at a change of some work; say whether it did."""
     with rows.opened():
         step.prepare(rows)
-        disk.order(cut_after=change, survivors=kept)
+        disk.order(cut_after=change, survivors=surviving)
         with suppress(ShardlogError, OSError):
             step.work(rows)
         was_cut = bool(disk.order(cut_after=None, survivors=None)["is_down"])
-        disk.cut_power(kept)
+        disk.cut_power(surviving)
     disk.restore_power()
     return was_cut
 
 
 @pytest.mark.parametrize("survivors", SURVIVORS)
-@pytest.mark.parametrize("what", MAINTENANCE)
+@pytest.mark.parametrize("step_name", MAINTENANCE)
 def test_power_that_goes_at_any_change_of_maintenance_costs_no_row(
-    disk: LossyMount, what: str, survivors: str
+    disk: LossyMount, step_name: str, survivors: str
 ) -> None:
     seed = fault_seed()
-    chance, step = Random(seed), MAINTENANCE[what]
+    chance, step = Random(seed), MAINTENANCE[step_name]
     with naming_seed(seed):
         rows = ColdStream(disk.path / "root", seed, **step.options)
         for change in range(seed % STEP + 1, CHANGES_MAX, STEP):
             of_each = {"nothing": None, "some": chance.randrange(2**32), "everything": "everything"}
-            kept = of_each[chance.choice([*of_each]) if survivors == "any" else survivors]
-            was_cut = cut(disk, rows, change, step, kept)
+            surviving = of_each[chance.choice([*of_each]) if survivors == "any" else survivors]
+            was_cut = cut(disk, rows, change, step, surviving)
             # What was damaged before may still be, and is told: that is not of the power.
-            rows.expect(is_sound=what != "mending")
+            rows.expect(is_sound=step_name != "mending")
             with rows.opened():
                 step.work(rows)
             rows.expect()
             if not was_cut:
                 return
-    pytest.fail(f"{what} takes {CHANGES_MAX} changes or more")
+    pytest.fail(f"{step_name} takes {CHANGES_MAX} changes or more")
 
 
 def test_control_without_syncs_is_caught(disk: LossyMount) -> None:

@@ -157,10 +157,10 @@ def _expect(
     assert report.is_clean, report.problems
     columns = ["primary", "secondary"]
     for reads in sources:
-        found = _counted([reads.read(columns=columns)])
-        assert not promised - found, "a row that stays is gone"
-        assert not found - may_be, "a row is there that has gone, or twice"
-        assert _counted(reads.scan(columns=columns)) == found
+        stored = _counted([reads.read(columns=columns)])
+        assert not promised - stored, "a row that stays is gone"
+        assert not stored - may_be, "a row is there that has gone, or twice"
+        assert _counted(reads.scan(columns=columns)) == stored
 
 
 def _counted(parts: Iterable[pa.Table | pa.RecordBatch]) -> Counter[Row]:

@@ -114,18 +114,18 @@ def prepare(way: Way, folder: Path) -> Prepared:
             for shard in range(SHARDS):
                 stream.append_batch(rows(part, shard, number % 3, way))
             stream.commit()
-        found = [row for shard in range(SHARDS) for row in _rows(stream.tail(shard))]
+        stored = [row for shard in range(SHARDS) for row in _rows(stream.tail(shard))]
         snapshot(folder / "live", prepared.root)
-    prepared.before = {(shard, address) for shard, address, _ in found}
+    prepared.before = {(shard, address) for shard, address, _ in stored}
     for shard in range(SHARDS):
-        those = [row for row in found if row[0] == shard]
-        kept = (
+        those = [row for row in stored if row[0] == shard]
+        remaining = (
             those[-CAP_OF_EACH:]
             if "records_max" in way.options
             else [row for row in those if row[2] >= NOW - KEPT_HOURS * HOUR]
         )
-        assert 0 < len(kept) < len(those)
-        prepared.stay |= {(shard, address) for shard, address, _ in kept}
+        assert 0 < len(remaining) < len(those)
+        prepared.stay |= {(shard, address) for shard, address, _ in remaining}
     return prepared
 
 
@@ -156,37 +156,37 @@ def _rows(batches: Any) -> list[tuple[int, int, int]]:
 def places(reads: Any) -> set[Place]:
     """Return where the rows are that a stream or a reader shows, by every way to read all."""
     columns = ["shard", "address", "primary"]
-    found = _rows([reads.read(columns=columns)])
-    assert sorted(_rows(reads.scan(columns=columns))) == sorted(found)
-    shown = {(shard, address) for shard, address, _ in found}
-    assert len(shown) == len(found)
+    rows = _rows([reads.read(columns=columns)])
+    assert sorted(_rows(reads.scan(columns=columns))) == sorted(rows)
+    visible = {(shard, address) for shard, address, _ in rows}
+    assert len(visible) == len(rows)
     newest = {(one.shard, one.address) for one in reads.latest().values()}
-    assert newest <= shown
-    assert bool(newest) == bool(shown)
-    return shown
+    assert newest <= visible
+    assert bool(newest) == bool(visible)
+    return visible
 
 
 def replayed(reads: Any) -> set[Place]:
     """Return where the rows are that a replay still has."""
-    found: set[Place] = set()
+    gone: set[Place] = set()
     for shard in range(SHARDS):
-        at: int | None = 0
-        while at is not None:
-            start, at = at, None
+        position: int | None = 0
+        while position is not None:
+            start, position = position, None
             try:
-                found.update((n, address) for n, address, _ in _rows(reads.tail(shard, start)))
+                gone.update((n, address) for n, address, _ in _rows(reads.tail(shard, start)))
             except LostRangeError as error:
-                at = error.end
-    return found
+                position = error.end
+    return gone
 
 
 def check(prepared: Prepared, reads: Any) -> None:
     """Find of each shard all that was there, or all that stays; and a replay that lacks none."""
-    shown = places(reads)
+    visible = places(reads)
     for shard in range(SHARDS):
         here, before, stay = (
             {place for place in those if place[0] == shard}
-            for those in (shown, prepared.before, prepared.stay)
+            for those in (visible, prepared.before, prepared.stay)
         )
         assert here in (before, stay)
     assert replayed(reads) <= prepared.before

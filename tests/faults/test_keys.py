@@ -101,11 +101,16 @@ def check(root: Path, ledger: Ledger) -> None:
         report = stream.verify()
         assert report.is_clean, report.problems
         rows = reader.read(columns=["key", "primary"]).to_pylist()
-        found = Counter((row["key"], row["primary"]) for row in rows)
-        assert not ledger.whole - found
-        assert not found - ledger.whole - ledger.open
-        for key in sorted({key for key, _ in found if key is not None})[:_KEYS_ASKED]:
-            times = [primary for (one, primary), n in found.items() if one == key for _ in range(n)]
+        stored = Counter((row["key"], row["primary"]) for row in rows)
+        assert not ledger.whole - stored
+        assert not stored - ledger.whole - ledger.open
+        for key in sorted({key for key, _ in stored if key is not None})[:_KEYS_ASKED]:
+            times = [
+                primary
+                for (of_key, primary), n in stored.items()
+                if of_key == key
+                for _ in range(n)
+            ]
             for reads in (stream, reader):
                 assert reads.read(keys=[key])["primary"].to_pylist() == sorted(times)
 

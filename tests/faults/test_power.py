@@ -130,12 +130,12 @@ def cut_at_each_change(
     with naming_seed(seed):
         for change in range(first, changes.stop, changes.step):
             stream = scenario.open()
-            kept = chance.randrange(2**32) if survivors == "chance" else survivors
-            disk.order(cut_after=change, survivors=kept)
+            surviving = chance.randrange(2**32) if survivors == "chance" else survivors
+            disk.order(cut_after=change, survivors=surviving)
             with suppress(ShardlogError, OSError):
                 work(stream, change)
             was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
-            disk.cut_and_restore(kept)
+            disk.cut_and_restore(surviving)
             with suppress(ShardlogError, OSError):
                 stream.close()
             scenario.expect_promises_kept()

@@ -55,8 +55,8 @@ def write_and_commit(stream: Stream, start: int, end: int, edition: int = 0) -> 
 
 def write_for_long(stream: Stream, start: int, end: int) -> int:
     """Append and commit a batch at a time."""
-    for at in range(start, end, BATCH):
-        write_and_commit(stream, at, min(at + BATCH, end))
+    for address in range(start, end, BATCH):
+        write_and_commit(stream, address, min(address + BATCH, end))
     return end
 
 
@@ -84,14 +84,14 @@ def transact(stream: Stream, start: int, end: int) -> int:
 
 def numbers_and_editions(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:
     """Return address and edition of each row, after a look at the whole row."""
-    found = []
+    rows = []
     for batch in batches:
         for row in batch.to_pylist():
             number, edition = row["address"], row["version"]
             whole = Row(row["primary"], row["secondary"], row["payload"], row["version"])
             assert whole == numbered_row(number, edition), f"another row at {number}"
-            found.append((number, edition))
-    return found
+            rows.append((number, edition))
+    return rows
 
 
 def editions(*parts: tuple[range, int]) -> list[tuple[int, int]]:
@@ -219,11 +219,11 @@ def keep_synced(root: Path) -> Path:
     return snapshot(root / STREAM / "shard-0000" / "db", root.parent / "kept")
 
 
-def set_back(root: Path, kept: Path) -> None:
+def set_back(root: Path, synced: Path) -> None:
     """Leave only what was synced then: power is gone, and the same file names come again."""
     store = root / STREAM / "shard-0000" / "db"
     shutil.rmtree(store)
-    shutil.copytree(kept, store)
+    shutil.copytree(synced, store)
 
 
 @pytest.mark.parametrize("lost", [write_rows, write_rows_and_flush])
@@ -233,12 +233,12 @@ def test_reader_over_a_lost_tail_and_a_new_writer_sees_no_mixture(
 ) -> None:
     with RemoteWriter(root, STREAM) as writer:
         writer.do(write_and_commit, 0, 100)
-        kept = keep_synced(root)
+        synced = keep_synced(root)
         writer.do(lost, 100, 250)
         if follows:
             assert reader.refresh() == {0: 100}
             assert len(numbers_and_editions(reader.scan())) == 100
-    set_back(root, kept)
+    set_back(root, synced)
     expected = editions((range(100), 0), (range(100, 220), 1))
     with RemoteWriter(root, STREAM) as writer:
         assert writer.do(write_and_commit, 100, 220, 1) == 220
@@ -254,10 +254,10 @@ def test_reader_over_a_lost_tail_and_a_new_writer_sees_no_mixture(
 def test_reader_over_a_lost_committed_range_is_told(root: Path, reader: StreamReader) -> None:
     with RemoteWriter(root, STREAM) as writer:
         writer.do(write_and_commit, 0, 100)
-        kept = keep_synced(root)
+        synced = keep_synced(root)
         writer.do(write_and_commit, 100, 250)
         assert reader.refresh() == {0: 250}
-    set_back(root, kept)
+    set_back(root, synced)
     with RemoteWriter(root, STREAM) as writer:
         assert writer.do(write_and_commit, 250, 300, 1) == 300
         assert reader.refresh() == {0: 300}

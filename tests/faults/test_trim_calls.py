@@ -52,8 +52,8 @@ class Prepared:
 
 
 def rows_of(batches: Any) -> list[Any]:
-    found = [row for batch in batches for row in batch.to_pylist()]
-    return sorted(found, key=lambda row: (row["shard"], row["address"]))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: (row["shard"], row["address"]))
 
 
 def prepare(folder: Path, *, has_segments: bool) -> Prepared:

@@ -51,8 +51,8 @@ def oversized_c(path: str, source: str) -> list[str]:
     if len(lines) > FILE_LINES_MAX:
         complaints.append(f"{path}: {len(lines)} lines, at most {FILE_LINES_MAX}")
     return complaints + [
-        f"{path}:{at}: {len(line)} characters, at most {LINE_CHARACTERS_MAX}"
-        for at, line in enumerate(lines, 1)
+        f"{path}:{number}: {len(line)} characters, at most {LINE_CHARACTERS_MAX}"
+        for number, line in enumerate(lines, 1)
         if len(line) > LINE_CHARACTERS_MAX
     ]
 

@@ -94,7 +94,6 @@ def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> N
     assert modules_of("connectors/cli/native/fetch.c", sources) == [
         "connectors/cli/__init__.py",
         "connectors/cli/main.py",
-        "connectors/cli/commands/status.py",
     ]
     assert modules_of("README.md", sources) == []
     assert modules_of("examples/read.py", sources) == ["tests/example_programs.py"]
@@ -146,14 +145,14 @@ def test_cache_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_python_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SyntaxError) as told:
+    with pytest.raises(SyntaxError) as error:
         cached_imports({"storage_core/half.py": "def half("}, tmp_path / "imports")
-    assert told.value.filename == "storage_core/half.py"
+    assert error.value.filename == "storage_core/half.py"
 
 
 def git(root: Path, *command: str) -> None:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-    subprocess.run(["git", *who, *command], cwd=root, check=True, capture_output=True)
+    author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", *author, *command], cwd=root, check=True, capture_output=True)
 
 
 def test_changed_is_what_is_not_committed_else_what_the_last_commit_changed(tmp_path: Path) -> None:
@@ -191,9 +190,9 @@ def test_merge_has_changed_what_it_brought(tmp_path: Path) -> None:
     assert changed_files(tmp_path) == ["brought.py"]
 
 
-@pytest.mark.parametrize(("told", "jobs"), [("4", 4), ("0", 1), ("auto", None)])
-def test_as_many_test_at_once_as_pytest_is_told(told: str, jobs: int | None) -> None:
-    assert jobs_in(["-n", told]) == (jobs or len(os.sched_getaffinity(0)))
+@pytest.mark.parametrize(("option", "jobs"), [("4", 4), ("0", 1), ("auto", None)])
+def test_as_many_test_at_once_as_pytest_is_told(option: str, jobs: int | None) -> None:
+    assert jobs_in(["-n", option]) == (jobs or len(os.sched_getaffinity(0)))
     assert jobs_in([]) == 1
 
 

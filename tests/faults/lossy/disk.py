@@ -159,9 +159,9 @@ class LossyDisk:
                 directory.live.pop(name, None)
             else:
                 directory.live[name] = node
-        kept = tuple(change for change in changes if not change.name.startswith(HIDDEN))
-        if kept:
-            self._journal.append(kept)
+        visible = tuple(change for change in changes if not change.name.startswith(HIDDEN))
+        if visible:
+            self._journal.append(visible)
 
     def create(self, path: str, mode: int) -> File:
         """Make an empty file."""

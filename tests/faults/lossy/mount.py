@@ -86,8 +86,8 @@ class LossyMount:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            told = self._log_path.read_text(encoding="utf-8")
-            message = f"the lossy file system ended with {self._process.wait()}: {told}"
+            log = self._log_path.read_text(encoding="utf-8")
+            message = f"the lossy file system ended with {self._process.wait()}: {log}"
             raise RuntimeError(message)
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -123,7 +123,7 @@ class LossyMount:
         self.cut_power(survivors)
         self.restore_power()
 
-    def wait_until(self, what: str, timeout_s: float = WAIT_MAX_S) -> bool:
+    def wait_until(self, condition: str, timeout_s: float = WAIT_MAX_S) -> bool:
         """Wait until power is `down` or a sync is `held`; say whether it is."""
-        state = self.order(wait_for=what, timeout_s=timeout_s)
-        return bool(state["is_down"] if what == "down" else state["held"])
+        state = self.order(wait_for=condition, timeout_s=timeout_s)
+        return bool(state["is_down"] if condition == "down" else state["held"])

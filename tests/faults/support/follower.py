@@ -65,8 +65,8 @@ class Follower:
             for stored in stored_rows(self._reader.tail(shard, seen, committed)):
                 digest.add(stored)
             self._seen[shard] = committed
-            told = {"count": digest.count, "digest": digest.hexdigest()}
-            self._notebook.note(shard=shard, end=committed, **told)
+            totals = {"count": digest.count, "digest": digest.hexdigest()}
+            self._notebook.note(shard=shard, end=committed, **totals)
 
 
 def run_follower(plan: FollowerPlan) -> None:

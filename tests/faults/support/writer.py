@@ -151,7 +151,7 @@ class Writer:
                 stream,
                 chance,
                 is_over=lambda: not any(thread.is_alive() for thread in others),
-                told=lambda: self._notebook.note(parts=len(stream.parts())),
+                report=lambda: self._notebook.note(parts=len(stream.parts())),
             )
 
     def _append_singles(self, lane: int, stream: Stream, chance: Random) -> None:
@@ -184,8 +184,8 @@ class Writer:
             shard=FEED_SHARD,
             addresses=np.array(addresses, np.int64),
         )
-        told = report.appended + report.duplicates
-        assert told == len(addresses), f"{told} of {len(addresses)} rows accounted for"
+        stored = report.appended + report.duplicates
+        assert stored == len(addresses), f"{stored} of {len(addresses)} rows accounted for"
         self._notebook.note(committed=stream.commit())
 
     def _append_transactions(self, stream: Stream, chance: Random) -> None:

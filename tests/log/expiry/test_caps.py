@@ -28,26 +28,26 @@ def capped(make_bench, *, environment=None, **options) -> Shelf:
 def test_exactly_the_newest_records_stay(make_bench, records_max):
     shelf = capped(make_bench, records_max=records_max)
     rows = [row for hours in range(3) for row in shelf.put(hours, 10)]
-    kept = rows[max(0, len(rows) - records_max) :]
-    told = shelf.expire(dry_run=True)
+    remaining = rows[max(0, len(rows) - records_max) :]
+    dry_report = shelf.expire(dry_run=True)
     report = shelf.expire()
-    assert told.shards == report.shards
-    assert report.rows == len(rows) - len(kept)
-    assert report.blocks == (len(rows) - len(kept)) // 10
-    shelf.expect(kept)
+    assert dry_report.shards == report.shards
+    assert report.rows == len(rows) - len(remaining)
+    assert report.blocks == (len(rows) - len(remaining)) // 10
+    shelf.expect(remaining)
     shelf.bench.reopen()
-    shelf.expect(kept)
+    shelf.expect(remaining)
     assert shelf.expire().rows == 0
 
 
 def test_records_of_a_block_go_one_by_one_and_are_counted_once(make_bench):
     shelf = capped(make_bench, records_max=10)
     rows = shelf.put(0, 10)
-    for at in range(1, 25):
-        rows += shelf.put(at)
+    for hour in range(1, 25):
+        rows += shelf.put(hour)
         assert shelf.expire().rows == 1
         shelf.expect(rows[-10:])
-        if at % 5 == 0:
+        if hour % 5 == 0:
             shelf.bench.reopen()
     assert start_of(shelf.bench) == len(rows) - 10
 
@@ -99,12 +99,12 @@ def test_cap_takes_by_arrival_and_whatever_kind_of_row(make_bench):
 def test_cap_and_retention_go_together(make_bench):
     shelf = Shelf(make_bench, records_max=6)
     shelf.put(-9, 4)
-    kept = [*shelf.put(-2, 4), *shelf.put(-1, 4)]
+    remaining = [*shelf.put(-2, 4), *shelf.put(-1, 4)]
     report = shelf.expire()
     assert report.rows == 6
-    shelf.expect(kept[-6:])
+    shelf.expect(remaining[-6:])
     shelf.expire(hours=4)
-    shelf.expect(kept[-4:])
+    shelf.expect(remaining[-4:])
     assert start_of(shelf.bench) == 8
 
 
@@ -128,15 +128,15 @@ def test_late_rows_stay_though_a_cap_took_the_row_that_they_are_late_behind(make
 
 def test_block_that_went_behind_a_straggler_is_not_counted_any_more(make_bench):
     shelf = Shelf(make_bench, records_max=20)
-    kept = shelf.put(0)
+    remaining = shelf.put(0)
     shelf.put(-3, 4, secondary=2)
     shelf.put(-4, 4, secondary=3)
-    kept += shelf.put(-1, 10, secondary=4)
+    remaining += shelf.put(-1, 10, secondary=4)
     for hours in (2, 3):
         assert shelf.expire(hours).blocks == 1
-    kept += shelf.put(-1, 9, secondary=5)
+    remaining += shelf.put(-1, 9, secondary=5)
     assert shelf.expire(3).rows == 0
-    shelf.expect(kept)
+    shelf.expect(remaining)
     shelf.put(1, 1, secondary=5)
     assert shelf.expire(3).rows == 1
 
@@ -144,10 +144,10 @@ def test_block_that_went_behind_a_straggler_is_not_counted_any_more(make_bench):
 def test_row_that_comes_to_a_window_which_a_cap_takes_is_found(make_bench, hooked):
     shelf = capped(make_bench, environment=hooked.environment, records_max=3, ahead_max=2**62)
     shelf.put(-90, 4, secondary=2)
-    kept = shelf.put(0, 3)
-    hooked.on("after view", lambda: kept.append(*shelf.put(-90, 1, secondary=3)))
+    remaining = shelf.put(0, 3)
+    hooked.on("after view", lambda: remaining.append(*shelf.put(-90, 1, secondary=3)))
     shelf.expire()
-    shelf.expect(kept)
+    shelf.expect(remaining)
 
 
 def test_sequence_is_bounded_by_its_caps(make_bench):
@@ -165,14 +165,14 @@ def test_newest_of_an_id_whose_rows_a_cap_took_costs_no_more_in_a_longer_log(mak
         disk = SeekingDisk()
         shelf = capped(make_bench, environment=disk.environment, records_max=blocks)
         shelf.put(0, 10)
-        for at in range(blocks):
-            shelf.put(at / 60, secondary=2)
+        for hour in range(blocks):
+            shelf.put(hour / 60, secondary=2)
         late = shelf.put(-3) if is_late else []
         shelf.expire()
         before = len(disk.calls)
-        found = shelf.stream.latest([1])
+        records = shelf.stream.latest([1])
         looks.append(len(disk.calls) - before)
-        assert [one.primary for one in found.values()] == late
+        assert [one.primary for one in records.values()] == late
     assert looks[1] <= looks[0] + 2
 
 

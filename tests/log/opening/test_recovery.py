@@ -113,9 +113,9 @@ def test_lost_range_is_told_again_after_each_reopen(shortened):
     ],
 )
 def test_read_that_touches_a_lost_range_raises_and_names_it(shortened, read):
-    with pytest.raises(LostRangeError, match=r"shard 0, addresses \[1, 3\)") as told:
+    with pytest.raises(LostRangeError, match=r"shard 0, addresses \[1, 3\)") as error:
         read(shortened.stream)
-    assert (told.value.shard, told.value.start, told.value.end) == (0, 1, 3)
+    assert (error.value.shard, error.value.start, error.value.end) == (0, 1, 3)
     with shortened.read_beside() as reader, pytest.raises(LostRangeError, match=r"\[1, 3\)"):
         read(reader)
 

@@ -60,7 +60,7 @@ def done(bench: Workbench) -> int | None:
     return None if mark is None else mark.number
 
 
-def known(bench: Workbench) -> list[str]:
+def remembered(bench: Workbench) -> list[str]:
     return [name for number in (0, 1) for name in bench.remembered(number)]
 
 
@@ -222,9 +222,9 @@ def test_shards_forget_what_cannot_come_again(bench):
     with bench.stream.transaction("mine", 1) as mine:
         mine.append(9, 0, b"")
     last = [name for shard in (0, 1) for name in pass_numbers(bench, f"later-{shard}", shard)]
-    assert sorted(known(bench)) == ["mine", *sorted(last)]
+    assert sorted(remembered(bench)) == ["mine", *sorted(last)]
     bench.reopen()
-    assert sorted(known(bench)) == ["mine", *sorted(last)]
+    assert sorted(remembered(bench)) == ["mine", *sorted(last)]
     with pytest.raises(InvalidRequestError, match="made with 1 rows"):
         bench.stream.transaction("mine", 2)
 

@@ -111,9 +111,9 @@ def test_batches_of_a_transaction_may_have_other_columns_each(make_bench):
         transaction.append_batch(batch_of([8, 7], secondary=[0, 1], key=b"k"))
         transaction.append(5, 0, b"")
         transaction.append_batch(batch_of([6, 4], secondary=[0, 1], key=b"l"))
-    shown = bench.stream.scan(columns=("shard", "primary", "key"))
+    batches = bench.stream.scan(columns=("shard", "primary", "key"))
     expected = [(0, 8, b"k"), (0, 5, None), (0, 6, b"l"), (1, 7, b"k"), (1, 4, b"l")]
-    assert [tuple(row.values()) for row in rows_of(shown)] == expected
+    assert [tuple(row.values()) for row in rows_of(batches)] == expected
 
 
 def test_batch_refused_for_one_shard_changes_nothing_in_the_others(make_bench):

@@ -133,13 +133,13 @@ def test_address_is_a_duplicate_iff_a_row_has_it_however_blocks_were_cut(
         lasting_bench.append([1] * len(addresses), addresses=addresses)
         stored.update(addresses)
         base = addresses[-1] + 1
-    asked = sorted(begin + address for address in again)
-    if {address for address in asked if address < base} <= stored:
-        report = lasting_bench.append([1] * len(asked), addresses=asked)
-        assert report.duplicates == len(stored & set(asked))
+    addresses = sorted(begin + address for address in again)
+    if {address for address in addresses if address < base} <= stored:
+        report = lasting_bench.append([1] * len(addresses), addresses=addresses)
+        assert report.duplicates == len(stored & set(addresses))
     else:
         with pytest.raises(InvalidRequestError, match="nothing was stored there"):
-            lasting_bench.append([1] * len(asked), addresses=asked)
+            lasting_bench.append([1] * len(addresses), addresses=addresses)
 
 
 def test_refused_overlap_changes_nothing(bench):

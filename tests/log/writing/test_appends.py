@@ -65,8 +65,8 @@ def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench
         bench.stream.append_batch(pa.RecordBatch.from_arrays(columns, names=COLUMNS))
     secondary[0] = 16 - secondary[0]
     bench.commit()
-    found = {key: record.primary for key, record in bench.stream.latest().items()}
-    assert found == newest
+    primaries = {key: record.primary for key, record in bench.stream.latest().items()}
+    assert primaries == newest
     assert bench.stream.verify().is_clean
 
 
@@ -148,7 +148,7 @@ def test_source_is_kept_with_its_rows_and_the_newest_counts(bench):
 def test_attachments_are_kept_with_their_rows(bench):
     bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
     bench.close()
-    assert [bench.kept(attachment_key(key)) for key in (b"xnote", b"xnote2")] == [b"1", b"2"]
+    assert [bench.stored(attachment_key(key)) for key in (b"xnote", b"xnote2")] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(

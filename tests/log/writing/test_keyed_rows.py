@@ -46,9 +46,9 @@ def test_rows_of_any_keys_are_stored_and_their_numbers_are_not_shown(keyed):
     keys = [b"b", None, b"", b"\0\xff", b"a" * KEY_BYTES_MAX, b"b"]
     assert put(keyed, keys).appended == 6
     keyed.commit()
-    found = keyed.stream.read()
-    assert found["key"].to_pylist() == sorted(keys, key=lambda key: (key is not None, key or b""))
-    assert found["secondary"].null_count == 6
+    rows = keyed.stream.read()
+    assert rows["key"].to_pylist() == sorted(keys, key=lambda key: (key is not None, key or b""))
+    assert rows["secondary"].null_count == 6
     assert keyed.stream.verify().is_clean
 
 
@@ -63,9 +63,9 @@ def test_secondaries_that_are_null_may_stand_beside_keys(keyed):
 def test_key_lies_in_the_shard_of_its_hash_and_no_other(keyed):
     put(keyed, [b"%d" % number for number in range(100)] * 2)
     keyed.commit()
-    found = keyed.stream.read(columns=["key", "shard"]).to_pylist()
-    assert len({(row["key"], row["shard"]) for row in found}) == 100
-    assert {row["shard"] for row in found} == {0, 1, 2, 3}
+    rows = keyed.stream.read(columns=["key", "shard"]).to_pylist()
+    assert len({(row["key"], row["shard"]) for row in rows}) == 100
+    assert {row["shard"] for row in rows} == {0, 1, 2, 3}
 
 
 def test_rows_are_judged_by_the_others_of_their_key(keyed):
@@ -135,9 +135,9 @@ def test_every_row_has_its_key_wherever_the_process_dies(make_bench, root):
         bench.commit()
     assert copies == len(moments)
     for number in range(copies):
-        with Stream.open(root / f"dead-{number}", bench.name) as found:
-            found.append_batch(batch_of([99], secondary=None, key=[b"fresh"]))
-            assert found.verify().is_clean
+        with Stream.open(root / f"dead-{number}", bench.name) as stream:
+            stream.append_batch(batch_of([99], secondary=None, key=[b"fresh"]))
+            assert stream.verify().is_clean
 
 
 # --- what is refused --------------------------------------------------------------------------

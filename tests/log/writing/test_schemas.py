@@ -44,8 +44,8 @@ def put(
     return bench.stream.append_batch(batch, schemas=schemas)
 
 
-def ids_of(bench: Workbench, **asked: Any) -> list[int | None]:
-    return column_of(bench.stream.read(columns=["schema_id"], **asked), "schema_id")
+def ids_of(bench: Workbench, **conditions: Any) -> list[int | None]:
+    return column_of(bench.stream.read(columns=["schema_id"], **conditions), "schema_id")
 
 
 # --- what is kept and shown -------------------------------------------------------------------
@@ -56,19 +56,24 @@ def test_rows_show_the_registry_id_and_fingerprint_of_their_schema(bench, reads)
     put(bench, [0, 1, None, 3])
     bench.commit()
     columns = ["schema_fingerprint", "primary", "schema_id"]
-    asked = (0, None, None, None, columns) if reads == "tail" else ()
+    positional = (0, None, None, None, columns) if reads == "tail" else ()
     named = {} if reads == "tail" else {"columns": columns}
-    rows = getattr(bench.stream, reads)(*asked, **named)
-    found = [
+    answer = getattr(bench.stream, reads)(*positional, **named)
+    rows = [
         tuple(row.values())
         for row in (
-            rows.to_pylist()
+            answer.to_pylist()
             if reads == "read"
-            else [row for batch in rows for row in batch.to_pylist()]
+            else [row for batch in answer for row in batch.to_pylist()]
         )
     ]
-    shown = [(one.fingerprint, one.registry_id) for one in (LONG, STRING, LONG_ANEW)]
-    assert found == [(shown[0][0], 0, 7), (shown[1][0], 1, 8), (None, 2, None), (shown[2][0], 3, 7)]
+    fingerprints = [(one.fingerprint, one.registry_id) for one in (LONG, STRING, LONG_ANEW)]
+    assert rows == [
+        (fingerprints[0][0], 0, 7),
+        (fingerprints[1][0], 1, 8),
+        (None, 2, None),
+        (fingerprints[2][0], 3, 7),
+    ]
     assert bench.stream.verify().is_clean
 
 
@@ -98,8 +103,8 @@ def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
     put(bench, [0], [moments], first=1)
     bench.stream.commit()
     assert bench.stream.schemas() == [LONG, moments]
-    shown = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
-    assert shown == [LONG.fingerprint, moments.fingerprint]
+    fingerprints = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
+    assert fingerprints == [LONG.fingerprint, moments.fingerprint]
 
 
 def test_schema_that_no_row_has_is_not_kept(bench):
@@ -150,8 +155,8 @@ def test_routed_rows_bring_their_schemas_to_each_shard(make_bench):
     bench = make_bench(shards=4)
     put(bench, [0, 1, 2, 0, 1, None], secondary=list(range(6)))
     bench.commit()
-    found = bench.stream.read(columns=["secondary", "schema_id"]).to_pylist()
-    assert [row["schema_id"] for row in found] == [7, 8, 9, 7, 8, None]
+    rows = bench.stream.read(columns=["secondary", "schema_id"]).to_pylist()
+    assert [row["schema_id"] for row in rows] == [7, 8, 9, 7, 8, None]
     assert sorted(bench.stream.schemas(), key=lambda one: one.registry_id) == [LONG, STRING, BYTES]
     assert bench.stream.verify().is_clean
 
@@ -160,8 +165,8 @@ def test_rows_of_keys_have_schemas_too(make_bench):
     bench = make_bench(key_mode="dictionary", shards=2)
     put(bench, [0, 1, None], secondary=None, key=[b"a", b"b", b"a"])
     bench.commit()
-    found = bench.stream.read(keys=[b"a", b"b"], columns=["schema_id", "key"]).to_pylist()
-    assert found == [
+    rows = bench.stream.read(keys=[b"a", b"b"], columns=["schema_id", "key"]).to_pylist()
+    assert rows == [
         {"schema_id": 7, "key": b"a"},
         {"schema_id": None, "key": b"a"},
         {"schema_id": 8, "key": b"b"},
@@ -178,8 +183,8 @@ def test_transaction_takes_schemas_and_batches_without(make_bench):
             transaction.append_batch(rows, schemas=[STRING, BYTES])
             unused = batch_of([5, 6], secondary=[0, 1], schema=[None, 1])
             transaction.append_batch(unused, schemas=[BYTES, LONG])
-    found = bench.stream.tail(0, columns=["schema_id"]), bench.stream.tail(1, columns=["schema_id"])
-    assert [column_of(rows, "schema_id") for rows in found] == [[7, None, 8, None], [8, None, 9, 7]]
+    tails = bench.stream.tail(0, columns=["schema_id"]), bench.stream.tail(1, columns=["schema_id"])
+    assert [column_of(rows, "schema_id") for rows in tails] == [[7, None, 8, None], [8, None, 9, 7]]
     assert bench.stream.verify().is_clean
 
 
@@ -278,21 +283,21 @@ def test_every_row_has_its_schema_wherever_the_process_dies(make_bench, root):
         bench.commit()
     assert copies == len(moments)
     for number in range(copies):
-        with Stream.open(root / f"dead-{number}", bench.name) as found:
-            known = {one.registry_id for one in found.schemas()}
-            ids = column_of(found.read(columns=["schema_id"]), "schema_id")
-            assert known == set(ids)
+        with Stream.open(root / f"dead-{number}", bench.name) as stream:
+            registry_ids = {one.registry_id for one in stream.schemas()}
+            ids = column_of(stream.read(columns=["schema_id"]), "schema_id")
+            assert registry_ids == set(ids)
             assert ids == [one for at in range(len(ids) // 3) for one in (100 + at, 7, 100 + at)]
-            found.append_batch(batch_of([99], schema=[0]), schemas=[BYTES])
-            assert found.verify().is_clean
+            stream.append_batch(batch_of([99], schema=[0]), schemas=[BYTES])
+            assert stream.verify().is_clean
 
 
 # --- what programs that know nothing of it meet -----------------------------------------------
 
 
 def features_of(bench: Workbench) -> list[str]:
-    found = json.loads((bench.directory / "options.json").read_text())
-    names: list[str] = found["options"].get("features", [])
+    document = json.loads((bench.directory / "options.json").read_text())
+    names: list[str] = document["options"].get("features", [])
     return names
 
 

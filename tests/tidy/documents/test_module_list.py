@@ -20,7 +20,7 @@ The log.
 |---|---|
 | `errors.py` | Every error. |
 
-## `storage_core/read/`
+## `storage_core/read/scan/`
 
 Reads.
 
