@@ -7,7 +7,7 @@ SOURCES = {
     "storage_core/__init__.py": '"""The log."""',
     "storage_core/errors.py": '"""Every error.\n\nMore of it.\n"""',
     "storage_core/read/__init__.py": '"""Reads."""',
-    "storage_core/read/scan/scan.py": '"""Scans: `a | b`."""',
+    "storage_core/read/scan.py": '"""Scans: `a | b`."""',
     "connectors/__init__.py": '"""Kafka."""',
     "top.py": '"""Beside them."""',
 }
@@ -20,7 +20,7 @@ The log.
 |---|---|
 | `errors.py` | Every error. |
 
-## `storage_core/read/scan/`
+## `storage_core/read/`
 
 Reads.
 
