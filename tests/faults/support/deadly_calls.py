@@ -1,9 +1,7 @@
-"""A child process that expires or trims rows and kills itself at a call to store or marker."""
+"""The child process that expires rows and kills itself at a call to its store or marker."""
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,21 +42,9 @@ class DeadlyDisk(HookedDisk):
 
 def expire_and_die(death: Death) -> None:
     """Expire what is old, and die at a call of it, if there are so many."""
-    with _dying_stream(death) as stream:
-        stream.expire(NOW)
-
-
-def trim_and_die(death: Death) -> None:
-    """Trim all that is sealed, and die at a call of it, if there are so many."""
-    with _dying_stream(death) as stream:
-        stream.trim()
-
-
-@contextmanager
-def _dying_stream(death: Death) -> Iterator[Stream]:
     disk = DeadlyDisk(has_segments=death.has_segments)
     with Stream.open(death.root, NAME, environment=disk.environment) as stream:
         disk.calls.clear()
         disk.dies_before = death.call
-        yield stream
+        stream.expire(NOW)
         disk.dies_before = None

@@ -1,22 +1,15 @@
 """Caps: a shard holds so many records or bytes, and those stored first go."""
 
-import random
 from datetime import timedelta
 
 import pytest
 
-from storage_core import LostRangeError
 from tests.log.expiry.shelf import (
-    HOUR,
-    NOW,
     SeekingDisk,
     Shelf,
     start_of,
-    tail_of,
 )
 from tests.log.workbench import column_of
-
-YEAR_2100 = 4_102_444_800
 
 
 def capped(make_bench, *, environment=None, **options) -> Shelf:
@@ -52,15 +45,6 @@ def test_records_of_a_block_go_one_by_one_and_are_counted_once(make_bench):
     assert start_of(shelf.bench) == len(rows) - 10
 
 
-def test_records_with_gaps_between_their_addresses_are_counted_as_records(make_bench):
-    shelf = capped(make_bench, records_max=3)
-    rows = [NOW + at for at in range(6)]
-    shelf.bench.append(rows, addresses=[0, 5, 9, 20, 30, 41])
-    shelf.bench.commit()
-    shelf.expire()
-    shelf.expect(rows[3:])
-
-
 def test_bytes_are_those_of_whole_blocks_and_the_newest_stays(make_bench):
     shelf = capped(make_bench, bytes_max=25_000)
     rows = [row for hours in range(6) for row in shelf.put(hours, 10, payload=b"x" * 1000)]
@@ -79,33 +63,6 @@ def test_each_shard_has_an_even_share(make_bench):
     shelf.expire()
     counts = [shelf.stream.read(ids=one).num_rows for one in range(4)]
     assert counts == [0, 3, 3, 3]
-
-
-def test_cap_takes_by_arrival_and_whatever_kind_of_row(make_bench):
-    shelf = capped(make_bench, records_max=4)
-    shelf.put(5, 2)
-    shelf.put(1, 2)
-    shelf.bench.keep([YEAR_2100, YEAR_2100 + 1], secondary=7)
-    late = shelf.put(2, 2)
-    last = shelf.put(6, 2)
-    shelf.expire()
-    shelf.expect([*late, *last])
-    assert shelf.stream.latest(7) == {}
-    assert column_of(shelf.stream.scan(), "primary") == [*late, *last]
-    with pytest.raises(LostRangeError):
-        tail_of(shelf.stream, 0)
-
-
-def test_cap_and_retention_go_together(make_bench):
-    shelf = Shelf(make_bench, records_max=6)
-    shelf.put(-9, 4)
-    remaining = [*shelf.put(-2, 4), *shelf.put(-1, 4)]
-    report = shelf.expire()
-    assert report.rows == 6
-    shelf.expect(remaining[-6:])
-    shelf.expire(hours=4)
-    shelf.expect(remaining[-4:])
-    assert start_of(shelf.bench) == 8
 
 
 def test_late_rows_stay_though_a_cap_took_the_row_that_they_are_late_behind(make_bench):
@@ -150,14 +107,6 @@ def test_row_that_comes_to_a_window_which_a_cap_takes_is_found(make_bench, hooke
     shelf.expect(remaining)
 
 
-def test_sequence_is_bounded_by_its_caps(make_bench):
-    shelf = capped(make_bench, unit="sequence", records_max=5)
-    for begin in range(0, 20, 4):
-        shelf.bench.keep(range(begin, begin + 4))
-    shelf.stream.expire()
-    shelf.expect(list(range(15, 20)))
-
-
 @pytest.mark.parametrize("is_late", [False, True])
 def test_newest_of_an_id_whose_rows_a_cap_took_costs_no_more_in_a_longer_log(make_bench, is_late):
     looks = []
@@ -186,23 +135,3 @@ def test_nothing_to_do_looks_at_what_came_since_only(make_bench):
     shelf.expire()
     assert disk.calls[before:].count("write") == 0
     assert len(disk.calls[before:]) <= 6
-
-
-def test_random_rows_under_random_caps_are_those_that_came_last(make_bench):
-    chance = random.Random(7)
-    shelf = capped(make_bench, records_max=40, block_records=8)
-    rows: list[int] = []
-    for _ in range(60):
-        batch = [NOW + chance.randrange(90) * HOUR // 9 for _ in range(chance.randrange(1, 15))]
-        shelf.bench.keep(batch)
-        rows += batch
-        cap = chance.choice([None, 5, 20, 40, 80])
-        if cap is None:
-            continue
-        shelf.stream.alter(records_max=cap)
-        shelf.expire()
-        rows = rows[-cap:]
-        assert sorted(shelf.bench.primaries()) == sorted(rows)
-        if chance.random() < 0.2:
-            shelf.bench.reopen()
-    shelf.expect(rows)

@@ -8,7 +8,6 @@ from storage_core import (
     Environment,
     InvalidRequestError,
     LostRangeError,
-    StreamReader,
 )
 from storage_core.testing import ManualClock
 from tests.log.expiry.shelf import (
@@ -20,7 +19,7 @@ from tests.log.expiry.shelf import (
     start_of,
     tail_of,
 )
-from tests.log.workbench import column_of, rows_of, transact
+from tests.log.workbench import column_of, rows_of
 from tests.thin import covering
 
 YEAR_2100 = 4_102_444_800
@@ -92,64 +91,6 @@ def test_late_rows_go_with_their_window_and_are_counted(make_bench):
     report = shelf.expire()
     assert (report.rows, report.late_rows, report.windows) == (1 + len(gone), len(gone), 2)
     shelf.expect([*stays, *late])
-
-
-def test_rows_that_come_for_what_has_expired_are_counted(make_bench):
-    shelf = Shelf(make_bench)
-    remaining = shelf.put(-1)
-    shelf.expire()
-    assert shelf.bench.append([NOW - 6 * HOUR] * 2).expired == 2
-    shelf.bench.commit()
-    assert shelf.stream.stats().expired == 2
-    shelf.bench.reopen()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    shelf.expect(remaining)
-
-
-def test_expired_rows_with_addresses_of_their_own_stay_in_the_replay(make_bench):
-    shelf = Shelf(make_bench)
-    remaining = shelf.put(-1)
-    shelf.expire()
-    report = shelf.bench.append([NOW - 6 * HOUR, NOW], addresses=[5, 7])
-    assert (report.appended, report.expired) == (2, 1)
-    shelf.bench.commit()
-    shelf.expect([*remaining, NOW])
-    assert tail_of(shelf.stream, 0) == [*remaining, NOW - 6 * HOUR, NOW]
-
-
-def test_floor_never_falls(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7)
-    remaining = shelf.put(-1)
-    floor = shelf.expire().shards[0].floor_after
-    assert floor == NOW - 5 * HOUR
-    shelf.stream.alter(retention=timedelta(hours=50))
-    for end in (lambda: None, shelf.bench.reopen, shelf.bench.reopen):
-        end()
-        again = shelf.expire(-30).shards[0]
-        assert (again.floor_before, again.floor_after) == (floor, floor)
-        assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    shelf.expect(remaining)
-
-
-def test_shorter_retention_lets_more_go_and_longer_brings_nothing_back(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-4)
-    remaining = shelf.put(-1)
-    assert shelf.expire().rows == 0
-    shelf.stream.alter(retention=timedelta(hours=2))
-    assert shelf.expire().rows == 1
-    shelf.stream.alter(retention=timedelta(hours=9))
-    shelf.expire()
-    shelf.expect(remaining)
-
-
-def test_without_retention_nothing_goes(make_bench):
-    shelf = Shelf(make_bench, retention=None)
-    remaining = shelf.put(-900)
-    report = shelf.expire().shards[0]
-    assert (report.floor_after, report.rows, report.start_after) == (None, 0, 0)
-    shelf.expect(remaining)
 
 
 def test_time_is_the_clocks_unless_it_is_given(make_bench):
@@ -256,24 +197,6 @@ def test_nothing_to_do_costs_one_seek(make_bench):
     shelf.expect(remaining + remaining[:1])
 
 
-def test_floor_that_found_nothing_to_do_is_kept_with_the_next_batch(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-1)
-    shelf.expire()
-    shelf.put(-1)
-    shelf.bench.crash()
-    shelf.bench.open()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-
-
-def test_floor_that_found_nothing_to_do_outlives_a_close(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.expire()
-    shelf.bench.reopen()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    assert shelf.expire(-30).shards[0].floor_before == NOW - 5 * HOUR
-
-
 def test_windows_and_blocks_that_went_are_not_looked_at_again(make_bench):
     shelf = Shelf(make_bench)
     for hours in range(-30, 0):
@@ -281,16 +204,6 @@ def test_windows_and_blocks_that_went_are_not_looked_at_again(make_bench):
     assert shelf.expire().blocks == 25
     assert shelf.expire().blocks == 0
     assert shelf.expire(hours=1).blocks == 1
-
-
-def test_refetch_of_what_has_expired_is_counted_as_stored(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.bench.append([NOW - 7 * HOUR], addresses=[3])
-    shelf.bench.append([NOW], addresses=[4])
-    shelf.bench.commit()
-    shelf.expire()
-    report = shelf.bench.append([NOW - 7 * HOUR, NOW, NOW], addresses=[3, 4, 5])
-    assert (report.duplicates, report.appended) == (2, 1)
 
 
 def test_what_was_lost_below_the_logs_start_is_forgotten(make_bench):
@@ -306,26 +219,6 @@ def test_what_was_lost_below_the_logs_start_is_forgotten(make_bench):
     shelf.bench.reopen()
     assert shelf.stream.lost_ranges() == {0: []}
     shelf.expect(remaining)
-
-
-def test_rows_written_and_not_committed_are_not_cut(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7)
-    shelf.bench.append([NOW - 7 * HOUR])
-    assert shelf.expire().shards[0].start_after == 1
-    shelf.bench.commit()
-    assert shelf.bench.stream.committed() == {0: 2}
-    assert tail_of(shelf.stream, 1) == [NOW - 7 * HOUR]
-    shelf.expect([])
-
-
-def test_transactions_go_like_other_rows_and_are_still_known(make_bench):
-    shelf = Shelf(make_bench)
-    transact(shelf.bench, str(NOW - 7 * HOUR), str(NOW))
-    shelf.expire()
-    shelf.expect([NOW])
-    transact(shelf.bench, str(NOW - 7 * HOUR), str(NOW))
-    shelf.expect([NOW])
 
 
 # --- what holds nothing back --------------------------------------------------------------------
@@ -416,16 +309,6 @@ def test_row_that_is_ahead_behind_a_straggler_stays_without_its_block(make_bench
     assert shelf.stream.latest(7)[7].primary == YEAR_2100
 
 
-def test_id_whose_head_has_expired_has_no_latest(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7, secondary=3)
-    shelf.put(-1, secondary=4)
-    shelf.expire()
-    for _ in range(2):
-        assert set(shelf.stream.latest([3, 4])) == {4}
-        shelf.bench.reopen()
-
-
 # --- beside readers -----------------------------------------------------------------------------
 
 
@@ -470,28 +353,6 @@ def test_reader_that_expiry_overtakes_goes_on_or_says_what_is_gone(make_bench):
         expect_rows(reader, remaining)
         with pytest.raises(LostRangeError):
             tail_of(reader, 0)
-
-
-def test_reader_sees_each_expiry_at_once(make_bench):
-    shelf = Shelf(make_bench)
-    rows = [shelf.put(hours, 2) for hours in range(-20, 0)]
-    with StreamReader.open(shelf.bench.root, shelf.bench.name) as reader:
-        for later in range(-14, 6):
-            shelf.expire(hours=later)
-            floor = NOW + (later - 5) * HOUR
-            expect_rows(reader, [row for two in rows for row in two if row >= floor])
-
-
-def test_refetch_of_what_expired_behind_a_straggler_is_counted_as_stored(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.bench.append([NOW + HOUR], secondary=9, addresses=[0])
-    shelf.bench.append([NOW - 9 * HOUR] * 2, addresses=[3, 6])
-    shelf.bench.append([NOW], addresses=[8])
-    shelf.bench.commit()
-    shelf.expire()
-    again = [NOW + HOUR, NOW - 9 * HOUR, NOW - 9 * HOUR, NOW]
-    report = shelf.bench.append(again, secondary=[9, 1, 1, 1], addresses=[0, 3, 6, 8])
-    assert (report.duplicates, report.appended) == (4, 0)
 
 
 def test_verify_takes_no_late_row_for_an_absorbed_one_where_the_head_has_expired(make_bench):

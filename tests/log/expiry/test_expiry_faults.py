@@ -9,15 +9,12 @@ from datetime import timedelta
 import pytest
 
 from storage_core import CorruptionError, ShardPoisonedError, UnavailableError
-from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import BesideThread
 from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of
 from tests.log.writing.interruptions import interrupted_everywhere
 from tests.thin import rounds
 
 EVERY_OF_MANY = 8 * rounds("SHARDLOG_INTERRUPT_EVERY", few=19, many=1)
-# A batch, a sync, a marker, and what is given back.
-CALLS = 4
 
 
 def filled(make_bench, **options) -> tuple[Shelf, list[int]]:
@@ -33,30 +30,6 @@ def filled(make_bench, **options) -> tuple[Shelf, list[int]]:
     shelf.put(-9)
     remaining += shelf.put(-3)
     return shelf, remaining
-
-
-@pytest.mark.parametrize("call", range(1, CALLS + 2))
-def test_expiry_that_dies_at_any_call_is_done_in_full_by_the_next(make_bench, call):
-    disk = FaultyDisk()
-    shelf, remaining = filled(make_bench, environment=disk.environment(ManualClock(NOW * 10**9)))
-    disk.crash_at = disk.calls + call
-    try:
-        shelf.expire()
-        has_died = False
-    except SimulatedCrash:
-        has_died = True
-    disk.crash_at = None
-    with shelf.bench.read_beside() as reader:
-        visible = set(reader.read(columns=["primary"]).column(0).to_pylist())
-        assert visible >= set(remaining)
-    if has_died:
-        shelf.bench.crash()
-        shelf.bench.open()
-        shelf.stream.verify()
-    shelf.expire()
-    shelf.expect(remaining)
-    assert start_of(shelf.bench) == 3
-    assert has_died == (call <= CALLS)
 
 
 @pytest.mark.parametrize("call", ["write", "sync", "write_both"])

@@ -78,13 +78,6 @@ def test_staged_rows_are_nothing_until_they_are_published(bench):
     assert (landed(bench), bench.stream.committed()) == ([], {0: 0, 1: 0})
 
 
-def test_published_rows_land_when_the_stream_is_told(bench):
-    parts = stage(bench, FIRST, [1, 2])
-    assert area_of(bench).publish(FIRST, parts) == {0, 1}
-    bench.stream.finish_transactions()
-    assert (landed(bench), left(bench)) == ([1, 2], [])
-
-
 def test_published_rows_land_with_the_next_opener(bench):
     bench.close()
     area_of(bench).publish(FIRST, stage(bench, FIRST, [1, 2]))
@@ -131,12 +124,6 @@ def test_number_without_rows_counts_as_landed(bench):
 def test_series_do_not_know_each_other(bench):
     land(bench, FIRST, [1])
     land(bench, TransactionId("app2", 1), [2])
-    assert landed(bench) == [1, 2]
-
-
-def test_transactions_without_a_number_all_land(bench):
-    for number in (1, 2):
-        land(bench, TransactionId(f"write-{number}"), [number])
     assert landed(bench) == [1, 2]
 
 
@@ -202,18 +189,6 @@ def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, d
     bench.open()
     assert (bench.arrivals(), left(bench)) == ([*range(8)], [])
     assert bench.stream.stats().records == 8
-
-
-def test_damaged_staged_file_stops_the_opener_and_names_the_transaction(bench):
-    bench.close()
-    parts = stage(bench, FIRST, [1])
-    area_of(bench).publish(FIRST, parts)
-    (part,) = parts[1]
-    flip_bit(directory_of(bench.staging, FIRST.name) / part.file, 100)
-    with pytest.raises(CorruptionError, match="'staged:app/1' is missing or damaged"):
-        bench.open()
-    bench.open(give_up_transactions=["staged:app/1"])
-    assert landed(bench) == []
 
 
 def test_shards_forget_what_cannot_come_again(bench):
