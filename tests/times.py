@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-# Under which pytest's cache has the processor time of each test; `make quick` picks by it.
-PROCESSOR_TIMES = "shardlog/processor_s"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Of a line of /proc/PID/stat behind the name: the parent; utime, stime, cutime, cstime.
 _PARENT, _TIMES = 1, slice(11, 15)
@@ -92,7 +90,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not times:
         return
-    _cache_times(terminalreporter.config, times)
     if path := os.environ.get("SHARDLOG_TEST_TIMES"):
         rows = ({"test": test, "wall": wall, "cpu": cpu} for test, (wall, cpu) in times.items())
         Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -107,15 +104,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
     for test, (wall, cpu) in sorted(times.items(), key=lambda row: -row[1][0])[:_DEAREST]:
         terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")
-
-
-def _cache_times(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
-    """Cache the least that each test has taken in this checkout."""
-    # Without the plugin of the cache there is not even the attribute.
-    if (cache := getattr(config, "cache", None)) is not None:
-        before = cache.get(PROCESSOR_TIMES, {})
-        least = {test: min(cpu, before.get(test, cpu)) for test, (_, cpu) in times.items()}
-        cache.set(PROCESSOR_TIMES, before | least)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()
