@@ -8,7 +8,7 @@ SHELL := bash
 # Test processes at a time: more than processors where tests wait for brokers and JVMs.
 CORES := $(shell nproc)
 JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
-# Which fault (kill, expiry, power, damage, disk, lock, native, index; ingest: of workers and
+# Which fault (kill, power, damage, disk, lock, native, index; ingest: of workers and
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
@@ -22,7 +22,6 @@ FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py
 FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
-FAULTS_expiry := tests/faults/test_expiry_calls.py
 FAULTS_properties := tests/unit tests/log
 FAULTS_model := tests/model
 FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/test_expiry_faults.py \
@@ -31,7 +30,7 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
 COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
-	EXPORT EXPIRY AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
+	EXPORT AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

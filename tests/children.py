@@ -24,7 +24,6 @@ _LOADED: Final = (
     "connectors.cli.commands.worker",
     "tests.broker.replaying",
     "tests.far_reader",
-    "tests.faults.support.deadly_calls",
     "tests.faults.support.follower",
     "tests.faults.support.judge",
     "tests.faults.support.known_store",

@@ -109,18 +109,6 @@ def test_shard_refuses_everything_after_a_failed_write(scenario: Scenario, spoil
 
 
 @pytest.mark.parametrize("spoil", [fail_syncs, fill])
-def test_failed_commit_leaves_a_with_block_as_poisoned(scenario: Scenario, spoil) -> None:
-    def commit_on_a_spoilt_disk() -> None:
-        with Stream.open(scenario.root, STREAM) as stream:
-            scenario.append(stream, 0, 50)
-            spoil(scenario.disk)
-            stream.commit()
-
-    with pytest.raises(ShardPoisonedError):
-        commit_on_a_spoilt_disk()
-
-
-@pytest.mark.parametrize("spoil", [fail_syncs, fill])
 def test_creation_on_a_failing_disk_is_typed_and_can_be_repeated(disk: LossyMount, spoil) -> None:
     spoil(disk)
     with pytest.raises(ShardlogError):

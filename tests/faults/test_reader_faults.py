@@ -9,14 +9,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
-from threading import Thread
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
-from storage_core.engine.key_value import Batch
 from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.faults.support.remote import STOPPED, RemoteWriter, stop_at_write
 from tests.faults.support.workload import Row
@@ -195,23 +193,6 @@ def test_reader_sees_nothing_of_a_transaction_before_its_end(
         assert writer.finish() == 300
         assert reader.refresh() == {0: 300}
         assert reader.latest(3)[3].address == 299
-
-
-def write_aside(stream: Stream) -> None:
-    """Write an empty batch to shard 0 from another thread, as the one that writes the index."""
-    writing = Thread(target=stream._shards[0]._store.write, args=(Batch(),))
-    writing.start()
-    writing.join()
-
-
-def test_writer_is_stopped_by_its_own_writes_alone(root: Path) -> None:
-    with RemoteWriter(root, STREAM) as writer:
-        writer.do(stop_at_write, 1)
-        assert writer.do(write_aside) is None
-        writer.start(transact, 0, 100)
-        assert writer.finish() == STOPPED
-        writer.wake()
-        assert writer.finish() == 100
 
 
 def keep_synced(root: Path) -> Path:
