@@ -8,7 +8,7 @@ SHELL := bash
 # Test processes at a time: more than processors where tests wait for brokers and JVMs.
 CORES := $(shell nproc)
 JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
-# Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
+# Which fault (kill, power, damage, disk, lock, native, index; ingest: of workers and
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
@@ -20,8 +20,7 @@ FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.p
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py
 FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
-	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
-FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
+	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
 FAULTS_properties := tests/unit tests/log
 FAULTS_model := tests/model
 FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/test_expiry_faults.py \
@@ -29,8 +28,8 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 # Without a folder, so that all that pyproject.toml names are known to the process that reports.
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
-COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS KEYS NATIVE INDEX COLD \
-	EXPORT EXPIRY AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
+COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
+	EXPORT AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY
@@ -69,7 +68,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo docs faults mutants bench wheel clean
+.PHONY: help setup fmt check quick test demo docs faults mutants walks bench wheel clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
@@ -153,6 +152,9 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 
 mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.
 	$(BIN)/python -m tests.mutants --jobs $(CORES) $(if $(TREE),--tree $(TREE)) $(NAME)
+
+walks: $(STAMP) ## Count the files and functions that tiny runs enter; WALK=seal lists those of one.
+	$(BIN)/python -m tests.walks $(if $(WALK),--files $(WALK))
 
 docs: $(STAMP) ## Write what documents take from docstrings: the list of modules, numbered steps.
 	$(BIN)/python -m tests.tidy.documents

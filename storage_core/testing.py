@@ -63,7 +63,7 @@ class FaultyDisk:
     crash_at: int | None = None
     apart_bytes_min: int = APART_BYTES_MIN
     segment_bytes: int = SEGMENT_BYTES
-    _closers: list[Callable[[], None]] = field(default_factory=list)
+    _closers: list[Callable[[], None]] = field(init=False, default_factory=list)
 
     def environment(self, clock: ManualClock) -> Environment:
         """Return an environment whose disk this is, in which nobody but its caller writes."""

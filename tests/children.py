@@ -24,13 +24,11 @@ _LOADED: Final = (
     "connectors.cli.commands.worker",
     "tests.broker.replaying",
     "tests.far_reader",
-    "tests.faults.deadly_expiry",
-    "tests.faults.deadly_trim",
-    "tests.faults.follower",
-    "tests.faults.judge",
-    "tests.faults.known_store",
-    "tests.faults.remote",
-    "tests.faults.writer",
+    "tests.faults.support.follower",
+    "tests.faults.support.judge",
+    "tests.faults.support.known_store",
+    "tests.faults.support.remote",
+    "tests.faults.support.writer",
 )
 
 CHILDREN: Final = multiprocessing.get_context("forkserver")
@@ -39,10 +37,10 @@ CHILDREN.set_forkserver_preload(["__main__", *_LOADED])
 
 def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
     """Start a function in a process of its own; return when it is about to run."""
-    here, there = CHILDREN.Pipe(duplex=False)
-    process = CHILDREN.Process(target=_run_child, args=(there, run, plan), daemon=True)
+    here, remote = CHILDREN.Pipe(duplex=False)
+    process = CHILDREN.Process(target=_run_child, args=(remote, run, plan), daemon=True)
     process.start()
-    there.close()
+    remote.close()
     assert here.poll(START_MAX_S), "the child process did not start"
     here.recv()
     return process
@@ -52,10 +50,10 @@ def start_talking_child(
     run: Callable[..., None], *plan: object
 ) -> tuple[ForkServerProcess, Connection]:
     """Start a function in a process of its own, with a connection to it."""
-    here, there = CHILDREN.Pipe()
-    process = CHILDREN.Process(target=run, args=(there, *plan), daemon=True)
+    here, remote = CHILDREN.Pipe()
+    process = CHILDREN.Process(target=run, args=(remote, *plan), daemon=True)
     process.start()
-    there.close()
+    remote.close()
     return process, here
 
 

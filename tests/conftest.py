@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 pytest.register_assert_rewrite("tests.lab", "tests.model")
-pytest.register_assert_rewrite("tests.faults.ledger", "tests.faults.cold_rows")
+pytest.register_assert_rewrite("tests.faults.support.ledger", "tests.faults.support.cold_rows")
 
 settings.register_profile(
     "shardlog",

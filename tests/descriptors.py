@@ -15,7 +15,7 @@ def open_files(under: Path, process: int | str = "self") -> list[str]:
 
     One that was removed since counts as well.
     """
-    place, found = os.path.realpath(under), []
+    place, paths = os.path.realpath(under), []
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
         try:
             path = str(descriptor.readlink())
@@ -23,8 +23,8 @@ def open_files(under: Path, process: int | str = "self") -> list[str]:
             # Closed meanwhile, as the one that lists them is.
             continue
         if path.startswith(place):
-            found.append(path)
-    return sorted(found)
+            paths.append(path)
+    return sorted(paths)
 
 
 @contextmanager

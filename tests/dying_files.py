@@ -48,18 +48,18 @@ class DyingFiles:
     def _counted(self, name: str) -> Callable[..., Any]:
         usual = getattr(os, name)
 
-        def call(place: Any, *given: Any, **named: Any) -> Any:
-            is_reading = name == "open" and not (given and given[0] & _WRITING)
+        def call(place: Any, *arguments: Any, **named: Any) -> Any:
+            is_reading = name == "open" and not (arguments and arguments[0] & _WRITING)
             if not is_reading:
                 self._count(place, is_sync=name == "fsync")
-            return usual(place, *given, **named)
+            return usual(place, *arguments, **named)
 
         return call
 
-    def _open(self, usual: Any, place: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
+    def _open(self, usual: Any, place: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
         if set(mode) & set("wxa+"):
             self._count(place, is_sync=False)
-        return usual(place, mode, *given, **named)
+        return usual(place, mode, *arguments, **named)
 
     def _count(self, place: Any, *, is_sync: bool) -> None:
         path = Path(f"/proc/self/fd/{place}").readlink() if isinstance(place, int) else place

@@ -41,24 +41,24 @@ class FarReader:
         self, ids: Any, start: Any, end: Any, fn: Callable[[Any], object], **named: Any
     ) -> None:
         """Call a function here with each record that is found there."""
-        self._ask("for_each", ids, start, end, each=fn, **named)
+        self._ask("for_each", ids, start, end, visit=fn, **named)
 
     def close(self) -> None:
         """Close the reader that is there."""
         self._ask(_CLOSE)
 
-    def _ask(self, call: str, *given: Any, each: Any = None, **named: Any) -> Any:
-        there = _process()
+    def _ask(self, call: str, *arguments: Any, visit: Any = None, **named: Any) -> Any:
+        connection = _process()
         try:
-            there.send((call, given, named))
-            kind, answer = _heard(there)
+            connection.send((call, arguments, named))
+            kind, answer = _heard(connection)
             while kind == _RECORD:
-                there.send(each(answer))
-                kind, answer = _heard(there)
+                connection.send(visit(answer))
+                kind, answer = _heard(connection)
         except BaseException:
             # It may be anywhere in an answer; the next question begins with another one.
             _process.cache_clear()
-            there.close()
+            connection.close()
             raise
         if kind == _RAISED:
             raise answer
@@ -76,9 +76,9 @@ def _process() -> Connection:
     return connection
 
 
-def _heard(there: Connection) -> Any:
-    assert there.poll(_ANSWER_MAX_S), "the reader in another process does not answer"
-    return there.recv()
+def _heard(connection: Connection) -> Any:
+    assert connection.poll(_ANSWER_MAX_S), "the reader in another process does not answer"
+    return connection.recv()
 
 
 # --- in the other process ------------------------------------------------------------------
@@ -92,19 +92,19 @@ class _Served:
         self._reader: StreamReader | None = None
         self._taken: list[Iterator[Any]] = []
 
-    def answer(self, call: str, given: Any, named: Any) -> tuple[str, Any]:
+    def answer(self, call: str, arguments: Any, named: Any) -> tuple[str, Any]:
         if call in (_OPEN, _CLOSE):
-            self._replace(*given)
+            self._replace(*arguments)
             return _IS, None
         if call == _NEXT:
-            return _IS, next(self._taken[given[0]], None)
+            return _IS, next(self._taken[arguments[0]], None)
         if call == "for_each":
-            given = (*given, self._ask_with)
-        found = getattr(self._reader, call)(*given, **named)
-        if isinstance(found, Iterator):
-            self._taken.append(found)
+            arguments = (*arguments, self._ask_with)
+        answer = getattr(self._reader, call)(*arguments, **named)
+        if isinstance(answer, Iterator):
+            self._taken.append(answer)
             return _BATCHES, len(self._taken) - 1
-        return _IS, found
+        return _IS, answer
 
     def _replace(self, *place: Any) -> None:
         self._taken.clear()
@@ -123,11 +123,11 @@ def _serve(asker: Connection) -> None:
     served = _Served(asker)
     while True:
         try:
-            call, given, named = asker.recv()
+            call, arguments, named = asker.recv()
         except EOFError:
             return
         try:
-            answer = served.answer(call, given, named)
+            answer = served.answer(call, arguments, named)
         except Exception as error:  # noqa: BLE001 - raised again where it was asked
             answer = _RAISED, error
         asker.send(answer)

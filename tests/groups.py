@@ -26,7 +26,7 @@ OF_FILES: Final = {
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",
     "tests/unit/mutants/test_verdicts.py": "verdicts",
     "tests/unit/storage_core/sql/test_part_files.py": "parts",
-    "tests/unit/storage_core/tiering/test_making.py": "parts",
+    "tests/unit/storage_core/tiering/test_build.py": "parts",
     "tests/unit/storage_core/parts/test_snapshot.py": "parts",
 }
 

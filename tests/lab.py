@@ -269,9 +269,9 @@ class Lab:
         now = floor
         if retention is not None:
             now += int(retention.total_seconds()) * UNITS_PER_SECOND[self.options.unit]
-        told = self.writer.expire(now, dry_run=True)
+        expected = self.writer.expire(now, dry_run=True)
         done = self.writer.expire(now)
-        assert {**told.shards} == {**done.shards}
+        assert {**expected.shards} == {**done.shards}
 
     def seal(self, then: str) -> None:
         """Make parts of what is committed; then trim, compact, or do nothing."""
@@ -285,11 +285,11 @@ class Lab:
         """Do what is due of parts, here or by the process that makes them."""
         self.writer.maintain(_maker() if has_maker else None)
 
-    def damage_part(self, which: int) -> None:
+    def damage_part(self, index: int) -> None:
         """Cut the file of a part whose blocks are all there in half, if there is one."""
         parts = [one for one in self.writer.parts() if one.entry.first >= self.trimmed(one.shard)]
         if parts:
-            part = parts[which % len(parts)]
+            part = parts[index % len(parts)]
             os.truncate(part.path, part.entry.size // 2)
 
     def mend(self) -> None:
@@ -403,14 +403,14 @@ def replayed(reads: Any, shard: int) -> tuple[list[tuple[object, ...]], list[Ran
     """Return what `tail` still has of a shard, and the ranges of addresses that have expired."""
     rows: list[tuple[object, ...]] = []
     gone: list[Range] = []
-    at: int | None = 0
-    while at is not None:
-        start, at = at, None
+    position: int | None = 0
+    while position is not None:
+        start, position = position, None
         try:
             for batch in reads.tail(shard, start):
                 rows += rows_of([batch])
         except LostRangeError as error:
-            at = error.end
+            position = error.end
             gone.append((error.start or 0, error.end or 0))
     return rows, gone
 

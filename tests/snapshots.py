@@ -47,12 +47,12 @@ def copy_of(source: Path, to: Path) -> Path:
     """Copy a directory that nobody changes, what has two names as one file; return the copy."""
     copied: dict[tuple[int, int], str] = {}
 
-    def copy(one: str, other: str) -> str:
-        state = Path(one).stat()
+    def copy(source: str, other: str) -> str:
+        state = Path(source).stat()
         if before := copied.get((state.st_dev, state.st_ino)):
             os.link(before, other)
         else:
-            shutil.copy2(one, other)
+            shutil.copy2(source, other)
             copied[state.st_dev, state.st_ino] = other
         return other
 
@@ -65,13 +65,13 @@ def bytes_of(paths: Iterable[Path]) -> int:
 
 
 def _state(directory: Path) -> dict[Path, tuple[int, int, int] | None]:
-    found = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
-    return {path: _state_of(path) for path in found}
+    paths = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return {path: _state_of(path) for path in paths}
 
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.lstat()
+        state = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return state.st_size, state.st_mtime_ns, state.st_ino

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-# Under which pytest's cache has the processor time of each test; `make quick` picks by it.
-PROCESSOR_TIMES = "shardlog/processor_s"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Of a line of /proc/PID/stat behind the name: the parent; utime, stime, cutime, cstime.
 _PARENT, _TIMES = 1, slice(11, 15)
@@ -45,11 +43,11 @@ def processor_s_below() -> float:
 
 
 def _told_of(process: str) -> bytes:
-    told = os.open(f"/proc/{process}/stat", os.O_RDONLY)
+    file = os.open(f"/proc/{process}/stat", os.O_RDONLY)
     try:
-        return os.read(told, 4096)
+        return os.read(file, 4096)
     finally:
-        os.close(told)
+        os.close(file)
 
 
 def own_processor_s() -> float:
@@ -92,7 +90,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not times:
         return
-    _cache_times(terminalreporter.config, times)
     if path := os.environ.get("SHARDLOG_TEST_TIMES"):
         rows = ({"test": test, "wall": wall, "cpu": cpu} for test, (wall, cpu) in times.items())
         Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -100,22 +97,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for test, took in times.items():
         folders["/".join(test.split("/")[:2])].append(took)
     terminalreporter.section("where the time went")
-    for folder, each in sorted(folders.items(), key=lambda row: -sum(wall for wall, _ in row[1])):
-        wall, cpu = (sum(column) for column in zip(*each, strict=True))
+    for folder, tests in sorted(folders.items(), key=lambda row: -sum(wall for wall, _ in row[1])):
+        wall, cpu = (sum(column) for column in zip(*tests, strict=True))
         terminalreporter.write_line(
-            f"{folder:<16} {len(each):>5} tests {wall:>7.0f} s {cpu:>7.0f} s of processor time"
+            f"{folder:<16} {len(tests):>5} tests {wall:>7.0f} s {cpu:>7.0f} s of processor time"
         )
     for test, (wall, cpu) in sorted(times.items(), key=lambda row: -row[1][0])[:_DEAREST]:
         terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")
-
-
-def _cache_times(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
-    """Cache the least that each test has taken in this checkout."""
-    # Without the plugin of the cache there is not even the attribute.
-    if (cache := getattr(config, "cache", None)) is not None:
-        before = cache.get(PROCESSOR_TIMES, {})
-        least = {test: min(cpu, before.get(test, cpu)) for test, (_, cpu) in times.items()}
-        cache.set(PROCESSOR_TIMES, before | least)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()

@@ -12,14 +12,14 @@ _CLOCK = SystemClock()
 
 def await_that(
     condition: Callable[[], bool],
-    what: str | Callable[[], str],
+    description: str | Callable[[], str],
     wait_s: float = WAIT_MAX_S,
 ) -> None:
     """Wait until something holds, bounded; what is long to say is asked for when it does not."""
     deadline = _CLOCK.monotonic_s() + wait_s
     while not condition():
         if _CLOCK.monotonic_s() >= deadline:
-            missing = what if isinstance(what, str) else what()
+            missing = description if isinstance(description, str) else description()
             message = f"not within {wait_s:g} s: {missing}"
             raise AssertionError(message)
         _CLOCK.sleep(_LOOK_EVERY_S)

@@ -34,7 +34,7 @@ class Witness(HookedDisk):
         self._durable = 0
         return store
 
-    def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:  # type: ignore[explicit-override]  # needs Python 3.12
+    def passes(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[explicit-override]  # needs Python 3.12
         """Pass a call on, and hold a publication against what was synced.
 
         What is written during a sync does not count as durable by it.
@@ -46,12 +46,14 @@ class Witness(HookedDisk):
                 meanwhile()
         elif name in ("publish", "write_both"):
             marker: Any = call
-            self._check(marker.__self__.state.committed, getattr(given[0], "committed", given[0]))
-        answer = super().passes(name, call, *given)
+            self._check(
+                marker.__self__.state.committed, getattr(arguments[0], "committed", arguments[0])
+            )
+        answer = super().passes(name, call, *arguments)
         if name == "sync":
             self._durable = written
         elif name == "write":
-            self._saw_write(*given)
+            self._saw_write(*arguments)
         return answer
 
     def _saw_write(self, batch: Batch) -> None:

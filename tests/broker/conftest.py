@@ -25,7 +25,7 @@ from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab
 from tests.broker.spark_program import SparkProgram
-from tests.faults.campaign import fault_seed
+from tests.faults.support.campaign import fault_seed
 
 HERE = Path(__file__).parent
 

@@ -24,7 +24,7 @@ from connectors.kafka import Consumer, Place
 from storage_core import BrokerUnavailableError
 from tests.broker.lab import CLOCK, Lab, Row, Topic, WorkerProcess
 from tests.broker.ways import ways_at_hand
-from tests.faults.campaign import campaigns, fault_seed
+from tests.faults.support.campaign import campaigns, fault_seed
 from tests.log.disks import BesideThread
 from tests.waiting import WAIT_MAX_S, await_that
 

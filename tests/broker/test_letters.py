@@ -13,7 +13,7 @@ from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
 from connectors.dlq.origin import Origin, split_origin
 from storage_core import StreamReader
 from tests.broker.lab import CLOCK, Lab, Topic
-from tests.faults.campaign import campaigns
+from tests.faults.support.campaign import campaigns
 from tests.unit.connectors.records import Plain
 from tests.waiting import WAIT_MAX_S, await_that
 

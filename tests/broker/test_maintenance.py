@@ -21,7 +21,7 @@ import pytest
 from storage_core import Stream
 from storage_core.sql import query_batches
 from tests.broker.lab import Lab, Topic, WorkerProcess
-from tests.faults.campaign import campaigns
+from tests.faults.support.campaign import campaigns
 from tests.waiting import await_that
 
 RECORDS = 6000

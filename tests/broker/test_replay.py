@@ -15,7 +15,7 @@ from connectors.dlq.replay import REPLAY_HEADER
 from tests.broker.dying_producer import DIED
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.broker.replaying import Replay, die_at_commit, replay, replay_as_people_do
-from tests.faults.campaign import campaigns
+from tests.faults.support.campaign import campaigns
 from tests.unit.connectors.records import Plain
 from tests.waiting import await_that
 

@@ -19,7 +19,7 @@ from connectors.devtools.java import SHORT_LIVED
 from connectors.devtools.ports import free_ports
 from connectors.devtools.server import Server
 from tests.broker.lab import Lab, Topic, WorkerProcess
-from tests.faults.campaign import fault_seed
+from tests.faults.support.campaign import fault_seed
 
 NOBODY = Topic("any", "nobody")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.broker.cluster import Transactions
 from tests.broker.lab import Lab, Topic
 from tests.broker.ways import BY_BOTH_WAYS, alternated
-from tests.faults.campaign import campaigns
+from tests.faults.support.campaign import campaigns
 
 
 def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:

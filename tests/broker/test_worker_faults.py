@@ -12,7 +12,7 @@ import pytest
 from connectors.cli.exit_codes import EXIT_AT_ONCE, EXIT_CLIENT_FAILED, EXIT_WRITE_FAILED
 from tests.broker.lab import DOOMED, Lab, Topic
 from tests.broker.ways import BY_BOTH_WAYS, ways_at_hand
-from tests.faults.campaign import campaigns
+from tests.faults.support.campaign import campaigns
 from tests.thin import covering
 from tests.waiting import await_that
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lossy_mount import LossyMount, missing_fuse
+from tests.faults.lossy.mount import LossyMount, missing_fuse
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

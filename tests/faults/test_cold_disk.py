@@ -1,7 +1,7 @@
-"""Goal: a disk that refuses a call of upkeep costs an error that names the place, and no row.
+"""Goal: a disk that refuses a call of maintenance costs an error that names the place, and no row.
 
-Method: steps of upkeep on a disk that ends the n-th call with an error, once or from then on: any
-call with EIO, those that open a file with EMFILE, those that take room with ENOSPC. The kernel
+Method: steps of maintenance on a disk that ends the n-th call with an error, once or from then on:
+any call with EIO, those that open a file with EMFILE, those that take room with ENOSPC. The kernel
 caches nothing, so looks at names and reads count too. The step tells of it or is done. The stream
 goes on in the same process, opened anew where a durable write failed, and the next run of the step
 does what was left: each row is there once, by every read, each part is whole, there is no file of
@@ -32,9 +32,9 @@ from storage_core import (
     UnavailableError,
 )
 from tests.descriptors import open_files
-from tests.faults.cold_rows import BLOCK_ROWS, ColdStream
-from tests.faults.cold_upkeep import UPKEEP
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.cold_maintenance import MAINTENANCE
+from tests.faults.support.cold_rows import BLOCK_ROWS, ColdStream
 from tests.log.cold.cold_lab import NAME
 from tests.thin import covering, thinned
 
@@ -60,7 +60,7 @@ class Refusal(NamedTuple):
     times: int | None
 
 
-FEW: Final = (
+NEIGHBOURS_MAX: Final = (
     Refusal(errno.EIO, "/parts", 17, None),
     Refusal(errno.EMFILE, "/parts", 5, 1),
     Refusal(errno.ENOSPC, "", 2, None),
@@ -74,7 +74,7 @@ SWEEPS: Final = {
     for under, step in (("/parts", 1), ("", 7))
     for times in (1, None)
 }
-FEW_EACH: Final = {errno.errorcode[one.error]: [one] for one in FEW}
+FEW_EACH: Final = {errno.errorcode[one.error]: [one] for one in NEIGHBOURS_MAX}
 WHICH: Final = SWEEPS if EACH else FEW_EACH
 
 
@@ -98,12 +98,12 @@ def refused(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) ->
     """Take a step on a disk that refuses calls; say whether it did."""
     error, under, passes, times = refusal
     disk.order(refusal=error, refuses_under=under, calls_until_refusal=passes, refusals_left=times)
-    told = error_of(work, rows)
+    message = error_of(work, rows)
     state = disk.order(refusal=0)
     disk.order(refused=0)
-    if told is not None:
-        assert isinstance(told, UnavailableError | ShardPoisonedError)
-        assert told.path is not None or told.shard is not None
+    if message is not None:
+        assert isinstance(message, UnavailableError | ShardPoisonedError)
+        assert message.path is not None or message.shard is not None
     return bool(state["refused"])
 
 
@@ -157,10 +157,10 @@ def tried(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> b
 
 
 def try_all(
-    disk: LossyMount, which: str, options: Mapping[str, Any], prepare: Work, work: Work
+    disk: LossyMount, refused: str, options: Mapping[str, Any], prepare: Work, work: Work
 ) -> None:
     """Let a step meet one refusal after the other, in a new stream now and then."""
-    chosen = WHICH[which]
+    chosen = WHICH[refused]
     for first in range(0, len(chosen), TRIED_A_STREAM):
         disk.format()
         environment = Environment(has_index_worker=False)
@@ -176,24 +176,24 @@ def try_all(
             return
 
 
-@covering(CAMPAIGN, what=[*UPKEEP], which=[*WHICH])
-def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
-    refusing: LossyMount, what: str, which: str
+@covering(CAMPAIGN, step_name=[*MAINTENANCE], refused=[*WHICH])
+def test_disk_that_refuses_a_call_of_maintenance_is_told_and_costs_no_row(
+    refusing: LossyMount, step_name: str, refused: str
 ) -> None:
-    upkeep = UPKEEP[what]
-    try_all(refusing, which, {**upkeep.options, **AT_ONCE}, upkeep.prepare, upkeep.work)
+    step = MAINTENANCE[step_name]
+    try_all(refusing, refused, {**step.options, **AT_ONCE}, step.prepare, step.work)
 
 
 def prepared(rows: ColdStream) -> None:
     rows.append(12)
 
 
-@thinned("which", WHICH, 1, CAMPAIGN)
+@thinned("refused", WHICH, 1, CAMPAIGN)
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
-    refusing: LossyMount, which: str
+    refusing: LossyMount, refused: str
 ) -> None:
     with PartBuilder() as maker:
-        try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(maker))
+        try_all(refusing, refused, DUE, prepared, lambda rows: rows.stream.maintain(maker))
         assert maker.deaths == 0
         assert maker.process_id is not None
         assert open_files(refusing.path, maker.process_id) == []
@@ -204,13 +204,13 @@ def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
 ) -> None:
     rows = ColdStream(refusing.path / "root", 7)
     with rows.opened() as stream:
-        UPKEEP["trim"].prepare(rows)
+        MAINTENANCE["trim"].prepare(rows)
         stream.trim()
         parts = stream.parts()
         refusing.order(refusal=errno.EIO, refuses_under=parts[0].path.name)
-        with pytest.raises(UnavailableError, match="cannot be read now") as told:
+        with pytest.raises(UnavailableError, match="cannot be read now") as error:
             stream.seal(rebuild=True)
-        assert told.value.path == parts[0].path
+        assert error.value.path == parts[0].path
         refusing.order(refusal=0)
         assert stream.lost_ranges() == {0: [], 1: []}
         assert not stream.seal(rebuild=True).shards[0].of("rebuild")
@@ -235,10 +235,10 @@ def test_rows_of_parts_that_the_disk_reads_are_shown_beside_one_that_it_does_not
         refusing.order(refusal=errno.EIO, refuses_under=late.path.name)
         with StreamReader.open(rows.root, NAME) as reader:
             for reads in (stream, reader):
-                with pytest.raises(UnavailableError, match="cannot be read now") as told:
+                with pytest.raises(UnavailableError, match="cannot be read now") as error:
                     list(reads.tail(0))
-                assert (told.value.shard, told.value.path) == (0, late.path)
-                shown = [some.num_rows for some in reads.tail(0, 0, before)]
-                assert sum(shown) == before
+                assert (error.value.shard, error.value.path) == (0, late.path)
+                counts = [some.num_rows for some in reads.tail(0, 0, before)]
+                assert sum(counts) == before
         refusing.order(refusal=0)
     rows.expect()

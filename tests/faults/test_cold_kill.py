@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import Campaign, campaigns, fault_seed, naming_seed
-from tests.faults.ledger import read_notes
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.campaign import Campaign, campaigns, fault_seed, naming_seed
+from tests.faults.support.ledger import read_notes
 from tests.faults.test_kill import kill_at_random
 from tests.faults.test_power import lose_power_at_random
 from tests.waiting import await_that
@@ -34,8 +34,8 @@ def begin(campaign: Campaign) -> None:
 def parts_noted(campaign: Campaign) -> list[int]:
     """Return how many parts this cycle's writer has seen, each time that there were some."""
     notes = campaign.writer_notes()
-    found = read_notes(notes) if notes.exists() else []
-    return [count for note in found if (count := note.get("parts", 0))]
+    lines = read_notes(notes) if notes.exists() else []
+    return [count for note in lines if (count := note.get("parts", 0))]
 
 
 @pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=1, many=3))

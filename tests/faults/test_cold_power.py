@@ -4,8 +4,8 @@ Method: as in `test_power`, on a disk that drops what was not synced, files of p
 names among it, or keeps some of it. Rows of every kind are promised, then power goes instead of one
 change after the other of a seal, a trim, a compaction, a mending, or an expiry of rows that parts
 alone have. What is left is opened: each row is there once, in order, by every read, those that were
-to expire all of a shard or none; each part of the catalogue is whole; the same upkeep does then
-what was left to do.
+to expire all of a shard or none; each part of the list is whole; the same step does then what was
+left to do.
 
 `make test` cuts at a few changes, and chance picks what survives; with SHARDLOG_FAULT_COLD each
 change has its turn, three times: nothing survives, some of it, all.
@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from storage_core import ShardlogError
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.cold_rows import ColdStream
-from tests.faults.cold_upkeep import UPKEEP, Upkeep
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.cold_maintenance import MAINTENANCE, Maintenance
+from tests.faults.support.cold_rows import ColdStream
 
 pytestmark = pytest.mark.fuse
 
@@ -36,40 +36,40 @@ STEP = 1 if EACH else 61
 SURVIVORS = ["nothing", "some", "everything"] if EACH else ["any"]
 
 
-def cut(disk: LossyMount, rows: ColdStream, change: int, upkeep: Upkeep, kept: Any) -> bool:
+def cut(disk: LossyMount, rows: ColdStream, change: int, step: Maintenance, surviving: Any) -> bool:
     """Let power go at a change of some work; say whether it did."""
     with rows.opened():
-        upkeep.prepare(rows)
-        disk.order(cut_after=change, survivors=kept)
+        step.prepare(rows)
+        disk.order(cut_after=change, survivors=surviving)
         with suppress(ShardlogError, OSError):
-            upkeep.work(rows)
+            step.work(rows)
         was_cut = bool(disk.order(cut_after=None, survivors=None)["is_down"])
-        disk.cut_power(kept)
+        disk.cut_power(surviving)
     disk.restore_power()
     return was_cut
 
 
 @pytest.mark.parametrize("survivors", SURVIVORS)
-@pytest.mark.parametrize("what", UPKEEP)
-def test_power_that_goes_at_any_change_of_upkeep_costs_no_row(
-    disk: LossyMount, what: str, survivors: str
+@pytest.mark.parametrize("step_name", MAINTENANCE)
+def test_power_that_goes_at_any_change_of_maintenance_costs_no_row(
+    disk: LossyMount, step_name: str, survivors: str
 ) -> None:
     seed = fault_seed()
-    chance, upkeep = Random(seed), UPKEEP[what]
+    chance, step = Random(seed), MAINTENANCE[step_name]
     with naming_seed(seed):
-        rows = ColdStream(disk.path / "root", seed, **upkeep.options)
+        rows = ColdStream(disk.path / "root", seed, **step.options)
         for change in range(seed % STEP + 1, CHANGES_MAX, STEP):
             of_each = {"nothing": None, "some": chance.randrange(2**32), "everything": "everything"}
-            kept = of_each[chance.choice([*of_each]) if survivors == "any" else survivors]
-            was_cut = cut(disk, rows, change, upkeep, kept)
+            surviving = of_each[chance.choice([*of_each]) if survivors == "any" else survivors]
+            was_cut = cut(disk, rows, change, step, surviving)
             # What was damaged before may still be, and is told: that is not of the power.
-            rows.expect(is_sound=what != "mending")
+            rows.expect(is_sound=step_name != "mending")
             with rows.opened():
-                upkeep.work(rows)
+                step.work(rows)
             rows.expect()
             if not was_cut:
                 return
-    pytest.fail(f"{what} takes {CHANGES_MAX} changes or more")
+    pytest.fail(f"{step_name} takes {CHANGES_MAX} changes or more")
 
 
 def test_control_without_syncs_is_caught(disk: LossyMount) -> None:

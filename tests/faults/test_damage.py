@@ -17,11 +17,11 @@ import pytest
 
 from storage_core import StreamReader
 from tests.children import start_child
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.damage import Damage, FileKind, plan_damages
-from tests.faults.judge import JudgePlan, judge_damages
-from tests.faults.known_store import STREAM, BuildPlan, build_known_store, observe
-from tests.faults.ledger import read_notes
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.damage import Damage, FileKind, plan_damages
+from tests.faults.support.judge import JudgePlan, judge_damages
+from tests.faults.support.known_store import STREAM, BuildPlan, build_known_store, observe
+from tests.faults.support.ledger import read_notes
 from tests.thin import rounds
 
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
@@ -32,7 +32,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 
 @pytest.fixture(scope="module")
-def known() -> Iterator[Path]:
+def known_store() -> Iterator[Path]:
     """The root of the known store; in memory if it can be: nothing here is about disks."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         root = Path(folder) / "root"
@@ -41,28 +41,30 @@ def known() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def right(known: Path) -> dict[str, str]:
+def right(known_store: Path) -> dict[str, str]:
     """What the undamaged store answers; a reader of it says the same as a writer."""
-    with StreamReader.open(known, STREAM) as reader:
+    with StreamReader.open(known_store, STREAM) as reader:
         return observe(reader)
 
 
-def verdicts(known: Path, right: dict[str, str], notes: Path, damages: list[Damage]) -> list[str]:
+def verdicts(
+    known_store: Path, right: dict[str, str], notes: Path, damages: list[Damage]
+) -> list[str]:
     """Judge all damages in child processes; return every fault with the damage it belongs to."""
     faults: list[str] = []
     done = 0
     while done < len(damages):
         rest = tuple(damages[done : done + CHILD_DAMAGES])
         part = notes / f"from-{done}"
-        child = start_child(judge_damages, JudgePlan(known, rest, right, part))
+        child = start_child(judge_damages, JudgePlan(known_store, rest, right, part))
         child.join(CHILD_MAX_S)
         child.kill()
         child.join()
-        found = read_notes(part)
-        for note in found:
+        notes_read = read_notes(part)
+        for note in notes_read:
             if "judged" in note:
                 faults += [f"{rest[note['judged']]}: {fault}" for fault in note["faults"]]
-        judged = sum("judged" in note for note in found)
+        judged = sum("judged" in note for note in notes_read)
         if judged < len(rest):
             faults.append(f"{rest[judged]}: the process ended with {child.exitcode}")
             judged += 1
@@ -72,27 +74,27 @@ def verdicts(known: Path, right: dict[str, str], notes: Path, damages: list[Dama
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_file_gives_the_same_rows_or_a_typed_error(
-    known: Path, right: dict[str, str], tmp_path: Path, kind: FileKind
+    known_store: Path, right: dict[str, str], tmp_path: Path, kind: FileKind
 ) -> None:
     seed = fault_seed()
     with naming_seed(seed):
-        damages = plan_damages(known, kind, COUNT, Random(f"{seed}/{kind}"))
-        faults = verdicts(known, right, tmp_path, damages)
+        damages = plan_damages(known_store, kind, COUNT, Random(f"{seed}/{kind}"))
+        faults = verdicts(known_store, right, tmp_path, damages)
         assert not faults, f"{len(faults)} faults:\n" + "\n".join(faults[:20])
 
 
-def no_damage(known: Path) -> Damage:
+def no_damage(known_store: Path) -> Damage:
     """Return a cut at the end of a file."""
     path = Path(STREAM) / "stream.json"
-    return Damage(path, "cut", at=(known / path).stat().st_size)
+    return Damage(path, "cut", offset=(known_store / path).stat().st_size)
 
 
 def test_undamaged_copy_is_judged_faultless(
-    known: Path, right: dict[str, str], tmp_path: Path
+    known_store: Path, right: dict[str, str], tmp_path: Path
 ) -> None:
-    assert verdicts(known, right, tmp_path, [no_damage(known)]) == []
+    assert verdicts(known_store, right, tmp_path, [no_damage(known_store)]) == []
 
 
-def test_judge_notices_other_rows(known: Path, right: dict[str, str], tmp_path: Path) -> None:
+def test_judge_notices_other_rows(known_store: Path, right: dict[str, str], tmp_path: Path) -> None:
     wrong = dict.fromkeys(right, "0 rows")
-    assert len(verdicts(known, wrong, tmp_path, [no_damage(known)])) >= len(right)
+    assert len(verdicts(known_store, wrong, tmp_path, [no_damage(known_store)])) >= len(right)

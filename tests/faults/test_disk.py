@@ -20,9 +20,9 @@ from storage_core.engine.key_value import Batch
 from storage_core.engine.rocksdb import open_store
 from storage_core.engine.segments import APART_BYTES_MIN
 from storage_core.format.keys import FAMILY_LOG
-from tests.faults.lossy_mount import LossyMount
-from tests.faults.scenario import STREAM, Scenario
-from tests.faults.workload import SHARDS
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.scenario import STREAM, Scenario
+from tests.faults.support.workload import SHARDS
 from tests.thin import covering, thin
 from tests.waiting import WAIT_MAX_S
 
@@ -106,18 +106,6 @@ def test_shard_refuses_everything_after_a_failed_write(scenario: Scenario, spoil
     with suppress(ShardlogError):
         stream.close()
     scenario.expect_promises_kept()
-
-
-@pytest.mark.parametrize("spoil", [fail_syncs, fill])
-def test_failed_commit_leaves_a_with_block_as_poisoned(scenario: Scenario, spoil) -> None:
-    def commit_on_a_spoilt_disk() -> None:
-        with Stream.open(scenario.root, STREAM) as stream:
-            scenario.append(stream, 0, 50)
-            spoil(scenario.disk)
-            stream.commit()
-
-    with pytest.raises(ShardPoisonedError):
-        commit_on_a_spoilt_disk()
 
 
 @pytest.mark.parametrize("spoil", [fail_syncs, fill])

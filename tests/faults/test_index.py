@@ -77,8 +77,8 @@ class Round:
         )
         off = replace(options, index=IndexOptions(is_on=False))
         self.streams = {
-            name: Stream.create(root, name, one, environment=self.environment)
-            for name, one in zip(STREAMS, (options, off), strict=True)
+            name: Stream.create(root, name, index_options, environment=self.environment)
+            for name, index_options in zip(STREAMS, (options, off), strict=True)
         }
         # Rows gather around a time that goes on, fast or slowly, so that windows are many or few.
         self.time, self.pace = NOW_S - 3600, self.chance.choice([0, 1, 20, 200])
@@ -94,11 +94,11 @@ class Round:
             self.append()
             for stream in self.streams.values():
                 stream.commit()
-            what = self.chance.choice(["look", "nothing", "reopen", *["drain"] * 6])
-            if what == "reopen":
+            event = self.chance.choice(["look", "nothing", "reopen", *["drain"] * 6])
+            if event == "reopen":
                 self.reopen()
-            elif what != "nothing":
-                getattr(self.streams["indexed"].index, what)()
+            elif event != "nothing":
+                getattr(self.streams["indexed"].index, event)()
         if self.chance.random() < 0.3:
             self.expire()
         if self.chance.random() < 0.5:
@@ -120,11 +120,11 @@ class Round:
                 "payload": pa.array([b""] * count, pa.binary()),
             }
         )
-        kept = [row for row in batch if row[1] >= self.floor]
-        at = len(self.rows)
-        self.rows += [(one, primary, at + n) for n, (one, primary, _) in enumerate(kept)]
+        rows = [row for row in batch if row[1] >= self.floor]
+        address = len(self.rows)
+        self.rows += [(one, primary, address + n) for n, (one, primary, _) in enumerate(rows)]
         for stream in self.streams.values():
-            assert stream.append_batch(table).expired == count - len(kept)
+            assert stream.append_batch(table).expired == count - len(rows)
 
     def reopen(self) -> None:
         for name, stream in self.streams.items():
@@ -140,15 +140,15 @@ class Round:
     def expected(self, way: str, ids: list[int], start: int, end: int, limit: int) -> list[Row]:
         """Return what the list answers."""
         start, end = max(start, self.floor), INT64_MAX if way == "earliest" else end
-        found = sorted(row for row in self.rows if row[0] in ids and start <= row[1] <= end)
-        of_each = [[row for row in found if row[0] == one] for one in ids]
+        matching = sorted(row for row in self.rows if row[0] in ids and start <= row[1] <= end)
+        of_each = [[row for row in matching if row[0] == one] for one in ids]
         if way == "earliest":
-            return [(0, min(row[1] for row in found), 0)] if found else []
+            return [(0, min(row[1] for row in matching), 0)] if matching else []
         if way == "newest":
             return [rows[-1] for rows in of_each if rows]
         if way == "read" and limit:
             return [row for rows in of_each for row in rows[:limit]]
-        return found
+        return matching
 
     def ask(self) -> None:
         """Ask one random read of both writers, and sometimes of a reader beside each."""
@@ -165,11 +165,11 @@ class Round:
                     self._compare(reader, way, (ids, start, end, limit))
 
     def _compare(
-        self, stream: Stream | StreamReader, way: str, asked: tuple[list[int], int, int, int]
+        self, stream: Stream | StreamReader, way: str, question: tuple[list[int], int, int, int]
     ) -> None:
-        found, expected = _answer(stream, way, *asked), self.expected(way, *asked)
-        if found != expected:
-            message = f"{way}{asked} of a {type(stream).__name__}: {found}, expected {expected}"
+        rows, expected = _answer(stream, way, *question), self.expected(way, *question)
+        if rows != expected:
+            message = f"{way}{rows} of a {type(stream).__name__}: {rows}, expected {expected}"
             raise AssertionError(message)
 
     def close(self) -> None:
@@ -193,38 +193,38 @@ def _answer(  # noqa: PLR0913 - a read's parts
         return [] if earliest is None else [(0, earliest, 0)]
     seen: list[Row] = []
 
-    def see(one: Record) -> None:
-        seen.append((one.secondary or 0, one.primary, one.address))
+    def see(record: Record) -> None:
+        seen.append((record.secondary or 0, record.primary, record.address))
 
     stream.for_each(ids, start, end, see)
     return seen
 
 
 def _rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> list[Row]:
-    found: list[Row] = []
+    rows: list[Row] = []
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in ("secondary", "primary", "address"))
-        found += zip(*columns, strict=True)
-    return found
+        rows += zip(*columns, strict=True)
+    return rows
 
 
 def _round(seed: int) -> tuple[int, int]:
     """Fill and ask in turns; return how many entries were written, and how many dropped."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        one = Round(Path(folder), seed)
+        round_ = Round(Path(folder), seed)
         try:
             for _ in range(STAGES):
-                one.fill()
+                round_.fill()
                 for _ in range(QUERIES_A_STAGE):
-                    one.ask()
-            for stream in one.streams.values():
+                    round_.ask()
+            for stream in round_.streams.values():
                 assert stream.verify().problems == ()
-            stats = one.streams["indexed"].stats()
+            stats = round_.streams["indexed"].stats()
         except BaseException as error:
             error.add_note(f"in the round of seed {seed}")
             raise
         finally:
-            one.close()
+            round_.close()
     return stats.index_entries, stats.index_dropped
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import Campaign, campaigns, fault_seed, naming_seed
+from tests.faults.support.campaign import Campaign, campaigns, fault_seed, naming_seed
 
 MOMENT_MAX_S = 0.6
 

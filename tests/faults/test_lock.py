@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from storage_core import ShardLockedError, Stream, StreamOptions
-from tests.faults.ledger import Ledger, stored_rows
-from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
-from tests.faults.workload import SHARDS, lane_row
+from tests.faults.support.ledger import Ledger, stored_rows
+from tests.faults.support.remote import STOPPED, RemoteWriter, stop_at_write
+from tests.faults.support.workload import SHARDS, lane_row
 
 STREAM = "locked"
 
@@ -60,15 +60,11 @@ def expect_rows(root: Path, **lanes: int) -> None:
 def test_second_writer_in_another_process_is_refused(root: Path, holder: RemoteWriter) -> None:
     with pytest.raises(ShardLockedError), RemoteWriter(root, STREAM):
         pass
+    with pytest.raises(ShardLockedError, match=rf"process {holder.do(process_id)}\b"):
+        Stream.open(root, STREAM)
     holder.do(append_rows, 0, 10, 20)
     holder.kill()
     expect_rows(root, lane0=20)
-
-
-def test_refusal_names_the_holder(root: Path, holder: RemoteWriter) -> None:
-    pid = holder.do(process_id)
-    with pytest.raises(ShardLockedError, match=rf"process {pid}\b"):
-        Stream.open(root, STREAM)
 
 
 def test_second_writer_in_the_same_process_is_refused(root: Path) -> None:
@@ -80,21 +76,14 @@ def test_second_writer_in_the_same_process_is_refused(root: Path) -> None:
     expect_rows(root, lane0=20)
 
 
-def test_removed_lock_files_let_nobody_in(root: Path, holder: RemoteWriter) -> None:
-    for pattern in ("LOCK", "owner.json"):
-        for path in root.rglob(pattern):
-            path.unlink()
-    with pytest.raises(ShardLockedError):
-        Stream.open(root, STREAM)
-    holder.do(append_rows, 0, 10, 20)
-    holder.kill()
-    expect_rows(root, lane0=20)
-
-
-def test_replaced_lock_files_let_nobody_in(root: Path, holder: RemoteWriter) -> None:
-    for path in root.rglob("LOCK"):
+@pytest.mark.parametrize("are_replaced", [False, True])
+def test_removed_lock_files_let_nobody_in(
+    root: Path, holder: RemoteWriter, are_replaced: bool
+) -> None:
+    for path in [*root.rglob("LOCK"), *root.rglob("owner.json")]:
         path.unlink()
-        path.touch()
+        if are_replaced and path.name == "LOCK":
+            path.touch()
     with pytest.raises(ShardLockedError):
         Stream.open(root, STREAM)
     holder.do(append_rows, 0, 10, 20)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import campaigns, fault_seed
+from tests.faults.support.campaign import campaigns, fault_seed
 from tests.tidy.tree import ROOT
 
 NATIVE = ROOT / "connectors" / "kafka_client" / "native"

@@ -18,11 +18,11 @@ from random import Random
 import pytest
 
 from storage_core import ShardlogError, Stream, StreamOptions
-from tests.faults.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
-from tests.faults.ledger import BrokenPromiseError, read_notes
-from tests.faults.lossy_mount import LossyMount
-from tests.faults.scenario import Scenario
-from tests.faults.workload import SHARDS
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
+from tests.faults.support.ledger import BrokenPromiseError, read_notes
+from tests.faults.support.scenario import Scenario
+from tests.faults.support.workload import SHARDS
 from tests.thin import EVERY_CASE
 from tests.waiting import await_that
 
@@ -130,12 +130,12 @@ def cut_at_each_change(
     with naming_seed(seed):
         for change in range(first, changes.stop, changes.step):
             stream = scenario.open()
-            kept = chance.randrange(2**32) if survivors == "chance" else survivors
-            disk.order(cut_after=change, survivors=kept)
+            surviving = chance.randrange(2**32) if survivors == "chance" else survivors
+            disk.order(cut_after=change, survivors=surviving)
             with suppress(ShardlogError, OSError):
                 work(stream, change)
             was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
-            disk.cut_and_restore(kept)
+            disk.cut_and_restore(surviving)
             with suppress(ShardlogError, OSError):
                 stream.close()
             scenario.expect_promises_kept()

@@ -9,18 +9,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
-from threading import Thread
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
-from storage_core.engine.key_value import Batch
-from tests.faults.campaign import fault_seed, naming_seed
-from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
-from tests.faults.workload import Row
-from tests.faults.writer import each_a_write, table_of
+from tests.faults.support.campaign import fault_seed, naming_seed
+from tests.faults.support.remote import STOPPED, RemoteWriter, stop_at_write
+from tests.faults.support.workload import Row
+from tests.faults.support.writer import each_a_write, table_of
 from tests.snapshots import snapshot
 
 STREAM = "followed"
@@ -55,8 +53,8 @@ def write_and_commit(stream: Stream, start: int, end: int, edition: int = 0) -> 
 
 def write_for_long(stream: Stream, start: int, end: int) -> int:
     """Append and commit a batch at a time."""
-    for at in range(start, end, BATCH):
-        write_and_commit(stream, at, min(at + BATCH, end))
+    for address in range(start, end, BATCH):
+        write_and_commit(stream, address, min(address + BATCH, end))
     return end
 
 
@@ -84,14 +82,14 @@ def transact(stream: Stream, start: int, end: int) -> int:
 
 def numbers_and_editions(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:
     """Return address and edition of each row, after a look at the whole row."""
-    found = []
+    rows = []
     for batch in batches:
         for row in batch.to_pylist():
             number, edition = row["address"], row["version"]
             whole = Row(row["primary"], row["secondary"], row["payload"], row["version"])
             assert whole == numbered_row(number, edition), f"another row at {number}"
-            found.append((number, edition))
-    return found
+            rows.append((number, edition))
+    return rows
 
 
 def editions(*parts: tuple[range, int]) -> list[tuple[int, int]]:
@@ -197,33 +195,16 @@ def test_reader_sees_nothing_of_a_transaction_before_its_end(
         assert reader.latest(3)[3].address == 299
 
 
-def write_aside(stream: Stream) -> None:
-    """Write an empty batch to shard 0 from another thread, as the one that writes the index."""
-    writing = Thread(target=stream._shards[0]._store.write, args=(Batch(),))
-    writing.start()
-    writing.join()
-
-
-def test_writer_is_stopped_by_its_own_writes_alone(root: Path) -> None:
-    with RemoteWriter(root, STREAM) as writer:
-        writer.do(stop_at_write, 1)
-        assert writer.do(write_aside) is None
-        writer.start(transact, 0, 100)
-        assert writer.finish() == STOPPED
-        writer.wake()
-        assert writer.finish() == 100
-
-
 def keep_synced(root: Path) -> Path:
     """Copy the store as it is on disk right after a commit."""
     return snapshot(root / STREAM / "shard-0000" / "db", root.parent / "kept")
 
 
-def set_back(root: Path, kept: Path) -> None:
+def set_back(root: Path, synced: Path) -> None:
     """Leave only what was synced then: power is gone, and the same file names come again."""
     store = root / STREAM / "shard-0000" / "db"
     shutil.rmtree(store)
-    shutil.copytree(kept, store)
+    shutil.copytree(synced, store)
 
 
 @pytest.mark.parametrize("lost", [write_rows, write_rows_and_flush])
@@ -233,12 +214,12 @@ def test_reader_over_a_lost_tail_and_a_new_writer_sees_no_mixture(
 ) -> None:
     with RemoteWriter(root, STREAM) as writer:
         writer.do(write_and_commit, 0, 100)
-        kept = keep_synced(root)
+        synced = keep_synced(root)
         writer.do(lost, 100, 250)
         if follows:
             assert reader.refresh() == {0: 100}
             assert len(numbers_and_editions(reader.scan())) == 100
-    set_back(root, kept)
+    set_back(root, synced)
     expected = editions((range(100), 0), (range(100, 220), 1))
     with RemoteWriter(root, STREAM) as writer:
         assert writer.do(write_and_commit, 100, 220, 1) == 220
@@ -254,10 +235,10 @@ def test_reader_over_a_lost_tail_and_a_new_writer_sees_no_mixture(
 def test_reader_over_a_lost_committed_range_is_told(root: Path, reader: StreamReader) -> None:
     with RemoteWriter(root, STREAM) as writer:
         writer.do(write_and_commit, 0, 100)
-        kept = keep_synced(root)
+        synced = keep_synced(root)
         writer.do(write_and_commit, 100, 250)
         assert reader.refresh() == {0: 250}
-    set_back(root, kept)
+    set_back(root, synced)
     with RemoteWriter(root, STREAM) as writer:
         assert writer.do(write_and_commit, 250, 300, 1) == 300
         assert reader.refresh() == {0: 300}

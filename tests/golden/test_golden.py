@@ -48,8 +48,8 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((HERE / "store.json").read_text())
-    return found
+    answers: dict[str, Any] = json.loads((HERE / "store.json").read_text())
+    return answers
 
 
 @pytest.fixture
@@ -59,20 +59,20 @@ def root(tmp_path: Path) -> Path:
 
 def lies_in(root: Path) -> dict[str, Any]:
     """Return what lies in a root: the bytes of files, and what stores have under each key."""
-    found: dict[str, Any] = {}
+    checksums: dict[str, Any] = {}
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         inside = str(path.relative_to(root))
         if "/db/" not in inside or "/segments/" in inside:
-            found[inside] = path.read_bytes()
+            checksums[inside] = path.read_bytes()
     for path in sorted(root.rglob("db")):
         store = open_store(path, "strict")
         view = store.snapshot()
         for family in (FAMILY_DEFAULT, FAMILY_LOG):
             for key, value in view.items(family, b"", None):
-                found[f"{path.relative_to(root)} {family} {key!r}"] = value
+                checksums[f"{path.relative_to(root)} {family} {key!r}"] = value
         view.close()
         store.close()
-    return found
+    return checksums
 
 
 def parquet_in(root: Path) -> str:
@@ -80,18 +80,22 @@ def parquet_in(root: Path) -> str:
     return str(pq.read_metadata(next(root.rglob("*.parquet"))).created_by)
 
 
-def is_of_parquet(what: str) -> bool:
+def is_of_parquet(name: str) -> bool:
     """Tell whether bytes depend on the library that writes Parquet."""
-    is_entry = f" {FAMILY_DEFAULT} b'{PREFIX_PART.decode()}" in what
-    return what.endswith((".rows", ".parquet", repr(KEY_CATALOGUE))) or is_entry
+    is_entry = f" {FAMILY_DEFAULT} b'{PREFIX_PART.decode()}" in name
+    return name.endswith((".rows", ".parquet", repr(KEY_CATALOGUE))) or is_entry
 
 
 def test_program_of_today_writes_the_same_bytes(root, tmp_path):
     written = leave(tmp_path)
     is_same = parquet_in(root) == parquet_in(written)
     before, today = (
-        {what: value for what, value in lies_in(one).items() if is_same or not is_of_parquet(what)}
-        for one in (root, written)
+        {
+            name: value
+            for name, value in lies_in(folder).items()
+            if is_same or not is_of_parquet(name)
+        }
+        for folder in (root, written)
     )
     assert today.keys() == before.keys()
     assert [what for what, value in today.items() if value != before[what]] == []
@@ -103,10 +107,10 @@ def test_store_has_every_kind_of_file_and_key(root):
     assert {Path(name).suffix for name in files} >= {".rows", ".parquet", ".arrow", ".sst", ".log"}
     keys = [eval(what.split(" ", 2)[2]) for what in lies_in(root) if "/db " in what]  # noqa: S307 - our own text
     of_family = [what.split(" ", 2)[1] for what in lies_in(root) if "/db " in what]
-    kept = [key for key, one in zip(keys, of_family, strict=True) if one == FAMILY_DEFAULT]
-    assert {chr(key[0]) for key in kept} == PREFIXES
-    assert {key[1:].decode() for key in kept if key[:1] == b"m" and b"/" not in key} == NAMES
-    assert {key[1:5] for key in kept if key[:1] == b"m" and b"/" in key} == {b"pass"}
+    keys_kept = [key for key, one in zip(keys, of_family, strict=True) if one == FAMILY_DEFAULT]
+    assert {chr(key[0]) for key in keys_kept} == PREFIXES
+    assert {key[1:].decode() for key in keys_kept if key[:1] == b"m" and b"/" not in key} == NAMES
+    assert {key[1:5] for key in keys_kept if key[:1] == b"m" and b"/" in key} == {b"pass"}
 
 
 def test_rows_hold_each_state_and_column(said):
@@ -174,8 +178,8 @@ def test_store_goes_on_where_it_stopped(root, said, name):
         stream.compact()
         stream.trim()
     with open_later(root, name) as stream:
-        found = said_by(stream)["rows"]
-        assert Counter(map(str, said[name]["rows"])) - Counter(map(str, found)) == Counter()
+        rows = said_by(stream)["rows"]
+        assert Counter(map(str, said[name]["rows"])) - Counter(map(str, rows)) == Counter()
         assert stream.verify().is_clean
 
 

@@ -161,14 +161,14 @@ def _write_devices(root: Path, disk: FaultyDisk, environment: Environment) -> No
 
 
 def _envelope() -> pa.RecordBatch:
-    at, whole = NOW_MS + 1_000, {"headers": HEADERS, "key": b"key", "timestamp_type": 0}
+    time, whole = NOW_MS + 1_000, {"headers": HEADERS, "key": b"key", "timestamp_type": 0}
     return _rows(
         [
-            {"primary": at, "timestamp": at, **whole},
-            {"primary": at - 3, "version": 1, "payload": b"absorbed"},
-            {"primary": at - 500, "version": 2, "payload": b"late", "key": b"", "headers": []},
-            {"primary": at + 1, "version": 65_535, "payload": None, "timestamp": -1},
-            {"primary": at + 10**11, "secondary": 3, "payload": b"ahead"},
+            {"primary": time, "timestamp": time, **whole},
+            {"primary": time - 3, "version": 1, "payload": b"absorbed"},
+            {"primary": time - 500, "version": 2, "payload": b"late", "key": b"", "headers": []},
+            {"primary": time + 1, "version": 65_535, "payload": None, "timestamp": -1},
+            {"primary": time + 10**11, "secondary": 3, "payload": b"ahead"},
             {"primary": NOW_MS - 96 * HOUR_MS, "payload": b"expired as it came"},
         ]
     )
@@ -180,16 +180,16 @@ def _rows(rows: Iterable[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(whole, pa.schema(list(KINDS.items())))
 
 
-def _transact(stream: Stream, name: str, at: int) -> None:
+def _transact(stream: Stream, name: str, primary: int) -> None:
     """Write three batches, the last one in another shard; each batch is a write."""
     with stream.transaction(name, 3) as transaction:
         for secondary in (1, 1, 2):
-            transaction.append(NOW_MS + at, secondary, name.encode())
+            transaction.append(NOW_MS + primary, secondary, name.encode())
 
 
-def stage(area: StagingArea, transaction: TransactionId, at: int) -> None:
+def stage(area: StagingArea, transaction: TransactionId, primary: int) -> None:
     """Publish a transaction of a row in each shard."""
-    rows = [{"primary": NOW_MS + at, "secondary": number} for number in range(STAGED_ROWS)]
+    rows = [{"primary": NOW_MS + primary, "secondary": number} for number in range(STAGED_ROWS)]
     writer = area.writer(transaction)
     writer.write(_rows(rows).select(("primary", "secondary", "payload")))
     area.publish(transaction, writer.finish())
@@ -237,17 +237,21 @@ def _feed(stream: Stream, first: int, count: int) -> None:
 def _readings(first: int, count: int) -> pa.RecordBatch:
     """Return rows of three keys: some without a schema or late, one in eight ahead."""
     rows: list[Row] = []
-    for at in range(count):
-        number = at % 3 if at % 3 < len(SCHEMAS) else None
-        payload: bytes | None = b"raw %d" % at
+    for number_ in range(count):
+        number = number_ % 3 if number_ % 3 < len(SCHEMAS) else None
+        payload: bytes | None = b"raw %d" % number_
         if number is not None:
-            some = pa.table({"level": pa.array([at], pa.int32()), "unit": ["m"]})
+            some = pa.table({"level": pa.array([number_], pa.int32()), "unit": ["m"]})
             some = some.select([one.name for one in SCHEMAS[number].fields])
             payload = encode_batch(some, SCHEMAS[number]).to_pylist()[0]
-        moved = {3: -500, 7: 10**11}.get(at, 0)
-        row = {"primary": NOW_MS + 10 * first + at + moved, "payload": payload, "schema": number}
-        key = None if at == 4 else b"key %d" % (at % 2)
-        rows.append({**row, "key": key, "timestamp": NOW_MS + at, "timestamp_type": 0})
+        moved = {3: -500, 7: 10**11}.get(number_, 0)
+        row = {
+            "primary": NOW_MS + 10 * first + number_ + moved,
+            "payload": payload,
+            "schema": number,
+        }
+        key = None if number_ == 4 else b"key %d" % (number_ % 2)
+        rows.append({**row, "key": key, "timestamp": NOW_MS + number_, "timestamp_type": 0})
     return _rows(rows).drop_columns(["secondary"])
 
 
@@ -304,14 +308,14 @@ def main(folder: Path) -> None:
     store = leave(folder)
     with tempfile.TemporaryDirectory() as scratch:
         opened = shutil.copytree(store, Path(scratch, "opened"))
-        found = {}
+        answers = {}
         for name in (DEVICES, READINGS):
             with open_later(opened, name) as stream:
-                found[name] = said_by(stream)
+                answers[name] = said_by(stream)
     rows: Callable[[dict[str, Any]], str] = lambda said: ",\n".join(map(json.dumps, said["rows"]))  # noqa: E731 - a line
     texts = [
         f'"{name}": {json.dumps(said | {"rows": []})[:-3]}[\n{rows(said)}\n]}}'
-        for name, said in found.items()
+        for name, said in answers.items()
     ]
     (folder / "store.json").write_text("{" + ",\n".join(texts) + "}\n")
 

@@ -67,11 +67,11 @@ class HookedDisk:
         """Stand before something else that is asked: a store, a marker, however it was opened."""
         return _Hooked(self, behind)
 
-    def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+    def passes(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Pass a call on, with what is to happen before and after it."""
         self.reached(f"before {name}")
         self.calls.append(name)
-        answer = call(*given)
+        answer = call(*arguments)
         self.reached(f"after {name}")
         return answer
 
@@ -99,8 +99,8 @@ class _Hooked:
         self._behind = behind
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._behind, name)
-        if not callable(found):
+        attribute = getattr(self._behind, name)
+        if not callable(attribute):
             self._disk.reached(f"before {name}")
             return getattr(self._behind, name)
-        return lambda *given: self._disk.passes(name, found, *given)
+        return lambda *given: self._disk.passes(name, attribute, *given)

@@ -70,10 +70,10 @@ class Slot(NamedTuple):
 def slots(marker: Path) -> list[Slot | None]:
     """Return what each slot says; None of one that is damaged."""
     data = marker.read_bytes()
-    return [_told(decode_slot(data[at : at + SLOT_BYTES])) for at in SLOTS]
+    return [_slot_of(decode_slot(data[at : at + SLOT_BYTES])) for at in SLOTS]
 
 
-def _told(state: MarkerState | None) -> Slot | None:
+def _slot_of(state: MarkerState | None) -> Slot | None:
     return None if state is None else Slot(state.sequence, state.generation, state.committed)
 
 

@@ -58,7 +58,7 @@ from storage_core.format.shard_state import (
 from storage_core.read.columns import block_columns
 from storage_core.write.ledger import NUMBERED_KEPT
 from storage_core.write.shard import Shard
-from tests.faults.file_formats import LOG_BLOCK
+from tests.faults.support.file_formats import LOG_BLOCK
 from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
 from tests.snapshots import snapshot
 
@@ -75,14 +75,14 @@ TYPES: Mapping[str, pa.DataType] = {
 def batch_of(primary: Iterable[int], **columns: Any) -> pa.RecordBatch:
     """Return a batch; a column given as one value is the same in each row."""
     primaries = list(primary)
-    given = {"secondary": 1, "payload": b"x", **columns, "primary": primaries}
+    values = {"secondary": 1, "payload": b"x", **columns, "primary": primaries}
     return pa.RecordBatch.from_pydict(
         {
             name: pa.array(
                 value if isinstance(value, list | range) else [value] * len(primaries),
                 TYPES[name],
             )
-            for name, value in given.items()
+            for name, value in values.items()
         }
     )
 
@@ -298,9 +298,9 @@ class Workbench:
     def numbered_keys(self) -> int:
         """Return how many keys shard 0 has given a number."""
         view = self.shard.snapshots.whole()
-        found = sum(1 for _ in view.meta_items(PREFIX_KEY, prefix_end(PREFIX_KEY)))
+        count = sum(1 for _ in view.meta_items(PREFIX_KEY, prefix_end(PREFIX_KEY)))
         view.close()
-        return found
+        return count
 
     def store(self) -> RocksDbStore:
         """Open the store of shard 0 behind the stream's back; the stream must be closed."""
@@ -346,7 +346,7 @@ class Workbench:
         """Remove a schema from the shard's dictionary behind the stream's back."""
         self.change(deletes=[schema_key(number)])
 
-    def kept(self, key: bytes) -> bytes | None:
+    def stored(self, key: bytes) -> bytes | None:
         """Return what the store has under a key; the stream must be closed."""
         store = self.store()
         (value,) = store.get_many([key])
@@ -359,7 +359,7 @@ class Workbench:
 
     def has_head_on_disk(self, secondary: int) -> bool:
         """Tell whether an id's head is on disk; the stream must be closed."""
-        return self.kept(head_key(secondary)) is not None
+        return self.stored(head_key(secondary)) is not None
 
     def forget_largest_of_heads(self) -> None:
         """Let nothing be known of all heads together."""
@@ -425,7 +425,7 @@ def publish(
 def pass_numbers(bench: Workbench, series: str, secondary: int = 1) -> list[str]:
     """Let as many numbers of a series land as a shard remembers; return their names."""
     numbers = [TransactionId(series, number) for number in range(100, 100 + NUMBERED_KEPT)]
-    for one in numbers:
-        publish(bench, one, [1], [secondary])
+    for number in numbers:
+        publish(bench, number, [1], [secondary])
         bench.stream.finish_transactions()
-    return [one.name for one in numbers]
+    return [number.name for number in numbers]

@@ -41,39 +41,43 @@ def check_question(reads: StreamFacade[Any], plain: PlainStream, question: Quest
         check(reads, plain, question)
 
 
-def _read(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    columns = READ_COLUMNS if asked.columns is None else asked.columns
+def _read(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    columns = READ_COLUMNS if question.columns is None else question.columns
     _alike(
         lambda: rows_of(
             reads.read(
-                asked.ids,
-                asked.start,
-                asked.end,
-                asked.limit,
-                versions=asked.versions,
-                latest_by=asked.latest_by,
-                tombstones=asked.tombstones,
-                columns=asked.columns,
+                question.ids,
+                question.start,
+                question.end,
+                question.limit,
+                versions=question.versions,
+                latest_by=question.latest_by,
+                tombstones=question.tombstones,
+                columns=question.columns,
             )
         ),
-        lambda: columns_of(plain.read(asked), columns),
+        lambda: columns_of(plain.read(question), columns),
     )
 
 
-def _scan(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    columns = READ_COLUMNS if asked.columns is None else asked.columns
+def _scan(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    columns = READ_COLUMNS if question.columns is None else question.columns
     _alike(
         lambda: rows_of(
             reads.scan(
-                asked.ids, asked.start, asked.end, versions=asked.versions, columns=asked.columns
+                question.ids,
+                question.start,
+                question.end,
+                versions=question.versions,
+                columns=question.columns,
             )
         ),
-        lambda: columns_of(plain.scan(asked), columns),
+        lambda: columns_of(plain.scan(question), columns),
     )
 
 
-def _for_each(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    most = asked.limit + 1
+def _for_each(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    most = question.limit + 1
 
     def real() -> list[tuple[object, ...]]:
         seen: list[Record] = []
@@ -82,45 +86,47 @@ def _for_each(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> 
             seen.append(record)
             return len(seen) == most
 
-        reads.for_each(asked.ids, asked.start, asked.end, look)
+        reads.for_each(question.ids, question.start, question.end, look)
         return [_fields_of(record) for record in seen]
 
-    about = question_about(asked.ids, asked.start, asked.end)
+    about = question_about(question.ids, question.start, question.end)
     _alike(real, lambda: columns_of(plain.read(about), _RECORD_FIELDS)[:most])
 
 
-def _latest(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    for ids in (None, asked.ids):
-        found = reads.latest(ids)
+def _latest(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    for ids in (None, question.ids):
+        records = reads.latest(ids)
         expected = plain.latest(ids)
-        assert found.keys() == expected.keys()
+        assert records.keys() == expected.keys()
         for secondary, row in expected.items():
-            assert [_fields_of(found[secondary])] == columns_of([row], _RECORD_FIELDS)
+            assert [_fields_of(records[secondary])] == columns_of([row], _RECORD_FIELDS)
 
 
-def _earliest(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    assert reads.earliest(asked.ids, asked.from_) == plain.earliest(asked.ids, asked.from_)
+def _earliest(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    assert reads.earliest(question.ids, question.from_) == plain.earliest(
+        question.ids, question.from_
+    )
 
 
-def _available(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
-    last, rows = reads.available(asked.ids, asked.from_, asked.width, asked.limit)
-    expected_last, expected = plain.available(asked)
+def _available(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
+    last, rows = reads.available(question.ids, question.from_, question.width, question.limit)
+    expected_last, expected = plain.available(question)
     assert last == expected_last
     assert rows_of(rows) == columns_of(expected, READ_COLUMNS)
 
 
-def _tail(reads: StreamFacade[Any], plain: PlainStream, asked: Question) -> None:
+def _tail(reads: StreamFacade[Any], plain: PlainStream, question: Question) -> None:
     """Ask for addresses, the question's numbers taken as such where they may be."""
     beyond = max(shard.next for shard in plain.shards) + 5
-    start = None if asked.start is None else asked.start % beyond
-    end = None if asked.end is None else asked.end % beyond
-    wanted = [asked.ids] if isinstance(asked.ids, int) else asked.ids
+    start = None if question.start is None else question.start % beyond
+    end = None if question.end is None else question.end % beyond
+    wanted = [question.ids] if isinstance(question.ids, int) else question.ids
     if wanted is not None and any(shard.gone for shard in plain.shards):
         # A shard that none of the ids can be in does not look.
         return
     for shard in plain.shards:
         _alike(
-            lambda n=shard.number: rows_of(reads.tail(n, start, end, asked.ids)),  # type: ignore[misc]
+            lambda n=shard.number: rows_of(reads.tail(n, start, end, question.ids)),  # type: ignore[misc]
             lambda n=shard.number: [  # type: ignore[misc]
                 row
                 for row in plain.tail(n, start, end)
@@ -160,7 +166,7 @@ class Begun:
         self._batches = batches
         self._expected = [tuple(row) for row in expected]
         first = next(batches, None)
-        self._found = [] if first is None else rows_of([first])
+        self._rows = [] if first is None else rows_of([first])
 
     def expect_the_rest(self, left: list[Any] | None = None) -> None:
         """Find all that was there when it began.
@@ -170,34 +176,34 @@ class Begun:
         """
         try:
             for batch in self._batches:
-                self._found += rows_of([batch])
+                self._rows += rows_of([batch])
         except LostRangeError:
             assert left is not None
-            assert self._found == self._expected[: len(self._found)]
+            assert self._rows == self._expected[: len(self._rows)]
             return
         for shard in {row[0] for row in self._expected}:
-            found, expected, now = (
+            shard_rows, expected, now = (
                 [row for row in rows if row[0] == shard]
-                for rows in (self._found, self._expected, left or [])
+                for rows in (self._rows, self._expected, left or [])
             )
-            assert found == expected or (left is not None and found == now)
+            assert shard_rows == expected or (left is not None and shard_rows == now)
 
 
 def check_schemas(reads: StreamFacade[Any], plain: PlainStream) -> None:
     """Compare what rows show of their schemas, in order of arrival and by id."""
-    rows = [row for shard in plain.shards for row in shard.shown()]
+    rows = [row for shard in plain.shards for row in shard.visible()]
     schemas = {shard.number: shard.schemas for shard in plain.shards}
     expected = [(row.shard, row.address, schemas[row.shard][row.address]) for row in rows]
     expected.sort(key=_place)
     for batches in (reads.scan(columns=_OF_SCHEMAS), reads.read(columns=_OF_SCHEMAS)):
-        found = [(shard, at, (*shown,)) for shard, at, *shown in rows_of(batches)]
-        assert sorted(found, key=_place) == expected
+        numbered = [(shard, at, (*shown,)) for shard, at, *shown in rows_of(batches)]
+        assert sorted(numbered, key=_place) == expected
     every = reads.schemas()
-    known = {entry.identity for entry in every}
+    identities = {entry.identity for entry in every}
     for registry_id in {entry.registry_id for entry in every}:
         of_id = {entry for entry in every if entry.registry_id == registry_id}
         assert set(reads.schemas(registry_id)) == of_id
-    assert known >= {shown for *_, shown in expected if shown != NOTHING}
+    assert identities >= {shown for *_, shown in expected if shown != NOTHING}
 
 
 def _place(row: tuple[Any, ...]) -> tuple[int, int]:

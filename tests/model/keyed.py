@@ -72,7 +72,7 @@ class KeyedReads:
         columns: Sequence[str] | None = None,
     ) -> list[pa.RecordBatch]:
         wanted = columns or READ_COLUMNS
-        found = self._reads.read(
+        table = self._reads.read(
             None,
             start,
             end,
@@ -83,7 +83,7 @@ class KeyedReads:
             tombstones=tombstones,
             columns=_with_key(wanted),
         )
-        return [_by_id(one, wanted) for one in found.to_batches()]
+        return [_by_id(one, wanted) for one in table.to_batches()]
 
     def scan(
         self,
@@ -95,17 +95,17 @@ class KeyedReads:
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         wanted = columns or READ_COLUMNS
-        asked = _with_key(wanted)
-        found = self._reads.scan(
-            None, start, end, keys=_keys(ids), versions=versions, columns=asked
+        columns_asked = _with_key(wanted)
+        batches = self._reads.scan(
+            None, start, end, keys=_keys(ids), versions=versions, columns=columns_asked
         )
-        return (_by_id(batch, wanted) for batch in found)
+        return (_by_id(batch, wanted) for batch in batches)
 
     def tail(
         self, shard: int, start: int | None = None, end: int | None = None, ids: Any = None
     ) -> Iterator[pa.RecordBatch]:
-        found = self._reads.tail(shard, start, end, None, _with_key(COLUMNS), keys=_keys(ids))
-        return (_by_id(batch, COLUMNS) for batch in found)
+        batches = self._reads.tail(shard, start, end, None, _with_key(COLUMNS), keys=_keys(ids))
+        return (_by_id(batch, COLUMNS) for batch in batches)
 
     def for_each(self, ids: Any, start: Any, end: Any, fn: Callable[[Record], object]) -> None:
         self._reads.for_each(
@@ -113,9 +113,9 @@ class KeyedReads:
         )
 
     def latest(self, ids: Any = None) -> dict[int, Record]:
-        found = self._reads.latest(keys=_keys(ids))
-        assert all(key == record.key for key, record in found.items())
-        return {id_of(one.key): _record_by_id(one) for one in found.values()}
+        records = self._reads.latest(keys=_keys(ids))
+        assert all(key == record.key for key, record in records.items())
+        return {id_of(one.key): _record_by_id(one) for one in records.values()}
 
     def earliest(self, ids: Any, from_: int) -> int | None:
         return self._reads.earliest(None, from_, keys=_keys(ids))

@@ -80,11 +80,11 @@ class PlainShard:
 
     def after_crash(self) -> list["PlainShard"]:
         """Return what an opener may find: any state passed, all of it adopted."""
-        found = [state.copy() for state in self.passed]
-        for state in found:
+        states = [state.copy() for state in self.passed]
+        for state in states:
             state.unsealed = []
             state.committed = state.next
-        return found
+        return states
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -148,9 +148,9 @@ class PlainShard:
         """Write rows in one piece and return what became of them."""
         report: Counter[str] = Counter()
         if addresses is None:
-            kept = [record for record in records if record.primary >= self.floor]
-            report["expired"] = len(records) - len(kept)
-            records, addresses = kept, range(self.next, self.next + len(kept))
+            accepted = [record for record in records if record.primary >= self.floor]
+            report["expired"] = len(records) - len(accepted)
+            records, addresses = accepted, range(self.next, self.next + len(accepted))
         report["appended"] = len(records)
         for record, address in zip(records, addresses, strict=True):
             self._take(record, address, now, report)
@@ -264,7 +264,7 @@ class PlainShard:
             if row.address < self.committed and not self._is_gone(row.address)
         ]
 
-    def shown(self) -> list[PlainRow]:
+    def visible(self) -> list[PlainRow]:
         """Return the committed rows that have not expired in order of arrival."""
         return [
             row for row in self.rows if row.address < self.committed and not self._has_expired(row)

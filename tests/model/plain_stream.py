@@ -78,8 +78,8 @@ class PlainStream:
 
     def transaction_total(self, name: str) -> int | None:
         """Return the rows of a transaction that is known."""
-        known = [s.transactions[name] for s in self.shards if name in s.transactions]
-        return sum(known) if known else None
+        counts = [s.transactions[name] for s in self.shards if name in s.transactions]
+        return sum(counts) if counts else None
 
     def commit(self, now: int) -> dict[int, int]:
         """Make everything durable."""
@@ -134,13 +134,13 @@ class PlainStream:
     def scan(self, question: Question) -> list[PlainRow]:
         """Return the rows asked for in order of arrival, shard by shard."""
         start, end = _range(question)
-        asked = _ids(question)
+        ids = _ids(question)
         return [
             row
             for shard in self.shards
-            for row in shard.shown()
+            for row in shard.visible()
             if start <= row.primary <= end
-            and (asked is None or row.secondary in asked)
+            and (ids is None or row.secondary in ids)
             and (question.versions is None or row.version in question.versions)
         ]
 
@@ -155,12 +155,12 @@ class PlainStream:
         if question.limit == 0:
             return rows
         seen: Counter[int] = Counter()
-        kept = []
+        rows_kept = []
         for row in rows:
             seen[row.secondary] += 1
             if seen[row.secondary] <= question.limit:
-                kept.append(row)
-        return kept
+                rows_kept.append(row)
+        return rows_kept
 
     def _newest(self, rows: list[PlainRow], question: Question) -> list[PlainRow]:
         """Return of rows in order those that are the newest of their primary, or of their id.

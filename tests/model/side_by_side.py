@@ -123,8 +123,8 @@ class SideBySide(RuleBasedStateMachine):
 
     def adopt(self) -> None:
         """Go on from the one state that each shard was found in."""
-        found = [self.states_found(shard) for shard in self.plain.shards]
-        for states in product(*found):
+        states_of_shards = [self.states_found(shard) for shard in self.plain.shards]
+        for states in product(*states_of_shards):
             if sum((state.counts for state in states), Counter()) == self.counted():
                 self.plain.shards = list(states)
                 for shard in self.plain.shards:
@@ -137,16 +137,18 @@ class SideBySide(RuleBasedStateMachine):
         """Return which of the states a crash may leave a shard is in."""
         writer, number = self.lab.writer, shard.number
         rows, gone = replayed(in_ids(writer, self.lab.options), number)
-        at = (rows, writer.committed()[number], writer.source(number))
+        position = (rows, writer.committed()[number], writer.source(number))
         states = shard.after_crash()
         for state in states:
             state.gone = gone
-        found = [state for state in states if (state.replayed(), state.next, state.source) == at]
-        if not found:
-            note(f"found {at}")
+        matching = [
+            state for state in states if (state.replayed(), state.next, state.source) == position
+        ]
+        if not matching:
+            note(f"found {position}")
             note("legal " + "\n      ".join(str((s.rows, s.next, s.source)) for s in states))
-        assert found, f"shard {number} is in no state that a crash may leave"
-        return found
+        assert matching, f"shard {number} is in no state that a crash may leave"
+        return matching
 
     def check_reader_of_the_dead(self) -> None:
         """A reader of a dead writer shows what that one had published, not a row more."""

@@ -101,12 +101,12 @@ class LogAgainstLists(SideBySide):
         """Fetch again what may be stored, go on behind it, and say where the source stands."""
         plain = self.shard(shard)
         records = self.fitting(plain, records)
-        at = max(0, plain.next + len(plain.unsealed) - places.back)
+        address = max(0, plain.next + len(plain.unsealed) - places.back)
         addresses = []
         for _, gap in zip(records, places.gaps, strict=False):
-            addresses.append(at + gap)
-            at += gap + 1
-        source = None if skip is None else {"next": at + skip}
+            addresses.append(address + gap)
+            address += gap + 1
+        source = None if skip is None else {"next": address + skip}
         self.both(
             lambda: self.lab.append_batch(
                 records, shard=plain.number, addresses=addresses, source=source
@@ -222,10 +222,10 @@ class LogAgainstLists(SideBySide):
         """What is due is done in parts of shards, by whomever."""
         self.both(lambda: self.lab.maintain(has_maker=has_maker), lambda: None, crash)
 
-    @step(which=st.integers(0, 9), crash=strategies.upkeep_crashes)
-    def mend(self, which: int, crash: Crash) -> None:
+    @step(index=st.integers(0, 9), crash=strategies.upkeep_crashes)
+    def mend(self, index: int, crash: Crash) -> None:
         """A part that was damaged is made again of its blocks, whatever comes between."""
-        self.lab.damage_part(which)
+        self.lab.damage_part(index)
         self.both(self.lab.mend, lambda: None, crash)
         self.both(self.lab.mend, lambda: None)
 
@@ -267,12 +267,12 @@ class LogAgainstLists(SideBySide):
     # --- the index -------------------------------------------------------------------------
 
     @step(
-        what=st.sampled_from(["hold", "release", "look", "drain", "drain", "drain"]),
+        event=st.sampled_from(["hold", "release", "look", "drain", "drain", "drain"]),
         crash=strategies.crashes,
     )
-    def see_to_the_index(self, what: str, crash: Crash) -> None:
+    def see_to_the_index(self, event: str, crash: Crash) -> None:
         """Whatever entries there are, and however late, no read is another for it."""
-        self.both(getattr(self.lab.writer.index, what), lambda: None, crash)
+        self.both(getattr(self.lab.writer.index, event), lambda: None, crash)
 
     # --- life and death --------------------------------------------------------------------
 
@@ -336,20 +336,20 @@ class LogAgainstLists(SideBySide):
             return
         reads = self.lab.reader if asks_reader else self.lab.writer
         batches = in_ids(reads, self.lab.options).tail(plain.number)
-        found = rows_of(batch for batch in [next(batches, None)] if batch is not None)
+        rows = rows_of(batch for batch in [next(batches, None)] if batch is not None)
         expected = plain.replayed()
         self.append_to_named_shard(shard, records, NO_CRASH)
         self.commit(NO_CRASH)
-        assert found + rows_of(batches) == expected
+        assert rows + rows_of(batches) == expected
 
     @step()
     def verify(self) -> None:
         report = self.lab.writer.verify()
-        shown = [row for shard in self.plain.shards for row in shard.shown()]
+        rows = [row for shard in self.plain.shards for row in shard.visible()]
         assert report.is_clean, report.problems
         # Rows that are written and not committed are verified too.
         assert report.rows >= sum(len(shard.replayed()) for shard in self.plain.shards)
-        assert report.late_rows >= sum(row.late for row in shown)
+        assert report.late_rows >= sum(row.late for row in rows)
 
     @invariant()
     def stream_equals_lists(self) -> None:

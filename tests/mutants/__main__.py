@@ -24,21 +24,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tree", type=Path, default=_HERE, help="where the bugs go in a copy")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
     parser.add_argument("--table", action="store_true", help="only print the table")
-    given = parser.parse_args(arguments)
-    mutants = chosen(read_mutants(), given.names)
-    if given.table:
+    options = parser.parse_args(arguments)
+    mutants = chosen(read_mutants(), options.names)
+    if options.table:
         _tell("\n".join(table_lines(mutants)))
         return 0
     if not mutants:
-        parser.error(f"no mutant has a name that begins with {' or '.join(given.names)}")
+        parser.error(f"no mutant has a name that begins with {' or '.join(options.names)}")
     began_s = perf_counter()
-    verdicts = judge(mutants, given.tree.resolve(), given.jobs, _tell)
+    verdicts = judge(mutants, options.tree.resolve(), options.jobs, _tell)
     counts = dict.fromkeys(("caught", "survived", "broken"), 0)
-    for one in verdicts:
-        counts[one.word] += 1
-    told = ", ".join(f"{number} {word}" for word, number in counts.items())
+    for verdict in verdicts:
+        counts[verdict.word] += 1
+    totals = ", ".join(f"{number} {word}" for word, number in counts.items())
     count = f"{len(verdicts)} mutant{'s' if len(verdicts) > 1 else ''}"
-    _tell(f"{count} in {perf_counter() - began_s:.0f} s: {told}")
+    _tell(f"{count} in {perf_counter() - began_s:.0f} s: {totals}")
     return int(counts["caught"] != len(mutants))
 
 

@@ -58,10 +58,10 @@ class Mutant:
 
 def read_mutants(table: Path = TABLE) -> list[Mutant]:
     """Return the mutants of a table, in its order."""
-    found = [Mutant(**fields) for fields in tomllib.loads(table.read_text())["mutant"]]
-    names = [one.name for one in found]
+    mutants = [Mutant(**fields) for fields in tomllib.loads(table.read_text())["mutant"]]
+    names = [one.name for one in mutants]
     assert len(set(names)) == len(names), "each mutant has a name of its own"
-    return found
+    return mutants
 
 
 def chosen(mutants: Sequence[Mutant], names: Iterable[str]) -> list[Mutant]:

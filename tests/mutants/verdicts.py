@@ -36,7 +36,7 @@ class Verdict:
     took_s: float
 
     @property
-    def shown(self) -> str:
+    def line(self) -> str:
         """Return it in a line."""
         return f"{self.word.upper()} {self.mutant.name}, by {self.case}: {self.why}"
 
@@ -63,25 +63,25 @@ class Bench:
         for case in dict.fromkeys(cases):
             # Those of a folder share what starts slowly.
             folders.setdefault("/".join(case.split("/")[:2]), []).append(case)
-        found: dict[str, str] = {}
+        failures: dict[str, str] = {}
         with ThreadPoolExecutor(self._jobs) as threads:
             for failing in threads.map(self._without, folders.values()):
-                found |= failing
-        return found
+                failures |= failing
+        return failures
 
     def _with_bug(self, mutant: Mutant) -> Verdict:
         began_s = perf_counter()
-        with self._one() as copy:
+        with self._tree() as copy:
             word, why, case = _judged(copy, mutant)
         return Verdict(mutant, word, why, case, perf_counter() - began_s)
 
     def _without(self, cases: Sequence[str]) -> dict[str, str]:
-        with self._one() as copy:
+        with self._tree() as copy:
             outcomes = copy.run(cases)
         return {case: why for case in cases if (why := _why_not(case, outcomes))}
 
     @contextmanager
-    def _one(self) -> Iterator[TreeCopy]:
+    def _tree(self) -> Iterator[TreeCopy]:
         copy = self._free.get()
         try:
             yield copy
@@ -90,7 +90,7 @@ class Bench:
 
 
 def judge(
-    mutants: Sequence[Mutant], tree: Path, jobs: int, told: Callable[[str], None]
+    mutants: Sequence[Mutant], tree: Path, jobs: int, report: Callable[[str], None]
 ) -> list[Verdict]:
     """Put each mutant into a copy of a tree, and tell what became of it.
 
@@ -98,22 +98,22 @@ def judge(
         mutants: Them.
         tree: The tree, which stays as it is.
         jobs: How many run at once.
-        told: Called with a line for each step.
+        report: Called with a line for each step.
     """
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     with TemporaryDirectory(prefix="shardlog-mutants-") as place:
         bench = Bench(tree, Path(place), jobs)
-        for one in bench.with_bugs(mutants):
-            found.append(one)
-            told(f"{one.took_s:6.1f} s  {len(found)} of {len(mutants)}: {one.shown}")
+        for verdict in bench.with_bugs(mutants):
+            verdicts.append(verdict)
+            report(f"{verdict.took_s:6.1f} s  {len(verdicts)} of {len(mutants)}: {verdict.line}")
         began_s = perf_counter()
-        failing = bench.without(one.case for one in found if one.word == "caught")
-        told(f"{perf_counter() - began_s:6.1f} s  the same without bugs: {len(failing)} fail")
-    for at, one in enumerate(found):
-        if one.word == "caught" and (why := failing.get(one.case)):
-            found[at] = replace(one, word="broken", why=f"without the bug it {why}")
-            told(f"   and so  {found[at].shown}")
-    return found
+        failing = bench.without(verdict.case for verdict in verdicts if verdict.word == "caught")
+        report(f"{perf_counter() - began_s:6.1f} s  the same without bugs: {len(failing)} fail")
+    for index, verdict in enumerate(verdicts):
+        if verdict.word == "caught" and (why := failing.get(verdict.case)):
+            verdicts[index] = replace(verdict, word="broken", why=f"without the bug it {why}")
+            report(f"   and so  {verdicts[index].line}")
+    return verdicts
 
 
 def _judged(copy: TreeCopy, mutant: Mutant) -> tuple[Word, str, str]:

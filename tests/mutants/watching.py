@@ -36,8 +36,8 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
         _note(report.nodeid, "collect", "failed", report.longreprtext)
 
 
-def _note(test: str, phase: str, outcome: str, told: str) -> None:
-    lines = [line for line in told.splitlines() if line.startswith("E ")]
+def _note(test: str, phase: str, outcome: str, output: str) -> None:
+    lines = [line for line in output.splitlines() if line.startswith("E ")]
     row = {"test": test, "phase": phase, "outcome": outcome, "why": lines[0] if lines else ""}
     with Path(os.environ[REPORT]).open("a") as file:
         file.write(json.dumps(row) + "\n")

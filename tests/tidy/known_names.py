@@ -44,8 +44,10 @@ class Known:
         """Tell whether a class has a member; what comes from outside has every member."""
         if owner not in self.classes:
             return True
-        known = self.classes[owner]
-        return member in known.members or any(self.has_member(base, member) for base in known.bases)
+        class_ = self.classes[owner]
+        return member in class_.members or any(
+            self.has_member(base, member) for base in class_.bases
+        )
 
     def has_dotted(self, name: str) -> bool:
         """Tell whether `package.module`, `package.name` or a name further down exists."""
@@ -96,11 +98,11 @@ def _class_from(node: ast.ClassDef) -> Class:
     return Class(frozenset(bases), frozenset((*_bound_in(node.body), *_bound_on_self(node))))
 
 
-def _merged(one: Class, other: Class | None) -> Class:
+def _merged(first: Class, other: Class | None) -> Class:
     """Return two classes of one name, in different files, as one: documents name no file."""
     if other is None:
-        return one
-    return Class(one.bases | other.bases, one.members | other.members)
+        return first
+    return Class(first.bases | other.bases, first.members | other.members)
 
 
 def _bound_in(body: list[ast.stmt]) -> Iterator[str]:

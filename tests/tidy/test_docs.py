@@ -41,36 +41,36 @@ TEST = re.compile(r"(?<![\w./])(test_\w+)\b(?!\.py|\*)")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
-def unknown_names(text: str, known: Known) -> list[str]:
+def unknown_names(text: str, names_there: Known) -> list[str]:
     """Return what a document names and the repository lacks."""
     unknown = []
     for path, name in PATH.findall(text):
-        if not known.has_path(path):
+        if not names_there.has_path(path):
             unknown.append(path)
-        elif name and not known.has_name(path, name):
+        elif name and not names_there.has_name(path, name):
             unknown.append(f"{path}:{name}")
     for file, name in FILE.findall(text):
-        paths = known.files_called(file)
+        paths = names_there.files_called(file)
         if not paths:
             unknown.append(file)
-        elif name and not any(known.has_name(path, name) for path in paths):
+        elif name and not any(names_there.has_name(path, name) for path in paths):
             unknown.append(f"{file}:{name}")
-    unknown += [name for name in DOTTED.findall(text) if not known.has_dotted(name)]
+    unknown += [name for name in DOTTED.findall(text) if not names_there.has_dotted(name)]
     unknown += [
         f"{owner}.{member}"
         for owner, member in MEMBER.findall(text)
-        if not known.has_member(owner, member)
+        if not names_there.has_member(owner, member)
     ]
-    return unknown + [name for name in TEST.findall(text) if not known.has_test(name)]
+    return unknown + [name for name in TEST.findall(text) if not names_there.has_test(name)]
 
 
-def broken_links(document: str, text: str, known: Known) -> list[str]:
+def broken_links(document: str, text: str, names_there: Known) -> list[str]:
     """Return the relative links of a document that lead nowhere."""
     folder = PurePosixPath(document).parent
     return [
         f"{document}: {target}"
         for target in LINK.findall(text)
-        if not known.has_path(_normal(folder / target))
+        if not names_there.has_path(_normal(folder / target))
     ]
 
 
@@ -109,14 +109,16 @@ def test_promised_document_is_there(document: str) -> None:
 
 
 def test_documents_name_only_what_exists() -> None:
-    known = known_from(_paths(), python_files())
-    complaints = {path: unknown_names(text, known) for path, text in _documents().items()}
+    names_there = known_from(_paths(), python_files())
+    complaints = {path: unknown_names(text, names_there) for path, text in _documents().items()}
     assert {path: names for path, names in complaints.items() if names} == {}
 
 
 def test_links_of_documents_lead_somewhere() -> None:
-    documents, known = _documents().items(), known_from(_paths(), {})
-    assert [link for path, text in documents for link in broken_links(path, text, known)] == []
+    documents, names_there = _documents().items(), known_from(_paths(), {})
+    assert [
+        link for path, text in documents for link in broken_links(path, text, names_there)
+    ] == []
 
 
 def test_every_decision_record_is_linked() -> None:

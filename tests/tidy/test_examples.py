@@ -41,15 +41,17 @@ def log() -> Any:
 def examples(log: Any) -> dict[str, doctest.DocTest]:
     """What docstrings show, by the call; inherited calls with the class that was asked."""
     parser = doctest.DocTestParser()
-    found = {}
-    for shown in (log.Stream, log.StreamReader):
-        names = {shown.__name__: shown.__doc__}
-        names |= {f"{shown.__name__}.{name}": getattr(shown, name).__doc__ for name in dir(shown)}
+    docstrings = {}
+    for class_ in (log.Stream, log.StreamReader):
+        names = {class_.__name__: class_.__doc__}
+        names |= {
+            f"{class_.__name__}.{name}": getattr(class_, name).__doc__ for name in dir(class_)
+        }
         for name, text in names.items():
             example = parser.get_doctest(text or "", {}, name, None, None)
             if example.examples:
-                found[name] = example
-    return found
+                docstrings[name] = example
+    return docstrings
 
 
 @pytest.mark.parametrize("call", CALLS_SHOWN)
@@ -62,9 +64,9 @@ def test_example_prints_what_it_says(call, examples, log, tmp_path):
             names = {name: getattr(log, name) for name in log.__all__}
             example.globs |= names | {"root": tmp_path, "pa": pa}
             example.globs |= {"stream": stream, "reader": reader}
-            told: list[str] = []
-            doctest.DocTestRunner().run(example, out=told.append)
-    assert told == []
+            output: list[str] = []
+            doctest.DocTestRunner().run(example, out=output.append)
+    assert output == []
 
 
 def test_examples_are_those_that_run(examples):

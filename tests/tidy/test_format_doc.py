@@ -111,11 +111,11 @@ def test_block_decodes_as_stated() -> None:
         stated[name] for name in ("count", "first", "last")
     )
     assert block.committed_at_ms == stated["committed_at_ms"]
-    found = RECORDS.findall(section("block"))
-    assert [int(row[0]) for row in found] == block.addresses.tolist()
-    assert [int(row[1]) for row in found] == block.primaries.tolist()
-    assert [int(row[2]) for row in found] == block.secondaries.tolist()
-    payloads = [None if row[4] else row[3].encode() for row in found]
+    rows = RECORDS.findall(section("block"))
+    assert [int(row[0]) for row in rows] == block.addresses.tolist()
+    assert [int(row[1]) for row in rows] == block.primaries.tolist()
+    assert [int(row[2]) for row in rows] == block.secondaries.tolist()
+    payloads = [None if row[4] else row[3].encode() for row in rows]
     assert payloads == block.batch.column("payload").to_pylist()
     ids = decode_secondaries(the_zone().sections)
     assert ids is not None

@@ -155,14 +155,14 @@ def breaches(path: str, source: str, modules: Iterable[str] = ()) -> list[str]:
 def arrows_upward(path: str, module: str) -> list[str]:
     """Return the complaint that a module of the same package stands no lower, if it does."""
     ranks = RANKS[module.split(".", maxsplit=1)[0]]
-    here, there = room_of(module_of(path)), room_of(module)
-    if here == there:
+    here, other = room_of(module_of(path)), room_of(module)
+    if here == other:
         return []
     heights = {room: height for height, rooms in enumerate(ranks) for room in rooms}
-    missing = [f"{path}: no rank names {room}" for room in (here, there) if room not in heights]
-    if missing or heights[there] < heights[here]:
+    missing = [f"{path}: no rank names {room}" for room in (here, other) if room not in heights]
+    if missing or heights[other] < heights[here]:
         return missing
-    return [f"{path}: {here} stands on lower rooms, {there} is none of them ({module})"]
+    return [f"{path}: {here} stands on lower rooms, {other} is none of them ({module})"]
 
 
 def circle(sources: Mapping[str, str]) -> list[str]:
@@ -183,16 +183,18 @@ def test_every_import_keeps_to_the_layers() -> None:
     sources = product_files()
     assert sources
     modules = {module_of(path) for path in sources}
-    found = [line for path, source in sources.items() for line in breaches(path, source, modules)]
-    assert found == []
+    complaints = [
+        line for path, source in sources.items() for line in breaches(path, source, modules)
+    ]
+    assert complaints == []
 
 
 def test_what_is_lent_brings_no_kafka_client_along() -> None:
     program = (
         "import sys; from connectors.registry import *; print('confluent_kafka' in sys.modules)"
     )
-    asked = [sys.executable, "-c", program]
-    assert run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "False\n"
+    command = [sys.executable, "-c", program]
+    assert run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_no_files_stand_in_a_circle() -> None:

@@ -29,15 +29,15 @@ def names_in(path: str) -> set[str]:
 
 
 def test_each_mutant_replaces_what_is_there_once() -> None:
-    for one in read_mutants():
-        one.put_into((ROOT / one.file).read_text(encoding="utf-8"))
-        assert one.before != one.after, one.name
+    for mutant in read_mutants():
+        mutant.put_into((ROOT / mutant.file).read_text(encoding="utf-8"))
+        assert mutant.before != mutant.after, mutant.name
 
 
 def test_each_mutant_names_a_test_that_is_there() -> None:
-    for one in read_mutants():
-        path, name, *_ = one.test.split("::")
-        assert name in names_in(path), one.test
+    for mutant in read_mutants():
+        path, name, *_ = mutant.test.split("::")
+        assert name in names_in(path), mutant.test
 
 
 def test_mutants_are_of_all_rooms_and_many_are_of_dear_tests() -> None:

@@ -157,8 +157,10 @@ def called(name: str, thing: Any) -> list[str]:
         return []
     nothing = inspect.Parameter.empty
     plain = [
-        one.replace(annotation=nothing, default=one.default if one.default is nothing else ...)
-        for one in inspect.signature(thing).parameters.values()
+        parameter.replace(
+            annotation=nothing, default=parameter.default if parameter.default is nothing else ...
+        )
+        for parameter in inspect.signature(thing).parameters.values()
     ]
     return [f"{name}{inspect.Signature(plain)}".replace("Ellipsis", "...")]
 

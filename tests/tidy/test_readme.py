@@ -69,13 +69,15 @@ def snippets(path: str) -> list[str]:
 def commands(path: str) -> list[list[str]]:
     """Return the words of each `shardlog` command of a page, without the first."""
     lines = [line for body in fenced(page(path), "sh") for line in body.splitlines()]
-    found = [match.group(1) or match.group(2) for line in lines if (match := COMMAND.search(line))]
-    return [shlex.split(each, comments=True) for each in found]
+    commands_ = [
+        match.group(1) or match.group(2) for line in lines if (match := COMMAND.search(line))
+    ]
+    return [shlex.split(each, comments=True) for each in commands_]
 
 
 def test_program_prints_what_the_readme_says(tmp_path: Path) -> None:
-    shown = section(readme(), "Read and tail")
-    (program,), (printed,) = fenced(shown, "python"), fenced(shown, "text")
+    text = section(readme(), "Read and tail")
+    (program,), (printed,) = fenced(text, "python"), fenced(text, "text")
     assert len(program.splitlines()) <= PROGRAM_LINES_MAX
     assert run(program, tmp_path) == printed
 
@@ -94,9 +96,9 @@ def test_one_snippet_of_the_readme_is_left_to_spark() -> None:
 
 @pytest.mark.parametrize("path", OF_COMMANDS)
 def test_every_command_of_a_page_is_one(path: str) -> None:
-    found = commands(path)
-    assert found
-    unknown = {shlex.join(words): unknown_words(words) for words in found}
+    commands_ = commands(path)
+    assert commands_
+    unknown = {shlex.join(words): unknown_words(words) for words in commands_}
     assert {command: words for command, words in unknown.items() if words} == {}
 
 

@@ -76,12 +76,12 @@ def scenarios() -> dict[str, str]:
 
 
 def test_only_the_words_of_scenarios_know_the_log_from_inside(modules: set[str]) -> None:
-    told = {
+    inner_names = {
         path: insides(source, modules)
         for path, source in python_files("tests").items()
         if path.startswith("tests/log/") and path not in WORDS
     }
-    assert {path: inside for path, inside in told.items() if inside} == {}
+    assert {path: inside for path, inside in inner_names.items() if inside} == {}
 
 
 @pytest.mark.parametrize("path", WORDS)

@@ -29,8 +29,10 @@ def released() -> dict[str, str]:
 
 
 def can_read(reader: str, writer: str) -> bool:
-    found = ReaderWriterCompatibilityChecker().get_compatibility(parse(reader), parse(writer))
-    return found.compatibility is SchemaCompatibilityType.compatible
+    compatibility = ReaderWriterCompatibilityChecker().get_compatibility(
+        parse(reader), parse(writer)
+    )
+    return compatibility.compatibility is SchemaCompatibilityType.compatible
 
 
 def decodes(reader: str, writer: str) -> bool:
@@ -48,12 +50,12 @@ def pairs() -> list[tuple[SchemaFile, SchemaFile]]:
 
 
 def test_released_schema_never_changes() -> None:
-    there = {
+    checksums = {
         path.relative_to(SCHEMAS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(SCHEMAS.rglob("*.avsc"))
     }
     advice = "undo it and add a version; of a new file `sha256sum` its line to released.sha256"
-    assert there == released(), advice
+    assert checksums == released(), advice
 
 
 @pytest.mark.parametrize(("older", "newer"), pairs(), ids=lambda file: file.path.name)

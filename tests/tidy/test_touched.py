@@ -1,6 +1,5 @@
 """What `make quick` picks is what a change reaches, and what it leaves out it says."""
 
-import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,16 +9,7 @@ import pytest
 from tests import touched
 from tests.imports import cached_imports, imports_of
 from tests.tidy.tree import ROOT
-from tests.touched import (
-    Choice,
-    Cost,
-    changed_files,
-    choose,
-    costs_of,
-    jobs_in,
-    left_out,
-    modules_of,
-)
+from tests.touched import changed_files, left_out, modules_of, nearest
 
 LIST = """
 from storage_core.stream import Stream
@@ -100,32 +90,18 @@ def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> N
     assert modules_of("examples/read.py", sources) == ["tests/example_programs.py"]
 
 
-def test_nearest_are_picked_first_and_of_those_the_cheapest_as_long_as_they_fit() -> None:
+def test_nearest_run_first_and_of_those_the_tests_of_the_changed_folder() -> None:
     far = {"tests/log/test_a.py": 2, "tests/log/test_b.py": 1, "tests/unit/x/test_c.py": 1}
-    far["tests/log/test_d.py"] = 1
-    seconds = {"tests/log/test_a.py": 3, "tests/log/test_b.py": 4, "tests/log/test_d.py": 90}
-    costs = {path: Cost(1, seconds.get(path, 5.0)) for path in far}
-    choice = choose(far, costs, ["x/module.py"], budget_s=11)
-    # Of the folder of what was changed; then the cheaper one; the dear one does not fit.
-    assert choice.picked == ["tests/unit/x/test_c.py", "tests/log/test_b.py"]
-    assert choice.left == ["tests/log/test_d.py", "tests/log/test_a.py"]
+    order = ["tests/unit/x/test_c.py", "tests/log/test_b.py", "tests/log/test_a.py"]
+    assert nearest(far, ["x/module.py"]) == order
 
 
 def test_what_is_left_out_is_said() -> None:
-    first, where = "tests/log/test_a.py", "make test runs them"
-    costs = {first: Cost(30, 9.0), "tests/log/test_b.py": Cost(12, 9.0)}
-    choice = Choice(left=[*costs], without=["Makefile"])
-    assert left_out(choice, costs) == [
-        f"left out: 42 tests of 2 files that the change reaches, {first} the nearest; {where}",
+    assert left_out(["tests/log/test_a.py", "tests/log/test_b.py"], ["Makefile"]) == [
+        "left out: 2 files that the change reaches, tests/log/test_a.py first; make test runs them",
         "no test here is of Makefile; make test has those",
     ]
-    assert left_out(Choice(picked=[*costs]), costs) == []
-
-
-def test_times_of_the_last_run_are_used_and_others_guessed() -> None:
-    costs = costs_of(SOURCES, {f"{STREAM}::test_one[a]": 1.5, f"{STREAM}::test_one[b]": 2.0})
-    assert costs[STREAM] == Cost(2, 3.5)
-    assert costs[BLOCK] == Cost(1, 0.1, is_known=False)
+    assert left_out([], []) == []
 
 
 def test_imports_of_unchanged_files_come_from_the_cache(tmp_path: Path) -> None:
@@ -146,14 +122,14 @@ def test_cache_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_python_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SyntaxError) as told:
+    with pytest.raises(SyntaxError) as error:
         cached_imports({"storage_core/half.py": "def half("}, tmp_path / "imports")
-    assert told.value.filename == "storage_core/half.py"
+    assert error.value.filename == "storage_core/half.py"
 
 
 def git(root: Path, *command: str) -> None:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-    subprocess.run(["git", *who, *command], cwd=root, check=True, capture_output=True)
+    author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", *author, *command], cwd=root, check=True, capture_output=True)
 
 
 def test_changed_is_what_is_not_committed_else_what_the_last_commit_changed(tmp_path: Path) -> None:
@@ -189,12 +165,6 @@ def test_merge_has_changed_what_it_brought(tmp_path: Path) -> None:
     git(tmp_path, "commit", "--allow-empty", "-m", "second")
     git(tmp_path, "merge", "side")
     assert changed_files(tmp_path) == ["brought.py"]
-
-
-@pytest.mark.parametrize(("told", "jobs"), [("4", 4), ("0", 1), ("auto", None)])
-def test_as_many_test_at_once_as_pytest_is_told(told: str, jobs: int | None) -> None:
-    assert jobs_in(["-n", told]) == (jobs or len(os.sched_getaffinity(0)))
-    assert jobs_in([]) == 1
 
 
 def test_modules_of_the_format_are_picked_by_the_tests_of_their_name() -> None:

@@ -19,10 +19,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @cache
 def files() -> list[Path]:
     """Return every file of the repository, relative to its root."""
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    paths = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in FOLDERS:
-        found += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
-    return sorted(path.relative_to(ROOT) for path in found if "__pycache__" not in path.parts)
+        paths += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return sorted(path.relative_to(ROOT) for path in paths if "__pycache__" not in path.parts)
 
 
 @cache

@@ -27,6 +27,6 @@ def in_fork(call: Callable[[], object]) -> object:
             os._exit(0)
     os.close(its)
     with os.fdopen(ours, "rb") as answers:
-        told = answers.read()
+        text = answers.read()
     assert os.waitpid(child, 0) == (child, 0)
-    return pickle.loads(told)  # noqa: S301 - our own child's
+    return pickle.loads(text)  # noqa: S301 - our own child's

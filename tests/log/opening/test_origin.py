@@ -60,10 +60,10 @@ def test_plain_stream_has_no_origin(bench):
 
 
 def test_stream_file_tells_the_origin(copy):
-    told = document(copy.directory / "stream.json")
-    assert {**told, **asdict(TOPIC)} == told
-    assert told["required_to_read"] == []
-    assert (told["shards"], told["format"]) == (0, "shardlog-stream/1")
+    description = document(copy.directory / "stream.json")
+    assert {**description, **asdict(TOPIC)} == description
+    assert description["required_to_read"] == []
+    assert (description["shards"], description["format"]) == (0, "shardlog-stream/1")
 
 
 def test_origin_of_avro_values_is_kept_and_names_a_feature(root):
@@ -157,9 +157,9 @@ def test_lineage_is_that_of_the_shard_wherever_it_is_asked(filled):
 @pytest.mark.parametrize("shard", [4, -1, "3", None, True, 3.0])
 def test_lineage_of_no_shard_is_refused(filled, shard):
     with filled.read_beside() as reader:
-        for one in (filled.stream, reader):
+        for reads in (filled.stream, reader):
             with pytest.raises(InvalidRequestError, match="there is no shard"):
-                one.lineage(shard)
+                reads.lineage(shard)
 
 
 def test_shard_of_another_lineage_is_not_opened(filled):

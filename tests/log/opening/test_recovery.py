@@ -48,12 +48,6 @@ def test_rows_above_the_marker_are_adopted(bench):
     assert bench.primaries() == [1, 2, 3]
 
 
-def test_single_records_that_were_not_sealed_are_not_there(bench):
-    bench.stream.append(1, 1, b"")
-    bench.crash()
-    assert bench.open().committed() == {0: 0}
-
-
 def test_torn_end_that_nobody_was_told_of_is_no_loss(bench):
     bench.keep([1])
     bench.append([2])
@@ -65,6 +59,9 @@ def test_torn_end_that_nobody_was_told_of_is_no_loss(bench):
     assert bench.commit() == {0: 2}
 
 
+# --- tail below the marker --------------------------------------------------------------------
+
+
 def test_adopted_rows_are_told_apart_by_address_on_a_retry(bench):
     bench.append([1, 2], addresses=[0, 1])
     bench.crash()
@@ -72,9 +69,6 @@ def test_adopted_rows_are_told_apart_by_address_on_a_retry(bench):
     assert bench.append([1, 2, 3], addresses=[0, 1, 2]).duplicates == 2
     bench.commit()
     assert bench.primaries() == [1, 2, 3]
-
-
-# --- tail below the marker --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -113,9 +107,9 @@ def test_lost_range_is_told_again_after_each_reopen(shortened):
     ],
 )
 def test_read_that_touches_a_lost_range_raises_and_names_it(shortened, read):
-    with pytest.raises(LostRangeError, match=r"shard 0, addresses \[1, 3\)") as told:
+    with pytest.raises(LostRangeError, match=r"shard 0, addresses \[1, 3\)") as error:
         read(shortened.stream)
-    assert (told.value.shard, told.value.start, told.value.end) == (0, 1, 3)
+    assert (error.value.shard, error.value.start, error.value.end) == (0, 1, 3)
     with shortened.read_beside() as reader, pytest.raises(LostRangeError, match=r"\[1, 3\)"):
         read(reader)
 

@@ -27,9 +27,13 @@ def root(tmp_path):
 
 
 def test_stream_is_described_though_a_shard_is_gone(root):
-    found = describe_stream(root, "orders")
-    assert (found.name, found.shards, found.origin) == ("orders", (0, 1, 2), ORIGIN)
-    assert found.options.jitter == 5
+    description = describe_stream(root, "orders")
+    assert (description.name, description.shards, description.origin) == (
+        "orders",
+        (0, 1, 2),
+        ORIGIN,
+    )
+    assert description.options.jitter == 5
 
 
 def test_stream_made_anew_has_another_incarnation(root):

@@ -77,7 +77,7 @@ def test_ids_of_a_transaction_that_was_written_and_never_committed_go_with_its_r
     assert bench.remembered() == ["1"] * is_known(bench, "1") + ["3"] * is_known(bench, "3")
 
 
-@pytest.mark.parametrize("kept", [0, -1, 10**9 + 1, "5", None, True])
-def test_number_of_ids_kept_is_a_bounded_integer(kept):
+@pytest.mark.parametrize("count", [0, -1, 10**9 + 1, "5", None, True])
+def test_number_of_ids_kept_is_a_bounded_integer(count):
     with pytest.raises(InvalidRequestError, match="transactions_kept"):
-        StreamOptions(transactions_kept=kept)
+        StreamOptions(transactions_kept=count)

@@ -60,7 +60,7 @@ def done(bench: Workbench) -> int | None:
     return None if mark is None else mark.number
 
 
-def known(bench: Workbench) -> list[str]:
+def remembered(bench: Workbench) -> list[str]:
     return [name for number in (0, 1) for name in bench.remembered(number)]
 
 
@@ -76,13 +76,6 @@ def test_staged_rows_are_nothing_until_they_are_published(bench):
     bench.stream.finish_transactions()
     bench.reopen()
     assert (landed(bench), bench.stream.committed()) == ([], {0: 0, 1: 0})
-
-
-def test_published_rows_land_when_the_stream_is_told(bench):
-    parts = stage(bench, FIRST, [1, 2])
-    assert area_of(bench).publish(FIRST, parts) == {0, 1}
-    bench.stream.finish_transactions()
-    assert (landed(bench), left(bench)) == ([1, 2], [])
 
 
 def test_published_rows_land_with_the_next_opener(bench):
@@ -131,12 +124,6 @@ def test_number_without_rows_counts_as_landed(bench):
 def test_series_do_not_know_each_other(bench):
     land(bench, FIRST, [1])
     land(bench, TransactionId("app2", 1), [2])
-    assert landed(bench) == [1, 2]
-
-
-def test_transactions_without_a_number_all_land(bench):
-    for number in (1, 2):
-        land(bench, TransactionId(f"write-{number}"), [number])
     assert landed(bench) == [1, 2]
 
 
@@ -204,27 +191,15 @@ def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, d
     assert bench.stream.stats().records == 8
 
 
-def test_damaged_staged_file_stops_the_opener_and_names_the_transaction(bench):
-    bench.close()
-    parts = stage(bench, FIRST, [1])
-    area_of(bench).publish(FIRST, parts)
-    (part,) = parts[1]
-    flip_bit(directory_of(bench.staging, FIRST.name) / part.file, 100)
-    with pytest.raises(CorruptionError, match="'staged:app/1' is missing or damaged"):
-        bench.open()
-    bench.open(give_up_transactions=["staged:app/1"])
-    assert landed(bench) == []
-
-
 def test_shards_forget_what_cannot_come_again(bench):
     for number in range(1, 6):
         land(bench, TransactionId("app", number), [number, number + 1])
     with bench.stream.transaction("mine", 1) as mine:
         mine.append(9, 0, b"")
     last = [name for shard in (0, 1) for name in pass_numbers(bench, f"later-{shard}", shard)]
-    assert sorted(known(bench)) == ["mine", *sorted(last)]
+    assert sorted(remembered(bench)) == ["mine", *sorted(last)]
     bench.reopen()
-    assert sorted(known(bench)) == ["mine", *sorted(last)]
+    assert sorted(remembered(bench)) == ["mine", *sorted(last)]
     with pytest.raises(InvalidRequestError, match="made with 1 rows"):
         bench.stream.transaction("mine", 2)
 

@@ -50,14 +50,6 @@ def staged_files(bench: Workbench) -> list[str]:
 # --- all or nothing ---------------------------------------------------------------------------
 
 
-def test_rows_are_durable_and_visible_when_the_block_is_left(bench):
-    transact(bench, "t", [1, 2, 3])
-    assert (bench.primaries(), bench.stream.committed()) == ([1, 2, 3], {0: 3})
-    bench.crash()
-    bench.open()
-    assert bench.primaries() == [1, 2, 3]
-
-
 def test_rows_of_a_large_transaction_are_written_once_beside_rocksdb(bench):
     rows = 3_000
     payloads = np.random.default_rng(0).bytes(rows * 1_000)
@@ -74,14 +66,6 @@ def test_nothing_is_visible_inside_the_block(bench):
         transaction.append_batch(batch_of([2]))
         bench.commit()
         assert bench.primaries() == []
-
-
-def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
-    with bench.stream.transaction("t", 4) as transaction:
-        transaction.append(5, 1, b"")
-        transaction.append_batch(batch_of([6, 7], version=0))
-        transaction.append(8, 1, b"")
-    assert bench.arrivals() == [5, 6, 7, 8]
 
 
 def test_exception_in_the_block_leaves_nothing(bench):
@@ -111,9 +95,9 @@ def test_batches_of_a_transaction_may_have_other_columns_each(make_bench):
         transaction.append_batch(batch_of([8, 7], secondary=[0, 1], key=b"k"))
         transaction.append(5, 0, b"")
         transaction.append_batch(batch_of([6, 4], secondary=[0, 1], key=b"l"))
-    shown = bench.stream.scan(columns=("shard", "primary", "key"))
+    batches = bench.stream.scan(columns=("shard", "primary", "key"))
     expected = [(0, 8, b"k"), (0, 5, None), (0, 6, b"l"), (1, 7, b"k"), (1, 4, b"l")]
-    assert [tuple(row.values()) for row in rows_of(shown)] == expected
+    assert [tuple(row.values()) for row in rows_of(batches)] == expected
 
 
 def test_batch_refused_for_one_shard_changes_nothing_in_the_others(make_bench):
@@ -135,30 +119,6 @@ def test_batch_is_stored_as_it_was_when_it_was_appended(bench):
             transaction.append_batch(pa.record_batch({"primary": pa.array(primaries), **columns}))
             primaries += 10
     assert bench.arrivals() == [1, 2, 11, 12]
-
-
-def test_what_was_appended_before_is_committed_first(bench):
-    bench.append([1])
-    bench.stream.append(2, 1, b"")
-    transact(bench, "t", [3])
-    assert bench.arrivals() == [1, 2, 3]
-
-
-def test_envelope_and_versions_go_through_a_transaction(bench):
-    with bench.stream.transaction("t", 1) as transaction:
-        transaction.append_batch(batch_of([1], key=b"k", timestamp=None, version=7, payload=None))
-    row = bench.stream.read(columns=("key", "timestamp", "version", "payload")).to_pylist()
-    assert row == [{"key": b"k", "timestamp": None, "version": 7, "payload": None}]
-
-
-def test_rows_of_several_shards_all_arrive_where_they_belong(make_bench):
-    bench = make_bench(shards=4, block_records=2)
-    with bench.stream.transaction("t", 12) as transaction:
-        for number in range(8):
-            transaction.append(number, number, b"")
-        transaction.append_batch(batch_of(range(8, 12), secondary=[0, 1, 2, 3]))
-    assert bench.stream.committed() == {0: 3, 1: 3, 2: 3, 3: 3}
-    assert staged_files(bench) == []
 
 
 @pytest.mark.parametrize("how", ["append", "append_batch", "transact one by one", "transact"])
@@ -254,22 +214,6 @@ def test_other_ids_are_other_transactions(bench):
     assert bench.primaries() == [1] * 5
 
 
-def test_failed_attempt_leaves_another_of_its_id_alone(bench):
-    with bench.stream.transaction("t", 1) as first:
-        first.append_batch(batch_of([1]))
-        with pytest.raises(KeyError):
-            transact_in_parts(bench, 1, batch_of([2]), KeyError())
-    assert bench.primaries() == [1]
-
-
-def test_of_two_attempts_the_first_to_leave_is_the_transaction(bench):
-    with bench.stream.transaction("t", 1) as second:
-        second.append_batch(batch_of([2]))
-        transact(bench, "t", [1])
-    assert bench.primaries() == [1]
-    assert staged_files(bench) == []
-
-
 def test_attempt_that_finds_another_of_its_id_with_another_total_is_refused(bench):
     second = bench.stream.transaction("t", 2)
     second.append_batch(batch_of([2, 3]))
@@ -326,6 +270,9 @@ def test_attempts_that_are_left_by_an_error_disturb_no_others_of_their_id(bench)
     assert staged_files(bench) == []
 
 
+# --- finished by whoever opens ----------------------------------------------------------------
+
+
 def test_one_transaction_of_many_threads_lands_once(make_bench):
     bench = make_bench(shards=2)
 
@@ -335,9 +282,6 @@ def test_one_transaction_of_many_threads_lands_once(make_bench):
     beside_each_other(*[transact_the_same] * 3, rounds=15)
     assert len(bench.primaries()) == 15 * 8
     assert staged_files(bench) == []
-
-
-# --- finished by whoever opens ----------------------------------------------------------------
 
 
 def cut_short(bench: Workbench, disk: ReinedDisk, call: str) -> None:

@@ -38,9 +38,9 @@ def _looking(code: CodeType) -> frozenset[int]:
     if not code.co_filename.startswith(_OURS):
         return frozenset()
     return frozenset(
-        one.offset
-        for one in dis.get_instructions(code)
-        if any(name in one.opname for name in _LOOKS)
+        instruction.offset
+        for instruction in dis.get_instructions(code)
+        if any(name in instruction.opname for name in _LOOKS)
     )
 
 

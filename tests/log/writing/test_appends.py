@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import INT64_MAX, INT64_MIN, AppendReport, CorruptionError, InvalidRequestError
+from storage_core import AppendReport, CorruptionError, InvalidRequestError
 from tests.log.disks import STALL_MAX_S, BesideThread
 from tests.log.on_disk import KEYS_OF_THE_LOG, attachment_key
 from tests.log.workbench import batch_of
@@ -65,16 +65,9 @@ def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench
         bench.stream.append_batch(pa.RecordBatch.from_arrays(columns, names=COLUMNS))
     secondary[0] = 16 - secondary[0]
     bench.commit()
-    found = {key: record.primary for key, record in bench.stream.latest().items()}
-    assert found == newest
+    primaries = {key: record.primary for key, record in bench.stream.latest().items()}
+    assert primaries == newest
     assert bench.stream.verify().is_clean
-
-
-def test_commit_without_anything_new_is_quiet(reined, disk):
-    reined.keep([1])
-    disk.reset()
-    assert reined.commit() == {0: 1}
-    assert disk.syncs == 0
 
 
 def test_full_builder_writes_by_itself_unseen(make_bench):
@@ -89,14 +82,6 @@ def test_builder_full_of_bytes_writes_by_itself(make_bench):
     for _ in range(4):
         bench.stream.append(1, 1, b"12345")
     assert bench.shard.tail.next == 4
-
-
-def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
-    bench.stream.append(5, 1, b"")
-    bench.append([6, 7])
-    bench.stream.append(8, 1, b"")
-    bench.commit()
-    assert bench.arrivals() == [5, 6, 7, 8]
 
 
 def test_large_batch_is_cut_into_even_blocks(make_bench):
@@ -137,18 +122,10 @@ def test_refused_batch_changes_nothing(make_bench):
 # --- what is written with rows ----------------------------------------------------------------
 
 
-def test_source_is_kept_with_its_rows_and_the_newest_counts(bench):
-    for epoch in (1, 2):
-        bench.append([epoch], source={"next": epoch, "epoch": epoch})
-    bench.append([3])
-    bench.reopen()
-    assert bench.stream.source(0) == {"next": 2, "epoch": 2}
-
-
 def test_attachments_are_kept_with_their_rows(bench):
     bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
     bench.close()
-    assert [bench.kept(attachment_key(key)) for key in (b"xnote", b"xnote2")] == [b"1", b"2"]
+    assert [bench.stored(attachment_key(key)) for key in (b"xnote", b"xnote2")] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(
@@ -209,85 +186,11 @@ def test_commit_syncs_what_moves_no_tail(reined, disk, append):
 # --- states -----------------------------------------------------------------------------------
 
 
-def test_report_tells_what_became_of_each_row(make_bench, disk):
-    bench = make_bench(disk=disk, jitter=5, unit="s", ahead_max=100)
-    now = disk.clock.now_ns() // 10**9
-    report = bench.append([now, now - 3, now - 50, now + 101, now + 1])
-    assert report == AppendReport(appended=5, late=1, absorbed=1, ahead=1)
-    bench.commit()
-    assert bench.tail("state") == [0, 0, 1, 2, 0]
-    assert bench.tail("late") == [False, False, True, True, False]
-
-
-def test_row_ahead_does_not_make_its_id_late(make_bench, disk):
-    bench = make_bench(disk=disk, unit="s", ahead_max=0)
-    now = disk.clock.now_ns() // 10**9
-    assert bench.append([now + 10**9, now - 10]).late == 0
-
-
-def test_clock_that_moves_on_makes_rows_normal(make_bench, disk):
-    bench = make_bench(disk=disk, unit="s", ahead_max=0)
-    soon = disk.clock.now_ns() // 10**9 + 60
-    assert bench.append([soon]).ahead == 1
-    disk.clock.advance(60)
-    assert bench.append([soon]).ahead == 0
-
-
-def test_sequence_knows_no_ahead(make_bench):
-    assert make_bench(unit="sequence").append([INT64_MAX, INT64_MIN]).ahead == 0
-
-
-def test_expired_row_without_an_address_is_counted_and_dropped(bench):
-    bench.expire_below(100)
-    assert bench.append([99, 100]) == AppendReport(appended=1, expired=1)
-    assert bench.commit() == {0: 1}
-    assert bench.primaries() == [100]
-
-
-def test_expired_row_with_an_address_is_kept_for_the_replay_only(bench):
-    bench.expire_below(100)
-    assert bench.append([99, 100], addresses=[5, 6]) == AppendReport(appended=2, expired=1)
-    bench.commit()
-    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
-    assert bench.tail("state") == [3, 0]
-
-
 def test_batch_of_expired_rows_only_writes_no_block(bench):
     bench.expire_below(100)
     assert bench.append([1, 2]) == AppendReport(expired=2)
     assert bench.commit() == {0: 0}
     assert bench.stream.stats().expired == 2
-
-
-def test_rows_below_a_new_floor_are_hidden_but_replayed(bench):
-    bench.append([1, 100, 50])
-    bench.expire_below(60)
-    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
-    assert bench.tail("primary") == [1, 100, 50]
-    assert bench.stream.latest()[1].primary == 100
-
-
-def test_heads_are_restored_by_a_reopen(make_bench):
-    bench = make_bench(jitter=2)
-    bench.append([10])
-    bench.reopen()
-    assert bench.append([9, 7]) == AppendReport(appended=2, absorbed=1, late=1)
-
-
-def test_heads_are_restored_by_a_crash_of_what_was_not_committed(bench):
-    bench.append([10])
-    bench.crash()
-    bench.open()
-    assert bench.append([9]).late == 1
-
-
-def test_heads_survive_many_blocks_and_reopens(make_bench):
-    bench = make_bench(block_records=1)
-    for round_number in range(3):
-        bench.keep(range(round_number * 40, round_number * 40 + 40), secondary=list(range(40)))
-        bench.append([1000], secondary=99)
-        bench.reopen()
-    assert bench.append([79] * 40, secondary=list(range(40))).late == 40
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

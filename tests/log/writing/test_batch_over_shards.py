@@ -20,10 +20,10 @@ def bench(make_bench, hooked):
 def test_wait_for_one_shard_that_runs_out_leaves_all_unchanged(bench, held):
     with (
         bench.held_by_another_thread(held),
-        pytest.raises(UnavailableError, match=f"shard {held}") as told,
+        pytest.raises(UnavailableError, match=f"shard {held}") as error,
     ):
         bench.append(**ROWS)
-    assert told.value.retriable
+    assert error.value.retriable
     assert bench.append(**ROWS).appended == 4
     bench.commit()
     assert sorted(bench.primaries()) == [1, 2, 3, 4]
@@ -48,8 +48,10 @@ def test_shard_whose_heads_cannot_be_read_leaves_all_unchanged(bench, hooked, pa
 
 def test_disk_that_fails_in_the_middle_is_told_with_the_shards_that_have_their_rows(bench, hooked):
     hooked.fail("write", 2)
-    told = r"rows of this batch are in shards \[0, 1\], may be in shard 2, are not in shards \[3\]"
-    with pytest.raises(ShardPoisonedError, match=told) as failed:
+    message = (
+        r"rows of this batch are in shards \[0, 1\], may be in shard 2, are not in shards \[3\]"
+    )
+    with pytest.raises(ShardPoisonedError, match=message) as failed:
         bench.append(**ROWS)
     assert (failed.value.retriable, failed.value.shard) == (False, 2)
     bench.let_go()
@@ -75,9 +77,9 @@ def test_disk_that_fails_behind_an_interruption_is_told_beside_it(bench, hooked)
         interrupt()
 
     hooked.on("before write", lambda: hooked.on("before write", interrupt_and_fail))
-    with pytest.raises(KeyboardInterrupt) as told:
+    with pytest.raises(KeyboardInterrupt) as error:
         bench.append(**ROWS)
-    assert "are in shards [0], may be in shard 1" in told.value.__notes__[0]
+    assert "are in shards [0], may be in shard 1" in error.value.__notes__[0]
     with pytest.raises(ShardPoisonedError):
         bench.append(**ROWS)
 

@@ -65,7 +65,7 @@ def test_rows_that_come_again_are_passed_over_with_their_states(stream):
 
 
 @pytest.mark.parametrize(
-    ("states", "how", "told"),
+    ("states", "how", "message"),
     [
         ([NORMAL, NORMAL], {}, "row 1 has state 0"),
         ([NORMAL, 4], {}, "states are 0 to 3"),
@@ -74,7 +74,7 @@ def test_rows_that_come_again_are_passed_over_with_their_states(stream):
         ([NORMAL, None], {}, "without nulls"),
     ],
 )
-def test_states_that_cannot_be_are_refused(stream, states, how, told):
-    with pytest.raises(InvalidRequestError, match=told):
+def test_states_that_cannot_be_are_refused(stream, states, how, message):
+    with pytest.raises(InvalidRequestError, match=message):
         copied(stream, [50, 10], states, **how)
     assert stream.commit() == {0: 0}

@@ -13,19 +13,19 @@ from tests.log.workbench import batch_of
 
 def dead_letters(copy: TopicCopy, shard: int = 3) -> dict[int, bytes]:
     """Return what a writer shows, once a reader in another process has shown the same."""
-    shown = list(copy.stream.dead_letters(shard))
+    letters = list(copy.stream.dead_letters(shard))
     with copy.read_beside() as reader:
-        assert list(reader.dead_letters(shard)) == shown
-    return dict(shown)
+        assert list(reader.dead_letters(shard)) == letters
+    return dict(letters)
 
 
 def test_dead_letters_are_kept_as_they_are_by_address(filled):
-    given = {105: b"\x00raw", 101: b"", 103: b"x" * 1000}
-    report = filled.append(3, [100, 102, 104], given)
+    letters = {105: b"\x00raw", 101: b"", 103: b"x" * 1000}
+    report = filled.append(3, [100, 102, 104], letters)
     filled.stream.commit()
     assert report == AppendReport(appended=3, dead_letters=3)
-    assert list(filled.stream.dead_letters(3)) == sorted(given.items())
-    assert dead_letters(filled) == given
+    assert list(filled.stream.dead_letters(3)) == sorted(letters.items())
+    assert dead_letters(filled) == letters
     assert filled.addresses(3) == [100, 102, 104]
 
 
@@ -114,7 +114,8 @@ def test_cleared_dead_letters_are_counted_once_and_those_written_stay_counted(fi
     filled.append(3, [100], {101: b"a", 102: b"b"})
     filled.stream.commit()
     cleared = [
-        filled.stream.clear_dead_letters(3, given) for given in ([101, 101], [101], [], [100])
+        filled.stream.clear_dead_letters(3, addresses)
+        for addresses in ([101, 101], [101], [], [100])
     ]
     assert cleared == [1, 0, 0, 0]
     filled.open(3)
@@ -130,8 +131,8 @@ def test_waiting_forwarded_and_dropped_dead_letters_are_told_apart(filled):
     filled.open(3)
     with filled.read_beside() as reader:
         for stats in (filled.stream.stats(), reader.stats(3)):
-            kept, gone = stats.dead_letters_waiting, stats.dead_letters_forwarded
-            assert (kept, gone, stats.dead_letters_dropped) == (5, 3, 2)
+            waiting, gone = stats.dead_letters_waiting, stats.dead_letters_forwarded
+            assert (waiting, gone, stats.dead_letters_dropped) == (5, 3, 2)
     assert filled.stream.verify().is_clean
 
 
@@ -143,13 +144,13 @@ def test_clearing_moves_nothing_else(filled):
     assert filled.stream.source(3) == {"next": 105}
 
 
-@pytest.mark.parametrize("given", [[101], [-1], [True], ["100"], [2**63], 101, None])
-def test_what_is_no_committed_address_is_not_cleared(filled, given):
+@pytest.mark.parametrize("addresses", [[101], [-1], [True], ["100"], [2**63], 101, None])
+def test_what_is_no_committed_address_is_not_cleared(filled, addresses):
     filled.append(3, [], {100: b"a"})
     filled.stream.commit()
     filled.append(3, [], {101: b"a"})
     with pytest.raises(InvalidRequestError, match="dead letter"):
-        filled.stream.clear_dead_letters(3, given)
+        filled.stream.clear_dead_letters(3, addresses)
     filled.stream.commit()
     assert list(dead_letters(filled)) == [100, 101]
 
@@ -277,6 +278,6 @@ def test_plain_stream_of_one_shard_keeps_dead_letters_too(bench):
 @pytest.mark.parametrize("shard", [4, "3", None])
 def test_dead_letters_of_no_shard_are_refused(filled, shard):
     with filled.read_beside() as reader:
-        for one in (filled.stream, reader):
+        for reads in (filled.stream, reader):
             with pytest.raises(InvalidRequestError, match="shard"):
-                one.dead_letters(shard)
+                reads.dead_letters(shard)

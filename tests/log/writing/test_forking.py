@@ -100,7 +100,7 @@ SERVED = {"create", "open", "add_shards", "options", "origin", "has_ids", "linea
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory):
+def parents(tmp_path_factory):
     """A stream that every fork asks in vain, and a reader beside it."""
     bench = Workbench(tmp_path_factory.mktemp("forks"), "stream")
     bench.keep([1, 2, 3])
@@ -131,13 +131,13 @@ def test_every_public_call_is_among_those_tried(kind, calls):
 
 
 @pytest.mark.parametrize("name", READS | WRITES)
-def test_writer_of_the_parent_refuses(asked, name):
-    expect_refusal(lambda: getattr(asked[0], name)(*(READS | WRITES)[name]))
+def test_writer_of_the_parent_refuses(parents, name):
+    expect_refusal(lambda: getattr(parents[0], name)(*(READS | WRITES)[name]))
 
 
 @pytest.mark.parametrize("name", READS | OF_A_READER)
-def test_reader_of_the_parent_refuses(asked, name):
-    expect_refusal(lambda: getattr(asked[1], name)(*(READS | OF_A_READER)[name]))
+def test_reader_of_the_parent_refuses(parents, name):
+    expect_refusal(lambda: getattr(parents[1], name)(*(READS | OF_A_READER)[name]))
 
 
 @pytest.mark.parametrize("name", OF_A_TRANSACTION)

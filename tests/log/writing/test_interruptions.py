@@ -98,7 +98,7 @@ def test_interrupted_close_can_be_repeated_and_loses_nothing(bench):
 
 def test_interrupted_opening_leaves_no_shard_locked(make_bench):
     bench = make_bench(shards=2)
-    kept: list[BaseException] = []
+    errors: list[BaseException] = []
     bench.keep([1, 2], secondary=[2, 3])
     bench.close()
 
@@ -107,7 +107,7 @@ def test_interrupted_opening_leaves_no_shard_locked(make_bench):
             bench.open()
         except BaseException as error:
             # As an interactive interpreter keeps it.
-            kept[:] = [error]
+            errors[:] = [error]
             raise
 
     for _ in interrupted_everywhere(open_it, 30 * EVERY):

@@ -12,7 +12,6 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
     SchemaEntry,
-    ShardPoisonedError,
     StagedPart,
     StagingArea,
     Stream,
@@ -21,7 +20,7 @@ from storage_core import (
     UnsupportedFormatError,
     describe_stream,
 )
-from tests.log.hooked_disk import HookedDisk, full
+from tests.log.hooked_disk import HookedDisk
 from tests.log.on_disk import rewrite
 from tests.log.schemas import BYTES, LONG, LONG_ANEW, STRING, schema_entry
 from tests.log.workbench import Workbench, batch_of, column_of
@@ -44,8 +43,8 @@ def put(
     return bench.stream.append_batch(batch, schemas=schemas)
 
 
-def ids_of(bench: Workbench, **asked: Any) -> list[int | None]:
-    return column_of(bench.stream.read(columns=["schema_id"], **asked), "schema_id")
+def ids_of(bench: Workbench, **conditions: Any) -> list[int | None]:
+    return column_of(bench.stream.read(columns=["schema_id"], **conditions), "schema_id")
 
 
 # --- what is kept and shown -------------------------------------------------------------------
@@ -56,19 +55,24 @@ def test_rows_show_the_registry_id_and_fingerprint_of_their_schema(bench, reads)
     put(bench, [0, 1, None, 3])
     bench.commit()
     columns = ["schema_fingerprint", "primary", "schema_id"]
-    asked = (0, None, None, None, columns) if reads == "tail" else ()
+    positional = (0, None, None, None, columns) if reads == "tail" else ()
     named = {} if reads == "tail" else {"columns": columns}
-    rows = getattr(bench.stream, reads)(*asked, **named)
-    found = [
+    answer = getattr(bench.stream, reads)(*positional, **named)
+    rows = [
         tuple(row.values())
         for row in (
-            rows.to_pylist()
+            answer.to_pylist()
             if reads == "read"
-            else [row for batch in rows for row in batch.to_pylist()]
+            else [row for batch in answer for row in batch.to_pylist()]
         )
     ]
-    shown = [(one.fingerprint, one.registry_id) for one in (LONG, STRING, LONG_ANEW)]
-    assert found == [(shown[0][0], 0, 7), (shown[1][0], 1, 8), (None, 2, None), (shown[2][0], 3, 7)]
+    fingerprints = [(one.fingerprint, one.registry_id) for one in (LONG, STRING, LONG_ANEW)]
+    assert rows == [
+        (fingerprints[0][0], 0, 7),
+        (fingerprints[1][0], 1, 8),
+        (None, 2, None),
+        (fingerprints[2][0], 3, 7),
+    ]
     assert bench.stream.verify().is_clean
 
 
@@ -98,8 +102,8 @@ def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
     put(bench, [0], [moments], first=1)
     bench.stream.commit()
     assert bench.stream.schemas() == [LONG, moments]
-    shown = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
-    assert shown == [LONG.fingerprint, moments.fingerprint]
+    fingerprints = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
+    assert fingerprints == [LONG.fingerprint, moments.fingerprint]
 
 
 def test_schema_that_no_row_has_is_not_kept(bench):
@@ -125,78 +129,6 @@ def test_tombstones_among_rows_of_one_schema_have_none(bench):
     bench.commit()
     assert ids_of(bench) == [7, None, 7]
     assert ids_of(bench, start=1) == [None, 7]
-
-
-def test_late_and_ahead_rows_have_their_schemas(make_bench):
-    hooked = HookedDisk()
-    bench = make_bench(ahead_max=50, disk=hooked)
-    now = hooked.clock.now_ns() // 10**6
-    put(bench, [0, 1, None, 2], primary=[now, now - 9, now - 8, now + 500])
-    bench.commit()
-    assert ids_of(bench) == [8, None, 7, 9]
-    assert bench.stream.verify().is_clean
-
-
-def test_expired_rows_leave_a_schema_without_rows_and_nothing_wrong(bench):
-    put(bench, [0], first=100)
-    bench.expire_below(50)
-    assert put(bench, [1, 0], first=7).expired == 2
-    bench.commit()
-    assert ids_of(bench) == [7]
-    assert bench.stream.verify().is_clean
-
-
-def test_routed_rows_bring_their_schemas_to_each_shard(make_bench):
-    bench = make_bench(shards=4)
-    put(bench, [0, 1, 2, 0, 1, None], secondary=list(range(6)))
-    bench.commit()
-    found = bench.stream.read(columns=["secondary", "schema_id"]).to_pylist()
-    assert [row["schema_id"] for row in found] == [7, 8, 9, 7, 8, None]
-    assert sorted(bench.stream.schemas(), key=lambda one: one.registry_id) == [LONG, STRING, BYTES]
-    assert bench.stream.verify().is_clean
-
-
-def test_rows_of_keys_have_schemas_too(make_bench):
-    bench = make_bench(key_mode="dictionary", shards=2)
-    put(bench, [0, 1, None], secondary=None, key=[b"a", b"b", b"a"])
-    bench.commit()
-    found = bench.stream.read(keys=[b"a", b"b"], columns=["schema_id", "key"]).to_pylist()
-    assert found == [
-        {"schema_id": 7, "key": b"a"},
-        {"schema_id": None, "key": b"a"},
-        {"schema_id": 8, "key": b"b"},
-    ]
-
-
-def test_transaction_takes_schemas_and_batches_without(make_bench):
-    bench = make_bench(shards=2)
-    for _ in range(2):
-        with bench.stream.transaction("once", 8) as transaction:
-            rows = batch_of([1, 2], secondary=[0, 1], schema=[0, 1])
-            transaction.append_batch(rows, schemas=[LONG, STRING])
-            transaction.append_batch(batch_of([3, 4], secondary=[0, 1]))
-            transaction.append_batch(rows, schemas=[STRING, BYTES])
-            unused = batch_of([5, 6], secondary=[0, 1], schema=[None, 1])
-            transaction.append_batch(unused, schemas=[BYTES, LONG])
-    found = bench.stream.tail(0, columns=["schema_id"]), bench.stream.tail(1, columns=["schema_id"])
-    assert [column_of(rows, "schema_id") for rows in found] == [[7, None, 8, None], [8, None, 9, 7]]
-    assert bench.stream.verify().is_clean
-
-
-def test_transaction_that_an_opener_finishes_has_its_schemas(make_bench):
-    hooked = HookedDisk()
-    bench = make_bench(disk=hooked)
-
-    def die() -> None:
-        raise full(hooked.calls[-1])
-
-    hooked.on("before write", die)
-    with pytest.raises(ShardPoisonedError), bench.stream.transaction("once", 3) as transaction:
-        transaction.append_batch(batch_of([1, 2, 3], schema=[1, None, 0]), schemas=[LONG, STRING])
-    bench.crash()
-    bench.open()
-    assert ids_of(bench) == [8, None, 7]
-    assert bench.stream.verify().is_clean
 
 
 def staged(bench: Workbench, transaction: TransactionId, *tasks: Sequence[SchemaEntry]) -> Any:
@@ -233,30 +165,7 @@ def test_staged_rows_whose_schemas_are_not_given_are_refused(bench):
         writer.write(batch_of([1], schema=[0]), schemas=["long"])  # type: ignore[list-item]  # what a caller mistakes
 
 
-def test_newest_rows_show_their_schemas(bench):
-    put(bench, [0, 1], secondary=[1, 2])
-    put(bench, [2], first=9, secondary=2)
-    bench.commit()
-    newest = bench.stream.read(latest_by="primary", columns=["schema_id"])
-    assert column_of(newest, "schema_id") == [7, 8, 9]
-
-
-def test_rows_that_come_again_keep_the_schema_they_had(bench):
-    for schemas in ([LONG], [STRING]):
-        batch = batch_of([1, 2], schema=[0, 0])
-        bench.stream.append_batch(batch, shard=0, addresses=[5, 6], schemas=schemas)
-    bench.commit()
-    assert ids_of(bench) == [7, 7]
-    assert bench.stream.schemas() == [LONG]
-
-
-def test_schema_keeps_its_number_over_reopenings(bench):
-    for round_ in range(4):
-        put(bench, [1, round_ % 2], first=2 * round_)
-        bench.commit()
-        bench.reopen()
-    assert bench.stream.schemas() == [STRING, LONG]
-    assert bench.stream.verify().is_clean
+# --- what programs that know nothing of it meet -----------------------------------------------
 
 
 def test_every_row_has_its_schema_wherever_the_process_dies(make_bench, root):
@@ -278,21 +187,18 @@ def test_every_row_has_its_schema_wherever_the_process_dies(make_bench, root):
         bench.commit()
     assert copies == len(moments)
     for number in range(copies):
-        with Stream.open(root / f"dead-{number}", bench.name) as found:
-            known = {one.registry_id for one in found.schemas()}
-            ids = column_of(found.read(columns=["schema_id"]), "schema_id")
-            assert known == set(ids)
+        with Stream.open(root / f"dead-{number}", bench.name) as stream:
+            registry_ids = {one.registry_id for one in stream.schemas()}
+            ids = column_of(stream.read(columns=["schema_id"]), "schema_id")
+            assert registry_ids == set(ids)
             assert ids == [one for at in range(len(ids) // 3) for one in (100 + at, 7, 100 + at)]
-            found.append_batch(batch_of([99], schema=[0]), schemas=[BYTES])
-            assert found.verify().is_clean
-
-
-# --- what programs that know nothing of it meet -----------------------------------------------
+            stream.append_batch(batch_of([99], schema=[0]), schemas=[BYTES])
+            assert stream.verify().is_clean
 
 
 def features_of(bench: Workbench) -> list[str]:
-    found = json.loads((bench.directory / "options.json").read_text())
-    names: list[str] = found["options"].get("features", [])
+    document = json.loads((bench.directory / "options.json").read_text())
+    names: list[str] = document["options"].get("features", [])
     return names
 
 

@@ -3,14 +3,12 @@
 import pytest
 
 from storage_core import (
-    AppendReport,
     ClosedError,
     InvalidRequestError,
     ShardLockedError,
     Stream,
-    StreamOptions,
 )
-from tests.log.workbench import Workbench, column_of, rows_of
+from tests.log.workbench import rows_of
 
 
 @pytest.fixture
@@ -31,32 +29,6 @@ def test_row_goes_to_the_shard_of_its_lowest_bits(wide):
     rows = rows_of(wide.stream.read())
     assert len(rows) == 2 * len(ids)
     assert {(row["secondary"], row["shard"]) for row in rows} == {(one, one & 3) for one in ids}
-
-
-def test_order_of_a_batch_holds_in_each_shard(wide):
-    wide.keep(range(40), secondary=[number % 8 for number in range(40)])
-    for shard in range(4):
-        primaries = column_of(wide.stream.tail(shard), "primary")
-        assert primaries == [number for number in range(40) if number % 4 == shard]
-
-
-def test_report_adds_up_over_shards(wide):
-    wide.append([10, 10], secondary=[0, 1])
-    assert wide.append([9, 9, 11], secondary=[0, 1, 1]) == AppendReport(appended=3, late=2)
-    assert wide.append([], secondary=[]) == AppendReport()
-
-
-def test_stats_add_up_over_shards_and_reopens(wide):
-    wide.append([10, 10], secondary=[0, 1])
-    wide.reopen()
-    wide.append([9, 9, 11], secondary=[0, 1, 1])
-    stats = wide.stream.stats()
-    assert (stats.records, stats.late_arrivals) == (5, 2)
-
-
-def test_commit_tells_the_end_of_every_open_shard(wide):
-    wide.append([1, 2, 3], secondary=[0, 0, 3])
-    assert wide.commit() == wide.stream.committed() == {0: 2, 1: 0, 2: 0, 3: 1}
 
 
 @pytest.mark.parametrize("shard", [4, -1, "0", 0.5])
@@ -116,36 +88,6 @@ def test_second_writer_is_refused_and_leaves_nothing_locked(wide):
 
 
 # --- ends -------------------------------------------------------------------------------------
-
-
-def test_leaving_the_block_commits(root):
-    with Stream.create(root, "s", StreamOptions(shards=2)) as stream:
-        stream.append(1, 1, b"")
-    with Stream.open(root, "s") as stream:
-        assert stream.read().num_rows == 1
-
-
-def fail_inside(bench: Workbench) -> None:
-    """Leave the block by an exception, with sealed and unsealed records behind."""
-    with bench.stream as stream:
-        for primary in range(5):
-            stream.append(primary, 1, b"")
-        raise KeyError
-
-
-def test_exception_discards_what_was_not_sealed(make_bench):
-    bench = make_bench(block_records=2)
-    with pytest.raises(KeyError):
-        fail_inside(bench)
-    bench.open()
-    assert bench.primaries() == [0, 1, 2, 3]
-
-
-def test_close_commits_and_closing_twice_is_fine(bench):
-    bench.stream.append(1, 1, b"")
-    bench.close()
-    bench.close()
-    assert bench.open().committed() == {0: 1}
 
 
 CALLS = {

@@ -227,9 +227,9 @@ def test_threads_append_beside_a_close_and_no_row_is_lost(make_bench):
 @pytest.mark.parametrize("call", ["write", "sync"])
 def test_failed_durable_write_is_told_with_its_cause(reined, disk, call):
     disk.failing = {call}
-    with pytest.raises(ShardPoisonedError, match=r"no space left.*reopen.*shard 0") as told:
+    with pytest.raises(ShardPoisonedError, match=r"no space left.*reopen.*shard 0") as error:
         reined.keep([1])
-    assert isinstance(told.value.__cause__, UnavailableError)
+    assert isinstance(error.value.__cause__, UnavailableError)
 
 
 def poisoned(bench: Workbench, disk: ReinedDisk) -> Workbench:

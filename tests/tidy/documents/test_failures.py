@@ -55,10 +55,10 @@ def test_every_numbered_path_stands_in_the_document() -> None:
 
 @pytest.mark.parametrize("place", sorted(NUMBERED))
 def test_document_numbers_the_steps_as_the_docstring_does(place: str) -> None:
-    (written,) = (text for found, text in STEPS_OF.findall(PAGE) if found == place)
+    (written,) = (text for order, text in STEPS_OF.findall(PAGE) if order == place)
     assert written == f"{steps_in_code(place)}\n", "a docstring has changed: run `make docs`"
-    found = numbers(written)
-    assert found == list(range(1, len(found) + 1))
+    order = numbers(written)
+    assert order == list(range(1, len(order) + 1))
 
 
 def test_body_of_the_commit_path_carries_each_number_in_order() -> None:

@@ -31,8 +31,8 @@ def _documents() -> list[Path]:
 
 
 def test_no_cell_of_a_table_is_too_long() -> None:
-    found = {path.as_posix(): long_cells(text_of(path)) for path in _documents()}
-    assert {path: cells for path, cells in found.items() if cells} == {}
+    cells_of = {path.as_posix(): long_cells(text_of(path)) for path in _documents()}
+    assert {path: cells for path, cells in cells_of.items() if cells} == {}
 
 
 @pytest.mark.parametrize("document", LINES_MAX)

@@ -143,8 +143,8 @@ def test_turn_that_is_interrupted_is_told_to_stop_once(tmp_path: Path) -> None:
 def test_difference_is_compared_by_what_it_is_a_part_of(tmp_path: Path) -> None:
     other = checkout(tmp_path / "other", added=(-0.01, 0.2))
     this = checkout(tmp_path / "this", added=(0.0, 0.21))
-    (found,) = compared(other, this, ADDED)
-    assert (found.other[0], found.this[0]) == (0.2, 0.21)
+    (row,) = compared(other, this, ADDED)
+    assert (row.other[0], row.this[0]) == (0.2, 0.21)
 
 
 def test_directory_without_benchmarks_is_refused(tmp_path: Path) -> None:

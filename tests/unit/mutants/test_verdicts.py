@@ -52,11 +52,11 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     ):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(text)
-    told: list[str] = []
-    found = judge(MUTANTS, tree, 2, told.append)
-    assert len(told) == len(MUTANTS) + 2
+    lines: list[str] = []
+    verdicts = judge(MUTANTS, tree, 2, lines.append)
+    assert len(lines) == len(MUTANTS) + 2
     assert (tree / "product/sums.py").read_text() == SUMS
-    return {one.mutant.name: one for one in found}
+    return {one.mutant.name: one for one in verdicts}
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.unit.forks import in_fork
 
 FAR = 2**40
-FEW = 20
+NEIGHBOURS_MAX = 20
 MANY = 2_000
 COLUMNS = ["shard", "address", "payload"]
 
@@ -98,7 +98,7 @@ READS = {
 def test_read_costs_what_it_asks_for_however_many_parts_there_are(lab, what, where):
     reads = lab.stream if where == "writer" else StreamReader.open(lab.root, NAME)
     for shard in lab.stream._shards.values():
-        forged(shard, FEW)
+        forged(shard, NEIGHBOURS_MAX)
     few, calls_few = calls_of(partial(READS[what], reads))
     for shard in lab.stream._shards.values():
         forged(shard, MANY)

@@ -11,7 +11,7 @@ import pytest
 from connectors.ingest.values.schema_waits import stored_text
 from connectors.kafka import Partition
 from connectors.registry import RegistryRefusedError, RegistryUnavailableError
-from tests.faults.campaign import fault_seed, naming_seed
+from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.log.schemas import LONG, LONG_ANEW, STRING
 from tests.log.workbench import batch_of
 from tests.unit.connectors.feeds import TOPIC, open_feeds

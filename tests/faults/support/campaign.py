@@ -23,10 +23,10 @@ from storage_core import Stream, StreamOptions
 from storage_core.catalog.options import SyncLevel
 from storage_core.format.block import Codec
 from tests.children import start_child
-from tests.faults.follower import FollowerPlan, run_follower
-from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
-from tests.faults.workload import SHARDS, Stored
-from tests.faults.writer import WriterPlan, run_writer
+from tests.faults.support.follower import FollowerPlan, run_follower
+from tests.faults.support.ledger import Ledger, check_sightings, read_notes, stored_rows
+from tests.faults.support.workload import SHARDS, Stored
+from tests.faults.support.writer import WriterPlan, run_writer
 from tests.thin import rounds
 from tests.waiting import WAIT_MAX_S, await_that
 

@@ -19,7 +19,7 @@ _DEATHS: Final = 8
 
 
 def keep_up(
-    stream: Stream, chance: Random, is_over: Callable[[], bool], told: Callable[[], object]
+    stream: Stream, chance: Random, is_over: Callable[[], bool], report: Callable[[], object]
 ) -> None:
     """Do one step after the other until it is over, and tell of each; half of all have a maker."""
     mortal = _Mortal() if chance.random() < 0.5 else None
@@ -31,13 +31,13 @@ def keep_up(
     ]
     try:
         stream.seal()
-        told()
+        report()
         while not is_over():
             if chance.random() < 0.5:
                 _turn(stream, mortal, chance)
             else:
                 chance.choice(steps)()
-            told()
+            report()
     finally:
         if mortal is not None:
             mortal.maker.close()

@@ -1,6 +1,6 @@
 """The process of a lossy file system: mounts it, obeys, unmounts.
 
-A child process, `python -m tests.faults.lossy_daemon MOUNTPOINT [uncached]`. Commands are JSON
+A child process, `python -m tests.faults.lossy.daemon MOUNTPOINT [uncached]`. Commands are JSON
 objects, one a line on stdin; each is answered by one line on stdout, the state. The first line of
 stdout says that the mount is there. At the end of stdin the file system unmounts itself, so that no
 mount outlives the tests.
@@ -29,8 +29,8 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
-from tests.faults.lossy_fs import LossyFuse, LossyOperations
-from tests.faults.lossy_mount import UNCACHED, unmount
+from tests.faults.lossy.file_system import LossyFuse, LossyOperations
+from tests.faults.lossy.mount import UNCACHED, unmount
 
 
 class Control:

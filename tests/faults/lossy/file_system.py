@@ -1,6 +1,6 @@
 """A FUSE file system that loses power, runs full and fails fsync on command.
 
-What a power loss leaves is written in `lossy_disk`, how to give commands in `lossy_daemon`.
+What a power loss leaves is written in `disk`, how to give commands in `daemon`.
 
 Between `cut` and `up` every call fails with EIO. Locks (flock, fcntl) are the kernel's own.
 
@@ -24,7 +24,7 @@ from typing import Any
 
 import mfusepy
 
-from tests.faults.lossy_disk import HIDDEN, Directory, File, LossyDisk, Write
+from tests.faults.lossy.disk import HIDDEN, Directory, File, LossyDisk, Write
 
 KEEP_SIZE = 0x01
 PUNCH_HOLE = 0x02

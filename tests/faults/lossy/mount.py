@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tests.waiting import WAIT_MAX_S
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 UNCACHED = "uncached"
 
 
@@ -36,7 +36,7 @@ def unmount(mountpoint: str) -> None:
 
 
 class LossyMount:
-    """One mounted lossy file system; see `lossy_daemon` for what each command does.
+    """One mounted lossy file system; see `daemon` for what each command does.
 
     `path` is a link beside the mount to the folder that shows the disk as it is by now.
     """
@@ -52,7 +52,7 @@ class LossyMount:
         with self._log_path.open("w", encoding="utf-8") as log:
             how = [] if self._is_cached else [UNCACHED]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.lossy_daemon", str(self._mountpoint), *how],
+                [sys.executable, "-m", "tests.faults.lossy.daemon", str(self._mountpoint), *how],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -86,8 +86,8 @@ class LossyMount:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            told = self._log_path.read_text(encoding="utf-8")
-            message = f"the lossy file system ended with {self._process.wait()}: {told}"
+            log = self._log_path.read_text(encoding="utf-8")
+            message = f"the lossy file system ended with {self._process.wait()}: {log}"
             raise RuntimeError(message)
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -123,7 +123,7 @@ class LossyMount:
         self.cut_power(survivors)
         self.restore_power()
 
-    def wait_until(self, what: str, timeout_s: float = WAIT_MAX_S) -> bool:
+    def wait_until(self, condition: str, timeout_s: float = WAIT_MAX_S) -> bool:
         """Wait until power is `down` or a sync is `held`; say whether it is."""
-        state = self.order(wait_for=what, timeout_s=timeout_s)
-        return bool(state["is_down"] if what == "down" else state["held"])
+        state = self.order(wait_for=condition, timeout_s=timeout_s)
+        return bool(state["is_down"] if condition == "down" else state["held"])

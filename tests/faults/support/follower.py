@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from storage_core import StreamReader, UnavailableError
-from tests.faults.ledger import Digest, stored_rows
-from tests.faults.writer import Notebook
+from tests.faults.support.ledger import Digest, stored_rows
+from tests.faults.support.writer import Notebook
 
 _WAIT_S = 0.02
 
@@ -65,8 +65,8 @@ class Follower:
             for stored in stored_rows(self._reader.tail(shard, seen, committed)):
                 digest.add(stored)
             self._seen[shard] = committed
-            told = {"count": digest.count, "digest": digest.hexdigest()}
-            self._notebook.note(shard=shard, end=committed, **told)
+            totals = {"count": digest.count, "digest": digest.hexdigest()}
+            self._notebook.note(shard=shard, end=committed, **totals)
 
 
 def run_follower(plan: FollowerPlan) -> None:

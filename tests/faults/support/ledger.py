@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import xxhash
 
-from tests.faults.workload import (
+from tests.faults.support.workload import (
     EMPTY_SHARD,
     FEED_SHARD,
     SHARDS,
@@ -111,9 +111,9 @@ class Ledger:
     def check(self, shards: dict[int, list[Stored]], committed: dict[int, int]) -> None:
         """Compare the whole store with the promises."""
         for shard in range(SHARDS):
-            promised, kept = self.committed.get(shard, 0), committed[shard]
-            _demand(kept >= promised, f"shard {shard}: committed fell from {promised} to {kept}")
-            _check_addresses(shard, shards[shard], kept)
+            promised, now = self.committed.get(shard, 0), committed[shard]
+            _demand(now >= promised, f"shard {shard}: committed fell from {promised} to {now}")
+            _check_addresses(shard, shards[shard], now)
             _check_late(shard, shards[shard])
         _demand(not shards[EMPTY_SHARD], f"shard {EMPTY_SHARD} has rows that nobody wrote")
         _check_feed(shards[FEED_SHARD], committed[FEED_SHARD])
@@ -188,9 +188,9 @@ def _check_late(shard: int, rows: list[Stored]) -> None:
 
 def _check_feed(rows: list[Stored], committed: int) -> None:
     expected = [address for address in range(committed) if not is_feed_gap(address)]
-    found = [stored.address for stored in rows]
-    missing = sorted(set(expected) - set(found))
-    _demand(found == expected, f"shard {FEED_SHARD}: of [0, {committed}) missing {missing[:5]}")
+    addresses = [stored.address for stored in rows]
+    missing = sorted(set(expected) - set(addresses))
+    _demand(addresses == expected, f"shard {FEED_SHARD}: of [0, {committed}) missing {missing[:5]}")
     for address, row, _ in rows:
         if row != feed_row(address):
             _break(f"shard {FEED_SHARD}: altered row at {address}: {row}")
@@ -213,19 +213,19 @@ def _numbers_after(lane: int, shard: int, last: int) -> Iterator[int]:
     return (number for number in count(last + 1) if shard_of_lane(lane, number) == shard)
 
 
-def _check_lane(shard: int, lane: int, found: list[int], promised: int) -> None:
+def _check_lane(shard: int, lane: int, numbers: list[int], promised: int) -> None:
     place = f"shard {shard}, lane {lane}"
-    for number, expected in zip(found, _numbers_after(lane, shard, -1), strict=False):
+    for number, expected in zip(numbers, _numbers_after(lane, shard, -1), strict=False):
         if number != expected:
             _break(f"{place}: row {number} stands where {expected} belongs")
-    following = next(_numbers_after(lane, shard, found[-1] if found else -1))
+    following = next(_numbers_after(lane, shard, numbers[-1] if numbers else -1))
     _demand(following >= promised, f"{place}: row {following} is lost, {promised} were promised")
 
 
 def _check_transaction(transaction: int, sources: list[dict[int, list[int]]]) -> None:
     rows = transaction_rows(transaction)
     for shard, source in enumerate(sources):
-        found = source.get(TRANSACTION_LANES + transaction, [])
+        numbers = source.get(TRANSACTION_LANES + transaction, [])
         whole = [number for number, row in enumerate(rows) if shard_of(row) == shard]
-        told = f"{len(found)} of {len(whole)} rows"
-        _demand(found == whole, f"shard {shard}: transaction {transaction} has {told}")
+        count = f"{len(numbers)} of {len(whole)} rows"
+        _demand(numbers == whole, f"shard {shard}: transaction {transaction} has {count}")

@@ -14,7 +14,7 @@ in one journal.
   names. * After a failed fsync the pending writes count as clean and are never written, as Linux
   does it: a later fsync that succeeds does not bring them back.
 
-Not thread-safe: `lossy_fs` holds one lock around every call.
+Not thread-safe: `file_system` holds one lock around every call.
 """
 
 import errno
@@ -159,9 +159,9 @@ class LossyDisk:
                 directory.live.pop(name, None)
             else:
                 directory.live[name] = node
-        kept = tuple(change for change in changes if not change.name.startswith(HIDDEN))
-        if kept:
-            self._journal.append(kept)
+        visible = tuple(change for change in changes if not change.name.startswith(HIDDEN))
+        if visible:
+            self._journal.append(visible)
 
     def create(self, path: str, mode: int) -> File:
         """Make an empty file."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lossy_mount import LossyMount
+from tests.faults.lossy.mount import LossyMount
 from tests.waiting import WAIT_MAX_S
 
 pytestmark = pytest.mark.fuse

@@ -2,9 +2,9 @@
 
 Rounds of opening, writing and closing follow each other, so that a kill strikes each of them. In
 a round four threads share the stream: single appends, batches, the feed's explicit addresses
-with overlaps, and transactions; a fifth makes parts of the rows, if it is to (upkeep.py). A note
-is one line, written with one `write`, the moment a promise was given; notes lie outside the store's
-file system.
+with overlaps, and transactions; a fifth makes parts of the rows, if it is to (maintenance.py). A
+note is one line, written with one `write`, the moment a promise was given; notes lie outside the
+store's file system.
 
 Errors are noted, never hidden: the test decides which may be.
 """
@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from storage_core import Environment, ShardlogError, Stream
 from storage_core.engine.rocksdb import open_store
-from tests.faults.upkeep import keep_up
-from tests.faults.workload import (
+from tests.faults.support.maintenance import keep_up
+from tests.faults.support.workload import (
     FEED_SHARD,
     Row,
     feed_row,
@@ -145,13 +145,13 @@ class Writer:
                 step(stream, chance)
 
     def _keep_up(self, stream: Stream, number: int, others: list[threading.Thread]) -> None:
-        chance = Random(f"{self._plan.seed}/{number}/upkeep")
+        chance = Random(f"{self._plan.seed}/{number}/maintenance")
         with self._notebook.noting_errors():
             keep_up(
                 stream,
                 chance,
                 is_over=lambda: not any(thread.is_alive() for thread in others),
-                told=lambda: self._notebook.note(parts=len(stream.parts())),
+                report=lambda: self._notebook.note(parts=len(stream.parts())),
             )
 
     def _append_singles(self, lane: int, stream: Stream, chance: Random) -> None:
@@ -184,8 +184,8 @@ class Writer:
             shard=FEED_SHARD,
             addresses=np.array(addresses, np.int64),
         )
-        told = report.appended + report.duplicates
-        assert told == len(addresses), f"{told} of {len(addresses)} rows accounted for"
+        stored = report.appended + report.duplicates
+        assert stored == len(addresses), f"{stored} of {len(addresses)} rows accounted for"
         self._notebook.note(committed=stream.commit())
 
     def _append_transactions(self, stream: Stream, chance: Random) -> None:

@@ -5,10 +5,10 @@ from functools import partial
 from storage_core import Environment, Stream, StreamOptions
 from storage_core.engine import rocksdb
 from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
-from tests.faults.ledger import Ledger, stored_rows
-from tests.faults.lossy_mount import LossyMount
-from tests.faults.workload import SHARDS, lane_row, transaction_rows
-from tests.faults.writer import each_a_write, table_of
+from tests.faults.lossy.mount import LossyMount
+from tests.faults.support.ledger import Ledger, stored_rows
+from tests.faults.support.workload import SHARDS, lane_row, transaction_rows
+from tests.faults.support.writer import each_a_write, table_of
 
 STREAM = "disk"
 

@@ -7,8 +7,8 @@ from copy import deepcopy
 
 import pytest
 
-from tests.faults.ledger import BrokenPromiseError, Ledger
-from tests.faults.workload import (
+from tests.faults.support.ledger import BrokenPromiseError, Ledger
+from tests.faults.support.workload import (
     FEED_SHARD,
     SHARDS,
     TRANSACTION_LANES,
@@ -89,8 +89,8 @@ def alter_payload(shards) -> None:
 
 def turn_tombstone_into_empty(shards) -> None:
     rows = shards[0]
-    at = next(i for i, stored in enumerate(rows) if stored.row.payload is None)
-    rows[at] = rows[at]._replace(row=rows[at].row._replace(payload=b""))
+    index = next(i for i, stored in enumerate(rows) if stored.row.payload is None)
+    rows[index] = rows[index]._replace(row=rows[index].row._replace(payload=b""))
 
 
 def lose_half_a_transaction(shards) -> None:
@@ -111,8 +111,8 @@ def write_to_the_empty_shard(shards) -> None:
 
 def call_a_late_row_normal(shards) -> None:
     rows = shards[FEED_SHARD]
-    at = next(i for i, stored in enumerate(rows) if stored.late)
-    rows[at] = rows[at]._replace(late=False)
+    index = next(i for i, stored in enumerate(rows) if stored.late)
+    rows[index] = rows[index]._replace(late=False)
 
 
 def repeat_an_address(shards) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal, get_args
 
-from tests.faults.file_formats import (
+from tests.faults.support.file_formats import (
     Span,
     blocks_of_segment,
     data_blocks,
@@ -22,7 +22,7 @@ from tests.faults.file_formats import (
     record_ends,
     values,
 )
-from tests.faults.known_store import STREAM
+from tests.faults.support.known_store import STREAM
 from tests.thin import thin
 
 FileKind = Literal[
@@ -48,34 +48,34 @@ class Damage:
     """What happens to one file, `path` from the root on."""
 
     path: Path
-    what: Literal["flip", "zero", "cut", "remove", "exchange"]
-    at: int = 0
+    change: Literal["flip", "zero", "cut", "remove", "exchange"]
+    offset: int = 0
     bit: int = 0
     spans: tuple[Span, ...] = ()
 
     def inflict(self, root: Path) -> None:
         """Do it to a copy of the store."""
         path = root / self.path
-        if self.what == "remove":
+        if self.change == "remove":
             path.unlink()
-        elif self.what == "cut":
-            os.truncate(path, self.at)
+        elif self.change == "cut":
+            os.truncate(path, self.offset)
         else:
             data = bytearray(path.read_bytes())
             self._spoil(data)
             path.write_bytes(data)
 
     def _spoil(self, data: bytearray) -> None:
-        if self.what == "flip":
-            data[self.at] ^= 1 << self.bit
-        elif self.what == "zero":
-            end = min(self.at + PAGE, len(data))
-            data[self.at : end] = bytes(end - self.at)
+        if self.change == "flip":
+            data[self.offset] ^= 1 << self.bit
+        elif self.change == "zero":
+            end = min(self.offset + PAGE, len(data))
+            data[self.offset : end] = bytes(end - self.offset)
         else:
-            one, other = self.spans
-            kept = data[one.start : one.end]
-            data[one.start : one.end] = data[other.start : other.end]
-            data[other.start : other.end] = kept
+            first, other = self.spans
+            first_bytes = data[first.start : first.end]
+            data[first.start : first.end] = data[other.start : other.end]
+            data[other.start : other.end] = first_bytes
 
 
 def plan_damages(root: Path, kind: FileKind, count: int, chance: Random) -> list[Damage]:
@@ -105,8 +105,8 @@ def files_of(root: Path, kind: FileKind) -> list[Path]:
         case "MANIFEST":
             return list(stream.glob("shard-*/db/MANIFEST-*"))
         case "log SST" | "default SST":
-            found = filter(is_whole_table, stream.glob("shard-*/db/*.sst"))
-            return [path for path in found if family_of(path) == kind.removesuffix(" SST")]
+            tables = filter(is_whole_table, stream.glob("shard-*/db/*.sst"))
+            return [path for path in tables if family_of(path) == kind.removesuffix(" SST")]
         case "segment":
             return list(stream.glob("shard-*/db/segments/*"))
         case "CURRENT" | "marker":
@@ -159,5 +159,5 @@ def _exchange(path: Path, spans: list[Span], chance: Random) -> Iterator[Damage]
         sizes.setdefault(span.end - span.start, []).append(span)
     alike = [group for group in sizes.values() if len(group) > 1]
     if alike:
-        one, other = chance.sample(chance.choice(alike), 2)
-        yield Damage(path, "exchange", spans=(one, other))
+        first, other = chance.sample(chance.choice(alike), 2)
+        yield Damage(path, "exchange", spans=(first, other))

@@ -44,15 +44,15 @@ def record_ends(path: Path) -> list[int]:
     """Return where each record fragment of a WAL or MANIFEST ends."""
     data = path.read_bytes()
     ends: list[int] = []
-    at = 0
-    while at + _LOG_HEAD <= len(data):
-        left_in_block = LOG_BLOCK - at % LOG_BLOCK
-        _, length, kind = struct.unpack_from("<IHB", data, at)
+    offset = 0
+    while offset + _LOG_HEAD <= len(data):
+        left_in_block = LOG_BLOCK - offset % LOG_BLOCK
+        _, length, kind = struct.unpack_from("<IHB", data, offset)
         if left_in_block < _LOG_HEAD or not 0 < kind <= _TYPE_LAST:
-            at += left_in_block
+            offset += left_in_block
             continue
-        at += _LOG_HEAD + length + (_LOG_NUMBER if kind >= _RECYCLED_FIRST else 0)
-        ends.append(at)
+        offset += _LOG_HEAD + length + (_LOG_NUMBER if kind >= _RECYCLED_FIRST else 0)
+        ends.append(offset)
     return ends
 
 
@@ -104,37 +104,37 @@ def _handle(data: bytes, name: bytes) -> Span:
 def _entries(data: bytes, block: Span, *, is_index: bool = False) -> Iterator[tuple[bytes, Span]]:
     (restarts,) = struct.unpack_from("<I", data, block.end - 4)
     end = block.end - 4 - 4 * (restarts & 0x7FFFFFFF)
-    at, key = block.start, b""
-    while at < end:
-        shared, at = _decode_varint(data, at)
-        own, at = _decode_varint(data, at)
-        length, at = (0, at) if is_index else _decode_varint(data, at)
-        key = key[:shared] + data[at : at + own]
-        at += own
+    offset, key = block.start, b""
+    while offset < end:
+        shared, offset = _decode_varint(data, offset)
+        own, offset = _decode_varint(data, offset)
+        length, offset = (0, offset) if is_index else _decode_varint(data, offset)
+        key = key[:shared] + data[offset : offset + own]
+        offset += own
         if is_index:
-            length = _handle_bytes(data, at)
-        yield key, Span(at, at + length)
-        at += length
+            length = _handle_bytes(data, offset)
+        yield key, Span(offset, offset + length)
+        offset += length
 
 
-def _handle_bytes(data: bytes, at: int) -> int:
-    _, after_offset = _decode_varint(data, at)
+def _handle_bytes(data: bytes, offset: int) -> int:
+    _, after_offset = _decode_varint(data, offset)
     _, after_size = _decode_varint(data, after_offset)
-    return after_size - at
+    return after_size - offset
 
 
-def _decode_handle(data: bytes, at: int) -> tuple[int, int]:
-    offset, at = _decode_varint(data, at)
-    size, _ = _decode_varint(data, at)
+def _decode_handle(data: bytes, position: int) -> tuple[int, int]:
+    offset, position = _decode_varint(data, position)
+    size, _ = _decode_varint(data, position)
     return offset, size
 
 
-def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return value, at
+            return value, offset

@@ -23,8 +23,8 @@ import xxhash
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
 from storage_core.engine.rocksdb import open_store
-from tests.faults.workload import Row, feed_row, is_feed_gap, lane_row, transaction_rows
-from tests.faults.writer import table_of
+from tests.faults.support.workload import Row, feed_row, is_feed_gap, lane_row, transaction_rows
+from tests.faults.support.writer import table_of
 
 STREAM = "known"
 SHARDS = 2
@@ -67,8 +67,8 @@ def _write_round(stream: Stream, number: int) -> None:
     rows = table_of([feed_row(address) for address in addresses])
     stream.append_batch(rows, shard=1, addresses=np.array(addresses, np.int64))
     lane = table_of([lane_row(number, i) for i in range(_LANE_ROWS // _ROUNDS)])
-    for at in range(0, lane.num_rows, 50):
-        stream.append_batch(lane.slice(at, 50))
+    for offset in range(0, lane.num_rows, 50):
+        stream.append_batch(lane.slice(offset, 50))
         stream.commit()
     rows_of_transaction = transaction_rows(number)
     with stream.transaction(f"t{number}", len(rows_of_transaction)) as staged:
@@ -104,7 +104,7 @@ def questions() -> dict[str, Ask]:
     asks["latest of"] = lambda s: repr(sorted(s.latest([0, 1, 1002]).items()))
     asks["earliest"] = lambda s: repr(s.earliest(list(_IDS), middle))
     asks["available"] = lambda s: _available(s, middle)
-    asks["for each"] = _each
+    asks["for each"] = _records_of_each
     return asks
 
 
@@ -113,7 +113,7 @@ def _available(stream: Stream, middle: int) -> str:
     return f"{end} {_digest(rows.to_batches())}"
 
 
-def _each(stream: Stream) -> str:
+def _records_of_each(stream: Stream) -> str:
     records: list[str] = []
     stream.for_each([1, 4], None, None, lambda record: records.append(repr(record)))
     text = "".join(records)

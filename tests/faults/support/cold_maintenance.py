@@ -1,4 +1,4 @@
-"""Each step of upkeep over a stream's older rows, and what has to be there for it to have work."""
+"""Each step of maintenance over a stream's older rows, and what must be there to give it work."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from storage_core.tiering.limits import NEIGHBOURS_MAX
-from tests.faults.cold_rows import SHORT_LIVED, ColdStream
+from tests.faults.support.cold_rows import SHORT_LIVED, ColdStream
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class Maintenance:
     """A step, and what is promised before it; the options of a stream that it is taken in."""
 
     prepare: Callable[[ColdStream], None]
@@ -48,10 +48,10 @@ def _outlived(rows: ColdStream) -> None:
     rows.append(12)
 
 
-UPKEEP: Final = {
-    "seal": Upkeep(_appended, lambda rows: rows.stream.seal()),
-    "trim": Upkeep(_sealed, lambda rows: rows.stream.trim()),
-    "compaction": Upkeep(_in_many_parts, lambda rows: rows.stream.compact()),
-    "mending": Upkeep(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
-    "expiry": Upkeep(_outlived, ColdStream.expire, {"retention": SHORT_LIVED}),
+MAINTENANCE: Final = {
+    "seal": Maintenance(_appended, lambda rows: rows.stream.seal()),
+    "trim": Maintenance(_sealed, lambda rows: rows.stream.trim()),
+    "compaction": Maintenance(_in_many_parts, lambda rows: rows.stream.compact()),
+    "mending": Maintenance(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
+    "expiry": Maintenance(_outlived, ColdStream.expire, {"retention": SHORT_LIVED}),
 }

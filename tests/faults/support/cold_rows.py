@@ -20,7 +20,6 @@ from typing import Any, Final
 import numpy as np
 
 from storage_core import Environment, ShardlogError, Stream, StreamReader
-from storage_core.sql import query_batches
 from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
 
 SHARDS: Final = 2
@@ -80,8 +79,8 @@ class ColdStream:
         ids = [None if one is None else ENTRIES[one].registry_id for one in numbers]
         for row, schema_id in zip(added, ids, strict=True):
             shard = row["secondary"] % SHARDS
-            at = len(self.promised[shard]) + len(self._hoped[shard])
-            named = {**row, "shard": shard, "address": at, "schema_id": schema_id}
+            address = len(self.promised[shard]) + len(self._hoped[shard])
+            named = {**row, "shard": shard, "address": address, "schema_id": schema_id}
             self._hoped[shard].append(tuple(named[name] for name in COLUMNS))
         self.stream.append_batch(batch, schemas=ENTRIES)
         self.stream.commit()
@@ -122,28 +121,28 @@ class ColdStream:
         for shard, rows in enumerate(self.promised):
             replayed = _tuples(reads.tail(shard, columns=columns))
             assert replayed in (rows[self._gone[shard] :], rows[self._going[shard] :])
-        shown = _tuples(reads.read(columns=columns).to_batches())
-        everything = self._shown_with(sorted((row[0], row[1]) for row in shown))
+        read_rows = _tuples(reads.read(columns=columns).to_batches())
+        everything = self._shown_with(sorted((row[0], row[1]) for row in read_rows))
         order = sorted(everything, key=lambda row: (row[2], row[3], row[0], row[1]))
-        assert shown == order
+        assert read_rows == order
         assert sorted(_tuples(reads.scan(columns=columns)), key=_place) == everything
         newest = {row[2]: (row[3], row[1]) for row in order}
         assert {
-            one.secondary: (one.primary, one.address) for one in reads.latest().values()
+            record.secondary: (record.primary, record.address) for record in reads.latest().values()
         } == newest
 
     def _expect_of_parts(self) -> None:
         """Find each sealed row in one part as it came, and all of them by SQL with those behind."""
         in_parts = [(int(row["shard"]), int(row["address"])) for row in self._parts()]
         for shard in range(SHARDS):
-            found = [address for number, address in in_parts if number == shard]
-            if found:
-                assert found[0] in (self._gone[shard], self._going[shard])
-                assert found == list(range(found[0], found[0] + len(found)))
+            addresses = [address for number, address in in_parts if number == shard]
+            if addresses:
+                assert addresses[0] in (self._gone[shard], self._going[shard])
+                assert addresses == list(range(addresses[0], addresses[0] + len(addresses)))
         _, batches = query_batches(self.root, f'SELECT shard, address, "primary" FROM {NAME}')
-        asked = sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
-        everything = self._shown_with([(one[0], one[1]) for one in asked])
-        assert asked == [(row[0], row[1], row[3]) for row in everything]
+        rows = sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+        everything = self._shown_with([(one[0], one[1]) for one in rows])
+        assert rows == [(row[0], row[1], row[3]) for row in everything]
 
     def _shown_with(self, places: list[tuple[int, int]]) -> list[Row]:
         """Return the rows that are shown where those of some places are."""
@@ -157,9 +156,9 @@ class ColdStream:
         """Return the rows of parts, each as it was appended."""
         rows = self._lab.rows_of_parts()
         for row in rows:
-            told = self.promised[row["shard"]][row["address"]]
+            promised = self.promised[row["shard"]][row["address"]]
             mine = {name: row[name] for name in COLUMNS if name in row}
-            assert mine == {name: told[COLUMNS.index(name)] for name in mine}
+            assert mine == {name: promised[COLUMNS.index(name)] for name in mine}
         return rows
 
     def _adopt(self) -> None:

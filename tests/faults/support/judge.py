@@ -20,9 +20,9 @@ from pathlib import Path
 
 from storage_core import CorruptionError, Environment, ShardlogError, Stream, StreamReader
 from storage_core.testing import ManualClock
-from tests.faults.damage import Damage
-from tests.faults.known_store import STREAM, Ask, questions
-from tests.faults.writer import Notebook
+from tests.faults.support.damage import Damage
+from tests.faults.support.known_store import STREAM, Ask, questions
+from tests.faults.support.writer import Notebook
 
 _PLACE = re.compile(r"shard \d|addresses \[|at /|\.json|marker")
 
@@ -45,7 +45,7 @@ class Verdict:
 
     right: dict[str, str]
     faults: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
     corruptions: int = 0
 
     @contextmanager
@@ -54,19 +54,21 @@ class Verdict:
         try:
             yield
         except ShardlogError as error:
-            self.told.append(f"{doing}: {type(error).__name__}: {error}")
+            self.complaints.append(f"{doing}: {type(error).__name__}: {error}")
             self.corruptions += isinstance(error, CorruptionError)
             if not _PLACE.search(str(error)):
                 self.faults.append(f"{doing}: the error names no place: {error!r}")
         except Exception as error:  # noqa: BLE001 - every other kind is a fault
             self.faults.append(f"{doing}: untyped {error!r}")
 
-    def ask(self, who: str, name: str, ask: Ask, source: Stream | StreamReader) -> None:
+    def ask(self, source_name: str, name: str, ask: Ask, source: Stream | StreamReader) -> None:
         """Ask one question and compare the answer."""
-        with self.judging(f"{who} {name}"):
+        with self.judging(f"{source_name} {name}"):
             answer = ask(source)
             if answer != self.right[name]:
-                self.faults.append(f"{who} {name}: silently {answer}, not {self.right[name]}")
+                self.faults.append(
+                    f"{source_name} {name}: silently {answer}, not {self.right[name]}"
+                )
 
 
 def judge_damages(plan: JudgePlan) -> None:
@@ -80,7 +82,7 @@ def judge_damages(plan: JudgePlan) -> None:
         for judge in (_judge_writer, _judge_reader):
             with _damaged_copy(plan.root, damage) as root:
                 judge(verdict, root, asks)
-        notebook.note(judged=number, faults=verdict.faults, told=verdict.told[:3])
+        notebook.note(judged=number, faults=verdict.faults, complaints=verdict.complaints[:3])
 
 
 @contextmanager
@@ -93,14 +95,16 @@ def _damaged_copy(original: Path, damage: Damage) -> Iterator[Path]:
 
 
 def _judge_writer(verdict: Verdict, root: Path, asks: Asks) -> None:
-    for who in ("writer", "second writer"):
-        with verdict.judging(f"{who} open"), Stream.open(root, STREAM) as stream:
+    for source_name in ("writer", "second writer"):
+        with verdict.judging(f"{source_name} open"), Stream.open(root, STREAM) as stream:
             before = verdict.corruptions
             for name, ask in asks:
-                verdict.ask(who, name, ask, stream)
-            with verdict.judging(f"{who} verify"):
+                verdict.ask(source_name, name, ask, stream)
+            with verdict.judging(f"{source_name} verify"):
                 if stream.verify().is_clean and verdict.corruptions > before:
-                    verdict.faults.append(f"{who}: verify is clean, but {verdict.told[-1]}")
+                    verdict.faults.append(
+                        f"{source_name}: verify is clean, but {verdict.complaints[-1]}"
+                    )
     with verdict.judging("append"), Stream.open(root, STREAM) as stream:
         stream.append(1_600_000_000_000, 4, b"after the damage")
         stream.commit()
@@ -112,7 +116,7 @@ def _judge_reader(verdict: Verdict, root: Path, asks: Asks) -> None:
         StreamReader.open, root, STREAM, environment=environment
     )
     with verdict.judging("reader open"), open_reader() as reader:
-        told = len(verdict.told)
+        before = len(verdict.complaints)
         for name, ask in asks:
-            if len(verdict.told) == told:
+            if len(verdict.complaints) == before:
                 verdict.ask("reader", name, ask, reader)

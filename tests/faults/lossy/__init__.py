@@ -1,0 +1,1 @@
+"""A FUSE file system that loses power, runs full and fails fsync on command, and its test."""

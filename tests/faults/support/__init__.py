@@ -1,0 +1,1 @@
+"""What the fault tests share: ledger, workload, child processes, damage, campaigns."""

@@ -1,0 +1,126 @@
+"""One meaning a word: names of the product do not use these words, but those of the field.
+
+A word is looked for between the underscores and capitals of a name that is bound or used, as `foot`
+in `footer_summary` and `PartFoot`. Texts and comments are not looked at.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.tree import product_files
+
+# The word, and what to say instead.
+INSTEAD = {
+    "ground": "platform",
+    "misfit": "mismatch",
+    "stray": "misrouted",
+    "straggler": "late row",
+    "winner": "newest version",
+}
+# Still in use; whoever has replaced the last moves the line up.
+NOT_YET = {
+    "catalogue": "part list",
+    "feed": "partition writer",
+    "feeds": "partition writers",
+    "flagged": "out of order",
+    "foot": "footer",
+    "gathered": "pending batch",
+    "gathering": "pending batch",
+    "given_up": "accepted as lost",
+    "holdings": "assignment",
+    "let_go": "delete, discard or close",
+    "letter": "dead letter",
+    "letters": "dead letters",
+    "maker": "part builder",
+    "mend": "rebuild",
+    "mended": "rebuilt",
+    "overtaken": "out of range",
+    "pace": "fetch policy",
+    "pass_over": "skip",
+    "set_aside": "quarantine",
+    "standing": "state",
+    "standings": "states",
+    "stretch": "window or range",
+    "stretches": "windows or ranges",
+    "sweep": "delete obsolete files",
+    "turn": "lock hand-over",
+    "turns": "lock hand-over",
+    "upkeep": "maintenance",
+    "winners": "newest versions",
+}
+# Words that are right in these places alone, and what to say elsewhere.
+ONLY_IN = {
+    "seal": (
+        "flush, for blocks",
+        (
+            *("storage_core/tiering/", "storage_core/stream", "storage_core/__init__.py"),
+            "storage_core/catalog/options.py",
+            # Until it says that it flushes a block.
+            "storage_core/write/shard.py",
+            *("connectors/settings/stream_settings.py", "connectors/cli/"),
+        ),
+    ),
+}
+
+
+def names_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each name that a file binds or uses, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.keyword(arg=str(name)):
+                yield node.lineno, name
+
+
+def words_in(name: str) -> str:
+    """Return a name as words between underscores."""
+    words = re.sub("([a-z0-9])([A-Z])", r"\1_\2", name)
+    return f"_{words.lower().strip('_')}_"
+
+
+def wrong_words(path: str, source: str) -> list[str]:
+    """Return the names of a file that have a word of another meaning."""
+    instead = INSTEAD | {
+        word: other for word, (other, places) in ONLY_IN.items() if not path.startswith(places)
+    }
+    return [
+        f"{path}:{line}: {name}: {other}, not {word}"
+        for line, name in names_of(source)
+        for word, other in instead.items()
+        if f"_{word}_" in words_in(name)
+    ]
+
+
+def test_names_of_the_product_use_a_word_in_its_one_meaning() -> None:
+    sources = product_files()
+    assert sources
+    assert [line for path, text in sources.items() for line in wrong_words(path, text)] == []
+
+
+def test_no_word_is_in_two_lists() -> None:
+    assert not {*INSTEAD} & {*NOT_YET} | {*INSTEAD, *NOT_YET} & {*ONLY_IN}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["stray = 1", "x.stray_rows()", "class StrayRows: pass", "def f(stray): pass", "f(stray=1)"],
+)
+def test_word_of_another_meaning_is_found(source: str) -> None:
+    (complaint,) = wrong_words("storage_core/read/a.py", source)
+    assert complaint.endswith(": misrouted, not stray")
+
+
+def test_word_that_has_its_place_is_found_elsewhere() -> None:
+    assert wrong_words("storage_core/tiering/seal.py", "def seal_shard(): pass") == []
+    assert len(wrong_words("storage_core/write/builder.py", "def seal_block(): pass")) == 1
+
+
+@pytest.mark.parametrize("source", ['x = "stray"', "astray = 1"])
+def test_other_words_and_texts_pass(source: str) -> None:
+    assert wrong_words("storage_core/read/a.py", source) == []
