@@ -16,11 +16,11 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 KIND ?=
 N ?=
 FAULTS_spark := $(addprefix tests/spark/test_,killed_drivers.py land_topic.py roll_up.py drain_late.py) \
-	tests/broker/test_kafka_format.py
-FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
-FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
-FAULTS_poison := tests/broker/test_poison.py
-FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
+	tests/broker/spark/test_kafka_format.py
+FAULTS_ingest := $(addprefix tests/broker/worker/test_,worker_faults.py broker_faults.py transactions.py)
+FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py replay.py)
+FAULTS_poison := tests/broker/dead_letters/test_poison.py
+FAULTS_cold := tests/log/cold tests/broker/worker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log

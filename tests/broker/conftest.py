@@ -22,9 +22,9 @@ from connectors.devtools.registry import REGISTRY
 from connectors.devtools.stack import DevStack
 from connectors.kafka import FetchWay, Producer
 from storage_core import ShardlogError
-from tests.broker.docker_stack import broker_container, missing_docker, registry_container
-from tests.broker.lab import Lab
-from tests.broker.spark_program import SparkProgram
+from tests.broker.support.docker_stack import broker_container, missing_docker, registry_container
+from tests.broker.support.lab import Lab
+from tests.broker.support.spark_program import SparkProgram
 from tests.faults.campaign import fault_seed
 
 HERE = Path(__file__).parent

@@ -1,0 +1,312 @@
+"""`shardlog seal`, `trim`, `parts` and `sql`: rows become parts, and answer in SQL."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from connectors.cli.commands.tiering import columns_of, row_of
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
+from connectors.cli.output.aligned_table import AlignedTable
+from storage_core import Part, Stream, StreamOptions
+from storage_core.format.part_entry import PartEntry
+
+NAME = "orders"
+REPOSITORY = Path(__file__).parents[4]
+FIRST_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def root(tmp_path):
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=2)) as stream:
+        for number in range(10):
+            stream.append(FIRST_MS + number, number, b"v%d" % number)
+    return tmp_path
+
+
+def test_seal_says_what_it_made(shardlog, root):
+    ran = shardlog("seal", root, NAME)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("10 rows sealed in 2 parts, ")
+    assert shardlog("seal", root, NAME).lines == ["'orders' is sealed: no rows are waiting"]
+
+
+def test_seal_tells_each_shard_in_json(shardlog, root):
+    ran = shardlog("seal", root, NAME, "--json")
+    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "mended": []}
+    assert json.loads(ran.out) == [{"shard": 0, **expected}, {"shard": 1, **expected}]
+
+
+def test_few_rows_may_wait(shardlog, root):
+    assert shardlog("seal", root, NAME, "--rows-min", "6").lines == [
+        "'orders' is sealed: no shard has 6 rows that wait to be sealed"
+    ]
+
+
+def test_damaged_part_is_made_again(shardlog, root):
+    shardlog("seal", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        stream.parts()[1].path.write_bytes(b"nothing")
+    assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
+    ran = shardlog("seal", root, NAME, "--mend")
+    assert ran.code == 0
+    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
+    assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
+    assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
+    assert shardlog("verify", root, NAME).code == 0
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
+
+
+def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root):
+    shardlog("seal", root, NAME)
+    shardlog("trim", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        part = stream.parts()[1].path
+    part.unlink()
+    ran = shardlog("verify", root, NAME)
+    assert ran.code == EXIT_DAMAGE
+    assert ran.lines[-1].endswith(str(part))
+    assert shardlog("seal", root, NAME, "--mend").code == EXIT_DAMAGE
+    loss = ("--shard=1", "--start=0", "--end=5", "--execute")
+    ran = shardlog("accept-loss", root, NAME, *loss)
+    assert ran.lines[1] == (
+        f"`shardlog seal {root} orders --mend` takes damaged parts away that had it"
+    )
+    ran = shardlog("seal", root, NAME, "--mend")
+    assert ran.code == 0
+    assert ran.lines[0].endswith(
+        "is gone; taken away: none of its rows is left, they expired or were given up"
+    )
+    assert shardlog("verify", root, NAME).code == 0
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
+
+
+def test_small_parts_become_larger_ones(shardlog, root):
+    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: it has 0 parts"]
+    for number in range(10, 20, 2):
+        with Stream.open(root, NAME) as stream:
+            stream.append(FIRST_MS + number, number, b"v%d" % number)
+            stream.append(FIRST_MS + number, number + 1, b"v%d" % (number + 1))
+            stream.commit()
+            stream.seal()
+    ran = shardlog("compact", root, NAME)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("10 parts became 2; written again: 20 rows, ")
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
+    told = json.loads(shardlog("compact", root, NAME, "--json").out)
+    assert told == [
+        {"shard": shard, "joined": 0, "made": [], "rows": 0, "bytes": 0} for shard in (0, 1)
+    ]
+
+
+def test_trim_says_what_went_and_rows_are_read(shardlog, root):
+    assert shardlog("trim", root, NAME).lines == [
+        f"'orders' has nothing to trim: it has no parts, `shardlog seal {root} orders` makes some"
+    ]
+    shardlog("seal", root, NAME)
+    before = shardlog("read", root, NAME, "--format", "json").out
+    assert len(before.splitlines()) == 10
+    assert shardlog("trim", root, NAME, "--keep-hot-hours", "1").lines == [
+        "'orders' has nothing to trim: no block that old has all its rows in parts"
+    ]
+    ran = shardlog("trim", root, NAME)
+    assert ran.code == 0
+    assert ran.lines[0].startswith("2 blocks of ")
+    assert ran.lines[0].endswith(" bytes trimmed; in parts alone: 10 rows")
+    assert shardlog("read", root, NAME, "--format", "json").out == before
+    ran = shardlog("verify", root, NAME)
+    assert ran.code == 0
+    assert ran.lines[:2] == [
+        "orders: 10 rows looked at, 0 of them late: nothing is wrong",
+        "  read for it: 0 blocks of the log, 2 parts",
+    ]
+    assert shardlog("trim", root, NAME).lines == [
+        "'orders' has nothing to trim: no block of the log has rows that are in parts"
+    ]
+    found = json.loads(shardlog("trim", root, NAME, "--json").out)
+    assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
+
+
+def test_hours_that_are_no_span_of_time_are_refused(shardlog, root):
+    ran = shardlog("trim", root, NAME, "--keep-hot-hours", "1e300")
+    assert ran.code == EXIT_USAGE
+    assert "hours are no span of time" in ran.err
+
+
+def test_parts_are_listed_with_their_files(shardlog, root):
+    assert shardlog("parts", root, NAME).lines == [
+        f"'orders' has no parts: `shardlog seal {root} orders` makes some"
+    ]
+    shardlog("seal", root, NAME)
+    ran = shardlog("parts", root, NAME)
+    assert ran.lines[0].split()[:5] == ["shard", "file", "level", "rows", "bytes"]
+    assert ran.lines[1].split()[:4] == ["0", "part-0000000000.rows", "0", "5"]
+    assert ran.lines[1].endswith("  2023-11-14T22:13")
+    wide = shardlog("parts", root, NAME, "--wide").lines
+    assert wide[1].split()[:5] == ["0", "part-0000000000.rows", "raw", "0", "5"]
+    assert "2023-11-14T22:13:20Z" in wide[1]
+    listed = json.loads(shardlog("parts", root, NAME, "--json").out)
+    assert [pq.read_table(one["file"]).num_rows for one in listed] == [5, 5]
+
+
+def test_files_of_the_largest_parts_are_not_cut_at_80_columns():
+    ms, size = FIRST_MS, 64 * 2**20
+    proof = (b"", "a.Kind", 0, b"")
+    entry = PartEntry(0, 10**10 - 1, 10**10, ms, ms, 10**6, size, ms, 1, False, *proof)
+    row = row_of(Part(1023, Path(entry.file_name), entry), "ms")
+    lines = AlignedTable(columns_of("ms")).lines([row])
+    assert lines[1][:80].split()[1] == "part-9999999999.rows"
+    assert lines[1][:79].endswith("  2023-11-14T22:13")
+
+
+def test_sql_answers_over_sealed_and_other_rows(shardlog, root):
+    shardlog("seal", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        stream.append(FIRST_MS + 99, 3, b"new")
+    query = 'SELECT secondary, max("primary") AS newest FROM orders GROUP BY ALL ORDER BY ALL'
+    ran = shardlog("sql", root, query)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split() for line in ran.lines[:5]] == [
+        ["secondary", "newest"],
+        ["0", str(FIRST_MS)],
+        ["1", str(FIRST_MS + 1)],
+        ["2", str(FIRST_MS + 2)],
+        ["3", str(FIRST_MS + 99)],
+    ]
+
+
+def test_sql_writes_what_read_writes(shardlog, root, tmp_path):
+    query = "SELECT secondary AS state, [1, 2] AS l, 1.5::DECIMAL(4, 2) AS d FROM orders LIMIT 1"
+    assert json.loads(shardlog("sql", root, query, "-o", "jsonl").out)["l"] == [1, 2]
+    assert shardlog("sql", root, query, "-o", "csv").lines[0] == "state,l,d"
+    assert shardlog("sql", root, query, "--to", tmp_path / "x.parquet").code == 0
+    assert pq.read_table(tmp_path / "x.parquet").num_rows == 1
+
+
+ANSWER = [
+    {"secondary": 0, "n": 2, "text": "a,b", "l": [0], "at": None, "raw": b"v0"},
+    {"secondary": 1, "n": 2, "text": 'say "x"', "l": None, "at": "2026-01-02", "raw": b"\xff"},
+]
+ASKED = """
+    SELECT secondary, 2::TINYINT AS n, if(secondary = 0, 'a,b', 'say "x"') AS text,
+        if(secondary = 0, [0], NULL) AS l, if(secondary = 0, NULL, DATE '2026-01-02') AS at,
+        if(secondary = 0, payload, '\\xFF'::BLOB) AS raw
+    FROM orders WHERE secondary < 2 ORDER BY secondary
+"""
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
+    if is_sealed:
+        shardlog("seal", root, NAME)
+    lines = [json.loads(line) for line in shardlog("sql", root, ASKED, "-o", "jsonl").lines]
+    assert [one["raw"] for one in lines] == ["v0", "/w=="]
+    shown = [{**one, "raw": None, "raw_encoding": None} for one in lines]
+    assert shown == [{**one, "raw": None, "raw_encoding": None} for one in ANSWER]
+    head, *rows = csv.reader(io.StringIO(shardlog("sql", root, ASKED, "-o", "csv").out))
+    assert head[:5] == ["secondary", "n", "text", "l", "at"]
+    assert [row[:5] for row in rows] == [
+        ["0", "2", "a,b", "[0]", ""],
+        ["1", "2", 'say "x"', "", "2026-01-02"],
+    ]
+    table = shardlog("sql", root, ASKED).lines
+    assert [line.split()[:2] for line in table] == [["secondary", "n"], ["0", "2"], ["1", "2"]]
+    for name, read in (("x.parquet", pq.read_table), ("x.arrow", feather.read_table)):
+        assert shardlog("sql", root, ASKED, "--to", tmp_path / name).code == 0
+        found = read(tmp_path / name).to_pylist()
+        assert [{**one, "at": one["at"] and str(one["at"])} for one in found] == ANSWER
+
+
+def test_answer_without_rows_has_its_columns(shardlog, root):
+    ran = shardlog("sql", root, "SELECT secondary, payload FROM orders WHERE secondary = 77")
+    assert ran.lines == ["secondary  payload"]
+
+
+def test_explain_is_drawn_as_duckdb_draws_it(shardlog, root):
+    ran = shardlog("sql", root, "EXPLAIN SELECT * FROM orders")
+    assert ran.code == 0
+    assert ran.lines[0].startswith("╭")
+
+
+def test_what_is_no_query_is_one_line(shardlog, root):
+    ran = shardlog("sql", root, "SELECT primary FROM orders")
+    assert ran.code == 2
+    assert ran.err.startswith("shardlog: Parser Error")
+    assert ran.err.count("\n") == 1
+
+
+def test_stream_that_is_not_there_is_told_with_those_that_are(shardlog, root):
+    ran = shardlog("sql", root, "SELECT * FROM ordres")
+    assert ran.code == 2
+    assert ran.err.endswith('does not exist; did you mean "orders"?; streams: orders\n')
+
+
+def test_field_of_json_is_asked_for_as_the_page_says(shardlog, tmp_path):
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b'{"temperature": 21.5}')
+    asked = "(decode(payload) ->> 'temperature')::DOUBLE"
+    assert asked in (REPOSITORY / "docs" / "SQL.md").read_text()
+    ran = shardlog("sql", tmp_path, f"SELECT {asked} AS t FROM orders")
+    assert (ran.code, ran.lines[1].split()) == (0, ["21.5"])
+
+
+def test_count_called_state_is_a_number(shardlog, root):
+    assert shardlog("sql", root, "SELECT count(*) AS state FROM orders").lines[1].split() == ["10"]
+
+
+def test_columns_that_a_query_names_as_the_log_does_are_shown_as_they_are(shardlog, root, tmp_path):
+    named = '5::BIGINT AS timestamp, 1::UTINYINT AS state, 7::BIGINT AS "primary"'
+    ran = shardlog("sql", root, f"SELECT {named}", "--output", "csv")
+    assert ran.lines == ["timestamp,state,primary", "5,1,7"]
+    assert shardlog("sql", root, f"SELECT {named}", "--to", tmp_path / "x.parquet").code == 0
+    types = pq.read_schema(tmp_path / "x.parquet").types
+    assert types == [pa.int64(), pa.uint8(), pa.int64()]
+
+
+def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
+    query = "SELECT struct_pack(u := union_value(x := 1)) AS s FROM orders"
+    ran = shardlog("sql", root, query, "--to", tmp_path / "x.parquet")
+    assert ran.code == 2
+    assert ran.err.startswith("shardlog: Parquet has no such type")
+    assert ran.err.count("\n") == 1
+    assert list(tmp_path.glob("*x.parquet*")) == []
+
+
+def test_fault_behind_the_first_rows_ends_the_answer_in_one_line(shardlog, root):
+    query = "SELECT if(secondary > 5, error('too far'), secondary) AS a FROM orders"
+    ran = shardlog("sql", root, query)
+    assert ran.code == 2
+    assert "too far" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "cell"),
+    [
+        ("1 AS headers", 1),
+        ("[1] AS headers", [1]),
+        ("[{'key': 'a', 'value': 1}] AS headers", [{"key": "a", "value": 1}]),
+        ("5::UTINYINT AS state", 5),
+        ("300 AS state", 300),
+        ("map {'a': [map {'b': 1}]} AS m", {"a": [{"b": 1}]}),
+        ("map {DATE '2026-01-02': 1} AS m", [["2026-01-02", 1]]),
+        ("map {[1]: 2} AS m", [[[1], 2]]),
+        ("[map {[1]: 2}]::MAP(INTEGER[], INTEGER)[1] AS m", [[[[1], 2]]]),
+        ("map {'a'::ENUM('a', 'b'): 1} AS m", {"a": 1}),
+    ],
+)
+def test_answer_may_call_anything_what_it_likes(shardlog, root, shown, cell):
+    lines = {
+        form: shardlog("sql", root, f"SELECT {shown}", "-o", form) for form in ("jsonl", "csv")
+    }
+    assert [ran.code for ran in lines.values()] == [0, 0]
+    (found,) = json.loads(lines["jsonl"].out).values()
+    assert found == cell
+    (_, (text,)) = csv.reader(io.StringIO(lines["csv"].out))
+    assert json.loads(text) == cell
+    assert shardlog("sql", root, f"SELECT {shown}").code == 0
