@@ -227,7 +227,7 @@ def _progress(bundle: Bundle, directory: Path) -> Iterator[Callable[[], None]]:
 
     def tick() -> None:
         nonlocal told
-        there = bytes_below(directory)
+        there = disk_bytes(directory)
         bar.update(task, completed=min(total, there))
         step = _LINES * there // total
         if is_plain and told < step < _LINES:
@@ -238,7 +238,7 @@ def _progress(bundle: Bundle, directory: Path) -> Iterator[Callable[[], None]]:
         yield tick
 
 
-def bytes_below(directory: Path) -> int:
+def disk_bytes(directory: Path) -> int:
     """Return the size of all files of a directory in which others are at work."""
     total = 0
     with suppress(FileNotFoundError):

@@ -282,7 +282,7 @@ def _header(name: str, value: Column) -> Column:
     return f.struct(f.lit(name).alias("key"), text.alias("value"))
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
+def command(  # noqa: PLR0913 - a command's arguments
     root: Root,
     stream: StreamName,
     checkpoint: CheckpointNeeded,

@@ -212,7 +212,7 @@ def _time(partition: Partition) -> Column:
     return f.date_format("timestamp", _FORMATS[partition])
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
+def command(  # noqa: PLR0913 - a command's arguments
     root: Root,
     stream: StreamName,
     into: Annotated[

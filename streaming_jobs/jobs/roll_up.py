@@ -276,7 +276,7 @@ def _levels_of(text: str) -> list[Any]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-def command(  # noqa: PLR0913 - a verb's arguments
+def command(  # noqa: PLR0913 - a command's arguments
     root: Root,
     stream: StreamName,
     value: _Value,

@@ -32,7 +32,7 @@ SOURCES = {
     "storage_core/reader.py": "from storage_core import block",
     "storage_core/alone.py": "",
     "connectors/cli/__init__.py": "",
-    "connectors/cli/main.py": 'def load(verb): return import_module(f"connectors.cli.{verb}")',
+    "connectors/cli/main.py": 'def load(command): return import_module(f"connectors.cli.{command}")',
     "connectors/cli/commands/status.py": "from storage_core import Reader",
     "tests/lab.py": "from storage_core import Stream",
     "tests/unit/conftest.py": "from storage_core.alone import nothing",
@@ -62,7 +62,7 @@ BLOCK, MAIN, STREAM = (
         ("storage_core/reader.py", {MAIN: 3}),
         ("storage_core/block.py", {BLOCK: 1, STREAM: 3, MAIN: 4}),
         ("storage_core/__init__.py", {STREAM: 2, MAIN: 3}),
-        # A verb is imported by a name that is put together.
+        # A command is imported by a name that is put together.
         ("connectors/cli/commands/status.py", {MAIN: 2}),
         # Fixtures are lent to the tests below them.
         ("storage_core/alone.py", {BLOCK: 2, MAIN: 2}),
@@ -94,7 +94,6 @@ def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> N
     assert modules_of("connectors/cli/native/fetch.c", sources) == [
         "connectors/cli/__init__.py",
         "connectors/cli/main.py",
-        "connectors/cli/commands/status.py",
     ]
     assert modules_of("README.md", sources) == []
     assert modules_of("examples/read.py", sources) == ["tests/example_programs.py"]

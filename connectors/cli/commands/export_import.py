@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connectors.cli.input.arguments import keys_of, primary_bound
+from connectors.cli.output.formatting import counted, format_ranges
 from connectors.cli.output.printing import print_json, print_line
 from connectors.cli.output.progress_bar import progress_bar
-from connectors.cli.output.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, StreamReader
 from storage_core.export.export import ExportReport, export_stream
 from storage_core.export.importing import import_stream, rows_exported
@@ -31,11 +31,11 @@ def export(  # noqa: PLR0913 - one parameter an option
     without_lost: bool,
     as_json: bool,
 ) -> None:
-    """Write the records of a stream to files with a manifest, as they are at this moment."""
+    """Write one snapshot of a stream to files with a manifest."""
     if directory.suffix in _FILES:
         message = (
-            f"--output {directory}: an export is a directory; one file of rows is what "
-            "`shardlog read --to` writes"
+            f"--output {directory}: an export is a directory; for one file of rows use "
+            "`shardlog read --to`"
         )
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
@@ -63,9 +63,9 @@ def export(  # noqa: PLR0913 - one parameter an option
         print_json(_fields(report))
         return
     if report.is_resumed:
-        print_line("went on with an export that was interrupted, of the moment at which it began")
+        print_line("resumed an interrupted export, with the snapshot of its start")
     for shard, lost in report.lost.items():
-        print_line(f"left out of shard {shard}, as it is lost: {shown_ranges(lost)}")
+        print_line(f"shard {shard}: left out lost ranges {format_ranges(lost)}")
     print_line(
         f"{counted(report.rows, 'row')} in {counted(report.files, 'file')}, "
         f"{counted(report.bytes, 'byte')}: {directory}"
@@ -73,7 +73,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 
 
 def import_(*, root: Path, directory: Path, stream: str, append: bool, file_mib_max: int) -> None:
-    """Take the records of an export into a stream: as they were, or as new ones."""
+    """Read the records of an export into a stream: as they were, or as new ones."""
     file_bytes_max = file_mib_max * 2**20
     with progress_bar(rows_exported(directory, file_bytes_max), "row") as progress:
         report = import_stream(
@@ -84,9 +84,9 @@ def import_(*, root: Path, directory: Path, stream: str, append: bool, file_mib_
             file_bytes_max=file_bytes_max,
             progress=progress,
         )
-    made = f"made {stream!r}: " if report.is_new else ""
-    there = f"; there already: {report.rows_before:,}" if report.rows_before else ""
-    print_line(f"{made}{counted(report.rows, 'row')} taken{there}")
+    created = f"created {stream!r}: " if report.is_new else ""
+    before = f"; already present: {report.rows_before:,}" if report.rows_before else ""
+    print_line(f"{created}{counted(report.rows, 'row')} imported{before}")
 
 
 def _fields(report: ExportReport) -> dict[str, object]:

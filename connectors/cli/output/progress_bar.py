@@ -8,7 +8,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from connectors.cli.output.shown import counted
+from connectors.cli.output.formatting import counted
 from storage_core import Clock, SystemClock
 
 _FIRST_S: Final = 1.0
@@ -18,7 +18,7 @@ _CLEAR: Final = "\r\x1b[K"
 
 @contextmanager
 def progress_bar(total: int | None, noun: str = "record") -> Iterator[Callable[[int], None]]:
-    """Yield what is told how many are done; it draws on a terminal only.
+    """Yield a function that takes how many are done and draws a bar on a terminal.
 
     Args:
         total: How many there are; None if that is not known.
@@ -35,16 +35,16 @@ def progress_bar(total: int | None, noun: str = "record") -> Iterator[Callable[[
 
 
 def how_far(done: int, total: int | None, noun: str) -> str:
-    """Return how far work is; what has grown since it was counted is all done with its last."""
+    """Return how far work is; the total may have grown since it was counted."""
     if total is None:
         return counted(done, noun)
     return f"{done:,} of {counted(max(done, total), noun)}"
 
 
 class QueryLine:
-    """How far a query is, in a line that is drawn over; not of one that answers within a second.
+    """A line that says how far a query is, from its second second on.
 
-    Whoever writes to a terminal meanwhile hides it first.
+    Hide it before anything else is written to the terminal.
     """
 
     def __init__(self, stream: TextIO | None, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class QueryLine:
         self._is_shown = False
 
     def tell(self, percent: float) -> None:
-        """Draw how far it is; below 0 it is not known."""
+        """Draw how far the query is; below 0 is unknown."""
         now_s = self._clock.monotonic_s()
         if self._stream is None or now_s - self._waits_since_s < _FIRST_S:
             return
@@ -68,7 +68,7 @@ class QueryLine:
         self._is_shown = True
 
     def hide(self) -> None:
-        """Take the line away until it has been waited for a second again."""
+        """Clear the line for a second at least."""
         self._waits_since_s = self._clock.monotonic_s()
         if self._is_shown and self._stream is not None:
             self._stream.write(_CLEAR)
@@ -78,7 +78,7 @@ class QueryLine:
 
 @contextmanager
 def query_line() -> Iterator[QueryLine]:
-    """Yield what draws on a terminal how far a query is, and ends clean."""
+    """Yield a progress line for a query, which is cleared at the end."""
     line = QueryLine(sys.stderr if sys.stderr.isatty() else None, SystemClock())
     try:
         yield line

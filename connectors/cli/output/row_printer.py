@@ -1,8 +1,7 @@
-"""How rows are printed: aligned tables, JSON lines, CSV.
+"""Rows as text: aligned tables, JSON lines, CSV.
 
-Bytes are text where they are UTF-8 without control characters, and base64 where they are not,
-and it is said which. A column may be base64 throughout: the four bytes of an integer key are text
-by chance only, and print in one way.
+Bytes are text where they are UTF-8 without control characters, else base64, and the output says
+which. A column may always be base64: the four bytes of an integer key are text by chance only.
 
     table    base64:q83v
     json     "payload": "q83v", "payload_encoding": "base64"
@@ -53,12 +52,12 @@ class RowPrinter:
         Args:
             kind: The format.
             columns: Their names.
-            base64_columns: Those whose bytes are base64 throughout.
+            base64_columns: Columns that are always base64.
             to: Takes lines; standard output if None.
         """
         self._to = to or print_lines
         self._csv: _CsvForm | None = None
-        # The lines of rows, the first time with what stands before all of them.
+        # Returns the lines of rows, the first time with the header.
         self._lines: Callable[[Sequence[Row]], list[str]]
         if kind == "table":
             self._lines = _TableForm(columns, base64_columns).lines
@@ -84,7 +83,7 @@ class RowPrinter:
             self._print(rows)
 
     def end(self) -> None:
-        """Where there was no row, print what stands before rows."""
+        """Print the header if there was no row."""
         if not self._has_printed:
             self._print([])
 
@@ -94,7 +93,7 @@ class RowPrinter:
 
 
 def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
-    """Return the columns of a stream whose bytes are numbers."""
+    """Return the columns of a stream whose bytes are numbers or digests."""
     has_integer_keys = origin is not None and origin.key_mode == "integer"
     return frozenset(("key",) * has_integer_keys + ("schema_fingerprint",))
 
@@ -125,12 +124,12 @@ def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[st
     lines = []
     for row in rows:
         fields: dict[str, object] = {}
-        for name, given in row.items():
-            value = given["raw"] if is_value(given) else given
-            if is_value(given) and given["json"] is not None:
-                fields[name] = json.loads(given["json"])
+        for name, cell in row.items():
+            value = cell["raw"] if is_value(cell) else cell
+            if is_value(cell) and cell["json"] is not None:
+                fields[name] = json.loads(cell["json"])
             elif isinstance(value, bytes):
-                fields |= _told_bytes(name, value, is_base64=name in base64_columns)
+                fields |= _bytes_fields(name, value, is_base64=name in base64_columns)
             else:
                 fields[name] = _plain(name, value)
         lines.append(json_text(fields))
@@ -158,16 +157,18 @@ class _CsvForm:
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
-    """Return a value as JSON has it; headers by their keys, with what their bytes are told as."""
+    """Return a value as JSON has it; header values with the encoding of their bytes."""
     if name == "headers" and _are_headers(value):
-        return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
+        return [{"key": one["key"], **_bytes_fields("value", one["value"])} for one in value]
     return plain_value(value)
 
 
 def _are_headers(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, dict) and one.keys() == {"key", "value"} and _may_be_bytes(one["value"])
-        for one in value
+        isinstance(header, dict)
+        and header.keys() == {"key", "value"}
+        and _may_be_bytes(header["value"])
+        for header in value
     )
 
 
@@ -175,7 +176,7 @@ def _may_be_bytes(value: object) -> bool:
     return value is None or isinstance(value, bytes)
 
 
-def _told_bytes(
+def _bytes_fields(
     name: str, value: bytes | None, *, is_base64: bool = False
 ) -> dict[str, str | None]:
     if value is None:

@@ -44,12 +44,12 @@ WithoutLost = Annotated[
     bool,
     typer.Option(
         "--without-lost",
-        help="Leave out what is lost, and tell it; without this a lost range is refused.",
+        help="Leave out lost ranges and list them; without it a lost range is an error.",
     ),
 ]
 Append = Annotated[
     bool,
-    typer.Option("--append", help="Add the rows behind those that the stream has, as new ones."),
+    typer.Option("--append", help="Append the rows as new ones behind those of the stream."),
 ]
 
 FileMib = Annotated[
@@ -59,7 +59,7 @@ FileMib = Annotated[
         metavar="N",
         min=1,
         max=2047,
-        help="What a file may take in memory, unpacked; more is refused before it is unpacked.",
+        help="Largest file in memory, unpacked; a larger one is refused before it is unpacked.",
     ),
 ]
 
@@ -81,9 +81,9 @@ def export(  # noqa: PLR0913 - one parameter an option
     without_lost: WithoutLost = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the records of a stream to files with a manifest, as they are at this moment.
+    """Write one snapshot of a stream to files with a manifest.
 
-    Writers go on beside it. Interrupted, it goes on where it stopped once it is called again.
+    Writers go on beside it. If interrupted, call it again: it resumes where it stopped.
 
     Example: shardlog export ./data telemetry --output ./telemetry-export
     """
@@ -97,11 +97,11 @@ def import_(
     append: Append = False,
     file_mib_max: FileMib = 256,
 ) -> None:
-    """Take the records of an export into a stream: as they were, or as new ones.
+    """Read the records of an export into a stream: as they were, or as new ones.
 
-    A stream that is not there is made as the exported one was; its records have the same addresses.
-    One that has other records is refused without --append. Repeated, it changes nothing;
-    interrupted, it goes on.
+    A missing stream is created with the options of the exported one, and records keep their
+    addresses. A stream that has other records is refused without --append. Repeated, it changes
+    nothing; interrupted, it resumes.
 
     Example: shardlog import ./elsewhere ./telemetry-export telemetry
     """

@@ -9,27 +9,27 @@ from connectors.cli.parsing.work import done_in
 
 RowsMin = Annotated[
     int,
-    typer.Option(metavar="N", min=1, help="Leave a shard alone that has fewer unsealed rows."),
+    typer.Option(metavar="N", min=1, help="Skip a shard that has fewer unsealed rows."),
 ]
-Mend = Annotated[
+Rebuild = Annotated[
     bool,
     typer.Option(
-        "--mend",
-        help="First read all parts, and make those again of the log that are damaged or gone.",
+        "--rebuild",
+        help="First read all parts, and rebuild damaged or missing ones from the log.",
     ),
 ]
 Wide = Annotated[
     bool,
     typer.Option(
         "--wide",
-        help="For wide terminals: also the kind of value, addresses, up to which time, and when a "
-        "part was made.",
+        help="For wide terminals: also the value schema, addresses, the time of the last row, and "
+        "when the part was sealed.",
     ),
 ]
 KeepHotHours = Annotated[
     float,
     typer.Option(
-        metavar="H", min=0, help="Leave blocks that were committed less than so many hours ago."
+        metavar="H", min=0, help="Keep blocks that were committed less than so many hours ago."
     ),
 ]
 
@@ -39,13 +39,13 @@ def seal(
     root: Root,
     stream: StreamName,
     rows_min: RowsMin = 1,
-    mend: Mend = False,
+    rebuild: Rebuild = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
+    """Write all unsealed rows to parts: Parquet files, sorted by id and time.
 
-    The log keeps the rows too, until `shardlog trim`. A worker does all this by itself. Refused
-    while a writer holds the stream.
+    The log keeps the rows too, until `shardlog trim`. A worker seals by itself. Refused while a
+    writer holds the stream.
 
     Example: shardlog seal ./data telemetry
     """
@@ -53,11 +53,10 @@ def seal(
 
 @done_in("connectors.cli.commands.tiering")
 def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
-    """Join small neighbouring parts to larger ones, so that queries open few files.
+    """Merge small neighbouring parts into larger ones, so that queries open few files.
 
-    Five or more of a level become one of the next, of a million rows at most. The files that were
-    joined stay for `keep_replaced_minutes`, for queries under way. Refused while a writer holds the
-    stream.
+    Five or more parts of a level become one of the next, of a million rows at most. The old files
+    stay for `keep_replaced_minutes`, for queries that run. Refused while a writer holds the stream.
 
     Example: shardlog compact ./data telemetry
     """
@@ -67,10 +66,10 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
 def trim(
     root: Root, stream: StreamName, keep_hot_hours: KeepHotHours = 0.0, as_json: AsJson = False
 ) -> None:
-    """Free the log of blocks whose rows are in parts: from then on parts answer in their place.
+    """Delete blocks of the log whose rows are in parts; reads then use the parts.
 
-    Each block is first made again of its parts and compared. Parts are the only copy of these rows
-    then: back them up. Refused while a writer holds the stream.
+    Each block is first rebuilt from its parts and compared. Parts are then the only copy of these
+    rows: back them up. Refused while a writer holds the stream.
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """
@@ -78,10 +77,10 @@ def trim(
 
 @done_in("connectors.cli.commands.tiering")
 def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = False) -> None:
-    """List the parts of a stream: its files of Parquet, which any tool may read.
+    """List the parts of a stream: Parquet files that any tool can read.
 
-    They lie in ROOT/STREAM/shard-NNNN/parts; --json has whole paths. A level tells how often rows
-    were joined with others; "from" is the time of the first.
+    They are in ROOT/STREAM/shard-NNNN/parts; --json has whole paths. The level counts how often a
+    part was compacted; "from" is the time of its first row.
 
     Example: shardlog parts ./data telemetry
     """

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from connectors.cli.input.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.input.generated_records import TelemetryPlan, generated_records
 from connectors.kafka import Admin, Consumer, Partition, Place
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
@@ -52,11 +52,11 @@ def test_telemetry_arrives_as_planned_in_a_topic_made_for_it(shardlog, broker, t
     options = ("--records", 3000, "--devices", 50, "--late-share", 0.1, "--start-ms", NOW_MS)
     ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 2, *options)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("3000 records acknowledged, 312000 bytes handed over, ")
+    assert ran.out.startswith("3000 records acknowledged, 312000 bytes sent,  ")
     plan = TelemetryPlan(3000, devices=50, late_share=0.1, start_ms=NOW_MS)
     found = consumed(broker, topic, 3000, partitions=2)
     arrived = [(each.key, each.value, each.timestamp, None) for each in found]
-    assert sorted(arrived) == sorted(made_up_records(plan))
+    assert sorted(arrived) == sorted(generated_records(plan))
 
 
 def test_lines_arrive_with_key_timestamp_and_headers(shardlog, broker, topic, tmp_path):

@@ -94,8 +94,8 @@ def test_schema_that_the_registry_would_refuse_ends_with_code_8(shardlog, regist
     schema = json.loads(only.read_text())
     # Ours reads it, for nothing older is among the files.
     changed(files, only.name, "alarm.v2.avsc", fields=[*schema["fields"][1:], ADDED])
-    for verb in ("check", "register"):
-        ran = shardlog("schema", verb, files / "alarm.v2.avsc", *told)
+    for command in ("check", "register"):
+        ran = shardlog("schema", command, files / "alarm.v2.avsc", *told)
         assert ran.code == 8
         assert "alarm.v2.avsc: subject refusing: " in ran.err
     assert client.versions("refusing") == [1]

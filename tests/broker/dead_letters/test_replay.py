@@ -57,7 +57,7 @@ def place(number: int, topic: Topic) -> bytes:
 def test_replayed_records_are_what_they_were_in_their_partitions(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
     letters = forward(lab, topic, dlq, range(50))
-    assert replay_as_people_do(dlq).startswith("50 records replayed, 0 were there twice")
+    assert replay_as_people_do(dlq).startswith("50 records replayed; skipped: 0 duplicates")
     found: list[Plain] = [record for records in topic.records().values() for record in records]
     assert as_sent(letters) == {
         (each.partition.number, each.key, each.value, each.timestamp) for each in found
@@ -76,7 +76,7 @@ def test_second_replay_changes_nothing_and_letters_that_came_since_go(lab: Lab) 
     replay(dlq)
     assert replay(dlq).startswith("0 records replayed")
     forward(lab, topic, dlq, range(10, 30))
-    assert replay(dlq).startswith("10 records replayed, 10 were there twice")
+    assert replay(dlq).startswith("10 records replayed; skipped: 10 duplicates")
     assert replayed(topic) == Counter(place(number, topic) for number in range(30))
 
 
@@ -94,7 +94,7 @@ def test_records_that_no_forwarder_wrote_are_passed_by(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=1)
     lab.produce(dlq, 5)
     forward(lab, topic, dlq, range(3))
-    assert "passed by without an origin: 5" in replay(dlq)
+    assert "5 without an origin" in replay(dlq)
     assert sum(replayed(topic).values()) == 3
 
 

@@ -77,12 +77,12 @@ def root(tmp_path_factory):
     return root
 
 
-LEFT = "shardlog: values that did not decode, shown as bytes: 1; the first: "
+LEFT = "shardlog: values that cannot be decoded, written as bytes: 1; the first: "
 
 
-@pytest.mark.parametrize("verb", ["read", "tail"])
-def test_json_lines_show_fields_by_the_writers_schema(shardlog, root, verb):
-    ran = shardlog(verb, root, NAME, "--output", "jsonl", "--columns", "payload")
+@pytest.mark.parametrize("command", ["read", "tail"])
+def test_json_lines_show_fields_by_the_writers_schema(shardlog, root, command):
+    ran = shardlog(command, root, NAME, "--output", "jsonl", "--columns", "payload")
     assert [row["payload"] for row in ran.json_lines] == [
         FIRST_SHOWN,
         SECOND_SHOWN,
@@ -158,7 +158,7 @@ def test_a_schema_that_does_not_fit_shows_bytes_and_says_so(shardlog, root, tmp_
     ran = shardlog("read", root, NAME, "--schema", schema, "-o", "json", "--columns", "payload")
     assert ran.code == 0
     assert next(row["payload"] for row in ran.json_lines).startswith("AAAAAAc")
-    assert "did not decode, shown as bytes: 4;" in ran.err
+    assert "cannot be decoded, written as bytes: 4;" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_times_that_python_has_not_are_shown_everywhere(shardlog, tmp_path, kind
             pa.table(rows), schemas=[SchemaEntry(7, schema.fingerprint, schema.text)]
         )
     for form in ("table", "csv", "jsonl"):
-        for verb in ("read", "tail", "latest"):
-            assert text in shardlog(verb, tmp_path, NAME, "-o", form).out
+        for command in ("read", "tail", "latest"):
+            assert text in shardlog(command, tmp_path, NAME, "-o", form).out
     for form in ("table", "jsonl"):
         assert text in shardlog("sql", tmp_path, f"SELECT moment FROM {NAME}", "-o", form).out
     shardlog("export", tmp_path, NAME, "--to", tmp_path / "files", "--format", "jsonl")

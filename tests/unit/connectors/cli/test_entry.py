@@ -102,7 +102,7 @@ from connectors.cli.entry import run
 run()
 """
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-# Imported by the entry; with what the verb works with; while its settings are read.
+# Imported by the entry; with what the command works with; while its settings are read.
 MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
 
 

@@ -1,6 +1,6 @@
-"""What is wrong has one exit code, whichever verb meets it, and one line that says it.
+"""What is wrong has one exit code, whichever command meets it, and one line that says it.
 
-Each case is a stream with something wrong, over which every verb that reads is run. One process
+Each case is a stream with something wrong, over which every command that reads is run. One process
 runs them all, without the rights of root, since each would import for half a second.
 """
 
@@ -25,14 +25,14 @@ PROGRAM = """
 import contextlib, io, json, sys
 from connectors.cli.main import outcome
 
-for case, verb, arguments in json.loads(sys.argv[1]):
+for case, command, arguments in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = outcome(arguments)
-    print(json.dumps([case, verb, code, out.getvalue(), err.getvalue()]))
+    print(json.dumps([case, command, code, out.getvalue(), err.getvalue()]))
 """
 # What follows the root and the stream.
-VERBS = {
+COMMANDS = {
     "read": (),
     "tail": (),
     "latest": (),
@@ -41,7 +41,7 @@ VERBS = {
     "parts": (),
     "export": ("--output", "{place}/exported"),
     "verify": (),
-    "seal": ("--mend",),
+    "seal": ("--rebuild",),
     "trim": (),
 }
 WRITERS = ("verify", "seal", "trim")
@@ -62,8 +62,8 @@ def garbled(path, place):
     path.write_bytes(data)
 
 
-ALL = dict.fromkeys(VERBS, EXIT_USAGE)
-# What is wrong; whether blocks were trimmed; what verbs end with.
+ALL = dict.fromkeys(COMMANDS, EXIT_USAGE)
+# What is wrong; whether blocks were trimmed; what commands end with.
 RIGHTS = {
     "no right to a part": (
         lambda at: without_right(part_of(at)),
@@ -73,7 +73,7 @@ RIGHTS = {
     "no right to a part that the log has too": (
         lambda at: without_right(part_of(at)),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys((*WRITERS, "sql"), EXIT_USAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys((*WRITERS, "sql"), EXIT_USAGE),
     ),
     "no right to parts": (
         lambda at: without_right(at / "shard-0000" / "sealed"),
@@ -111,7 +111,7 @@ RIGHTS = {
     "no right to a root": (lambda at: without_right(at.parent), False, ALL),
     "no such root": (lambda at: at.parent.rename(at.parent.with_suffix(".gone")), False, ALL),
 }
-# As above; of verbs that read what is damaged, each meets one: they look again for a while.
+# As above; of commands that read what is damaged, each meets one: they look again for a while.
 DAMAGE = {
     "a part is gone": (
         lambda at: part_of(at).unlink(),
@@ -131,21 +131,21 @@ DAMAGE = {
     "a part that the log has too differs": (
         lambda at: garbled(part_of(at), 80),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
     ),
     "a part's rows differ": (
         lambda at: garbled(part_of(at), 30),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
     ),
 }
 
 
-def arguments_of(verb, root, place):
-    if verb == "sql":
+def arguments_of(command, root, place):
+    if command == "sql":
         return ["sql", str(root), f"SELECT count(*) AS n, max(payload) AS most FROM {NAME}"]
-    rest = [one.format(place=place) for one in VERBS[verb]]
-    return [verb, str(root), NAME, *rest]
+    rest = [one.format(place=place) for one in COMMANDS[command]]
+    return [command, str(root), NAME, *rest]
 
 
 def made(root, *, trimmed):
@@ -160,20 +160,20 @@ def made(root, *, trimmed):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What each verb ended with and printed, in each case."""
+    """What each command ended with and printed, in each case."""
     base = tmp_path_factory.mktemp("roots")
     for trimmed in (False, True):
         made(base / f"whole {trimmed}", trimmed=trimmed)
     runs = []
     for number, (case, (break_it, trimmed, codes)) in enumerate((RIGHTS | DAMAGE).items()):
-        for verb in codes:
+        for command in codes:
             # Those that write, or note a loss, are not to change what the next one meets.
-            place = base / f"{number} {verb if verb in WRITERS else ''}"
+            place = base / f"{number} {command if command in WRITERS else ''}"
             root = place / "root"
             if not place.exists():
                 shutil.copytree(base / f"whole {trimmed}", root)
                 break_it(root / NAME)
-            runs.append((case, verb, arguments_of(verb, root, place)))
+            runs.append((case, command, arguments_of(command, root, place)))
     command = [sys.executable, "-c", PROGRAM, json.dumps(runs)]
     ran = subprocess.run(
         [*WITHOUT_ROOT_RIGHTS, *command],
@@ -186,31 +186,31 @@ def told(tmp_path_factory):
     assert ran.returncode == 0, ran.stderr
     found = {}
     for line in ran.stdout.splitlines():
-        case, verb, code, out, err = json.loads(line)
-        found[case, verb] = (code, out, err)
+        case, command, code, out, err = json.loads(line)
+        found[case, command] = (code, out, err)
     return found
 
 
 def expect(told, case, codes, words):
-    """Expect the code of each verb, and one line that has these words where it is a refusal."""
+    """Expect the code of each command, and one line that has these words where it is a refusal."""
     wrong = {}
-    for verb, code in codes.items():
-        found, out, err = told[case, verb]
+    for command, code in codes.items():
+        found, out, err = told[case, command]
         is_told = err.count("\n") == 1 and out == "" and re.search(words, err)
         # What verify finds it tells in a table.
-        tells_line = code != 0 and not (verb == "verify" and code == EXIT_DAMAGE)
+        tells_line = code != 0 and not (command == "verify" and code == EXIT_DAMAGE)
         if found != code or (tells_line and not is_told):
-            wrong[verb] = (found, code, out, err)
+            wrong[command] = (found, code, out, err)
     assert wrong == {}
 
 
 @pytest.mark.parametrize("case", RIGHTS)
-def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_verb(told, case):
+def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_command(told, case):
     expect(told, case, RIGHTS[case][2], r"right|denied|not readable|not a shardlog root")
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_damage_by_whichever_verb_and_names_part_and_range(told, case):
+def test_damage_is_damage_by_whichever_command_and_names_part_and_range(told, case):
     expect(told, case, DAMAGE[case][2], r"addresses \[\d+, 2000\).*part-0000000000")
 
 

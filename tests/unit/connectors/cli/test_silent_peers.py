@@ -1,4 +1,4 @@
-"""A broker or registry that accepts and never answers: each verb says so, in bounded time.
+"""A broker or registry that accepts and never answers: each command says so, in bounded time.
 
 The bounds are far below what all attempts would take together: 40 s of a registry, with the
 settings that it has unless told otherwise.
@@ -40,7 +40,7 @@ def test_check_ends_within_the_wait_of_the_settings(shardlog, silent, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb",
+    "command",
     [
         ("list",),
         ("show", "orders-value"),
@@ -49,11 +49,11 @@ def test_check_ends_within_the_wait_of_the_settings(shardlog, silent, tmp_path):
         ("register", "order.v1.avsc"),
     ],
 )
-def test_registry_is_named(shardlog, silent, tmp_path, monkeypatch, verb):
+def test_registry_is_named(shardlog, silent, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order.v1.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
     few = ("--set", "timeout=0.05", "--set", "max.retries=1")
-    ran = shardlog("schema", *verb, "--registry", f"http://{silent}", *few)
+    ran = shardlog("schema", *command, "--registry", f"http://{silent}", *few)
     expect_silence(ran, f"http://{silent}")
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from connectors.cli.main import app
 from connectors.devtools.fetch import (
     Bundle,
-    bytes_below,
+    disk_bytes,
     download_line,
     fetched,
     ivy_jar,
@@ -188,14 +188,14 @@ def test_places_follow_the_environment(monkeypatch):
 
 
 def test_bytes_below_a_directory_that_is_not_there_yet_are_none(tmp_path):
-    assert bytes_below(tmp_path / "none") == 0
+    assert disk_bytes(tmp_path / "none") == 0
 
 
 def test_bytes_below_a_directory_count_though_a_file_goes_meanwhile(tmp_path):
     (tmp_path / "part").symlink_to("renamed")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "jar").write_bytes(bytes(1_000_000))
-    assert bytes_below(tmp_path) >= 1_000_000
+    assert disk_bytes(tmp_path) >= 1_000_000
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status"])

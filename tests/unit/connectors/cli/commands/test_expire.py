@@ -45,8 +45,8 @@ def test_without_execute_it_says_what_would_go(shardlog, root):
     assert ran.lines[1].split()[:7] == ["0", str(NOW - HOUR), "3", "2", "3", "0", "3"]
     assert ran.lines[1].split()[-1] == "3"
     assert ran.lines[-1].endswith(
-        ": 3 rows would be hidden from all reads, and 3 rows leave the disk; add --execute to let "
-        "them go"
+        ": 3 rows would be hidden from all reads, and 3 rows deleted from disk; add --execute to "
+        "delete them"
     )
     assert rows(root) == 4
 
@@ -54,7 +54,7 @@ def test_without_execute_it_says_what_would_go(shardlog, root):
 def test_with_execute_it_goes(shardlog, root):
     ran = shardlog("expire", root, NAME, "--now", str(NOW), "--execute")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.lines[2].startswith("3 rows have gone from the disk of what is older than ")
+    assert ran.lines[2].startswith("3 rows have been deleted from disk of those older than ")
     assert len(ran.lines) == 3
     assert rows(root) == 1
 

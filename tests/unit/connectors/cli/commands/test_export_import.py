@@ -29,10 +29,10 @@ def test_records_go_out_and_come_back(shardlog, root, form):
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 rows in 2 files, ")
     ran = shardlog("import", root / "back", root / "x", NAME)
-    assert (ran.code, ran.err, ran.lines) == (0, "", ["made 'orders': 10 rows taken"])
+    assert (ran.code, ran.err, ran.lines) == (0, "", ["created 'orders': 10 rows imported"])
     assert payloads(root / "back") == payloads(root / "data")
     ran = shardlog("import", root / "back", root / "x", NAME)
-    assert ran.lines == ["0 rows taken; there already: 10"]
+    assert ran.lines == ["0 rows imported; already present: 10"]
 
 
 def test_some_ids_and_times_go_out_and_are_told_in_json(shardlog, root):
@@ -45,7 +45,7 @@ def test_some_ids_and_times_go_out_and_are_told_in_json(shardlog, root):
 def test_rows_are_added_to_those_that_are_there(shardlog, root):
     shardlog("export", root / "data", NAME, "-o", root / "x")
     ran = shardlog("import", root / "data", root / "x", NAME, "--append")
-    assert ran.lines == ["10 rows taken"]
+    assert ran.lines == ["10 rows imported"]
     assert len(payloads(root / "data")) == 20
 
 
@@ -58,7 +58,7 @@ def test_place_that_has_something_is_refused_in_a_line(shardlog, root):
     assert ran.err.count("\n") == 1
 
 
-def test_name_of_a_file_is_refused_with_the_verb_that_writes_one(shardlog, root):
+def test_name_of_a_file_is_refused_with_the_command_that_writes_one(shardlog, root):
     ran = shardlog("export", root / "data", NAME, "-o", root / "x.parquet")
     assert ran.code == 2
     assert "`shardlog read --to` writes" in ran.err

@@ -31,7 +31,7 @@ def test_whole_stream_is_called_so(shardlog, root):
     ran = shardlog("verify", root)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[:2] == [
-        "orders: 3 rows looked at, 0 of them late: nothing is wrong",
+        "orders: 3 rows checked, 0 of them late: no problems",
         "  read for it: 2 blocks of the log, 0 parts",
     ]
     assert all("not looked at: " in line for line in ran.lines[2:])

@@ -53,8 +53,8 @@ def test_query_is_read_from_a_file(shardlog, root, tmp_path, data):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "there is no query in it"),
-        (b" \n", "there is no query in it"),
+        (b"", "the query is empty"),
+        (b" \n", "the query is empty"),
         (b"SELECT '\xff'", "not UTF-8, at byte 8"),
         (b"SELECT 1; SELECT 2;", "one query is answered at a time"),
         (b" " * (16 * 2**20 + 1), "at most"),

@@ -33,18 +33,18 @@ def test_seal_says_what_it_made(shardlog, root):
     ran = shardlog("seal", root, NAME)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 rows sealed in 2 parts, ")
-    assert shardlog("seal", root, NAME).lines == ["'orders' is sealed: no rows are waiting"]
+    assert shardlog("seal", root, NAME).lines == ["'orders' has nothing to seal: no rows are unsealed"]
 
 
 def test_seal_tells_each_shard_in_json(shardlog, root):
     ran = shardlog("seal", root, NAME, "--json")
-    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "mended": []}
+    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "rebuilt": []}
     assert json.loads(ran.out) == [{"shard": 0, **expected}, {"shard": 1, **expected}]
 
 
 def test_few_rows_may_wait(shardlog, root):
     assert shardlog("seal", root, NAME, "--rows-min", "6").lines == [
-        "'orders' is sealed: no shard has 6 rows that wait to be sealed"
+        "'orders' has nothing to seal: no shard has 6 unsealed rows"
     ]
 
 
@@ -53,11 +53,11 @@ def test_damaged_part_is_made_again(shardlog, root):
     with Stream.open(root, NAME) as stream:
         stream.parts()[1].path.write_bytes(b"nothing")
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
-    ran = shardlog("seal", root, NAME, "--mend")
+    ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
-    assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
-    assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
+    assert ran.lines[0].endswith("; rebuilt as part-0000000001.rows, 5 rows")
+    assert ran.lines[1:] == ["'orders' has nothing to seal: no rows are unsealed"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
@@ -71,23 +71,23 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("verify", root, NAME)
     assert ran.code == EXIT_DAMAGE
     assert ran.lines[-1].endswith(str(part))
-    assert shardlog("seal", root, NAME, "--mend").code == EXIT_DAMAGE
+    assert shardlog("seal", root, NAME, "--rebuild").code == EXIT_DAMAGE
     loss = ("--shard=1", "--start=0", "--end=5", "--execute")
     ran = shardlog("accept-loss", root, NAME, *loss)
     assert ran.lines[1] == (
-        f"`shardlog seal {root} orders --mend` takes damaged parts away that had it"
+        f"`shardlog seal {root} orders --rebuild` removes damaged parts that had it"
     )
-    ran = shardlog("seal", root, NAME, "--mend")
+    ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].endswith(
-        "is gone; taken away: none of its rows is left, they expired or were given up"
+        "is gone; removed: all its rows have expired or were accepted as lost"
     )
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
 
 
 def test_small_parts_become_larger_ones(shardlog, root):
-    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: it has 0 parts"]
+    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to merge: it has 0 parts"]
     for number in range(10, 20, 2):
         with Stream.open(root, NAME) as stream:
             stream.append(FIRST_MS + number, number, b"v%d" % number)
@@ -96,17 +96,17 @@ def test_small_parts_become_larger_ones(shardlog, root):
             stream.seal()
     ran = shardlog("compact", root, NAME)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.lines[0].startswith("10 parts became 2; written again: 20 rows, ")
+    assert ran.lines[0].startswith("10 parts merged into 2; rewritten: 20 rows, ")
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
     told = json.loads(shardlog("compact", root, NAME, "--json").out)
     assert told == [
-        {"shard": shard, "joined": 0, "made": [], "rows": 0, "bytes": 0} for shard in (0, 1)
+        {"shard": shard, "merged": 0, "written": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
 
 
 def test_trim_says_what_went_and_rows_are_read(shardlog, root):
     assert shardlog("trim", root, NAME).lines == [
-        f"'orders' has nothing to trim: it has no parts, `shardlog seal {root} orders` makes some"
+        f"'orders' has nothing to trim: it has no parts; `shardlog seal {root} orders` writes some"
     ]
     shardlog("seal", root, NAME)
     before = shardlog("read", root, NAME, "--format", "json").out
@@ -117,16 +117,16 @@ def test_trim_says_what_went_and_rows_are_read(shardlog, root):
     ran = shardlog("trim", root, NAME)
     assert ran.code == 0
     assert ran.lines[0].startswith("2 blocks of ")
-    assert ran.lines[0].endswith(" bytes trimmed; in parts alone: 10 rows")
+    assert ran.lines[0].endswith(" bytes trimmed; only in parts now: 10 rows")
     assert shardlog("read", root, NAME, "--format", "json").out == before
     ran = shardlog("verify", root, NAME)
     assert ran.code == 0
     assert ran.lines[:2] == [
-        "orders: 10 rows looked at, 0 of them late: nothing is wrong",
-        "  read for it: 0 blocks of the log, 2 parts",
+        "orders: 10 rows checked, 0 of them late: no problems",
+        "  read: 0 blocks of the log, 2 parts",
     ]
     assert shardlog("trim", root, NAME).lines == [
-        "'orders' has nothing to trim: no block of the log has rows that are in parts"
+        "'orders' has nothing to trim: no block of the log has rows in parts"
     ]
     found = json.loads(shardlog("trim", root, NAME, "--json").out)
     assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
@@ -135,12 +135,12 @@ def test_trim_says_what_went_and_rows_are_read(shardlog, root):
 def test_hours_that_are_no_span_of_time_are_refused(shardlog, root):
     ran = shardlog("trim", root, NAME, "--keep-hot-hours", "1e300")
     assert ran.code == EXIT_USAGE
-    assert "hours are no span of time" in ran.err
+    assert "hours are out of range" in ran.err
 
 
 def test_parts_are_listed_with_their_files(shardlog, root):
     assert shardlog("parts", root, NAME).lines == [
-        f"'orders' has no parts: `shardlog seal {root} orders` makes some"
+        f"'orders' has no parts: `shardlog seal {root} orders` writes some"
     ]
     shardlog("seal", root, NAME)
     ran = shardlog("parts", root, NAME)

@@ -67,11 +67,11 @@ sys.exit(any(codes))
 """
 
 
-def drawn(verbs):
-    """Return the lines that each verb draws on a terminal of 80 columns."""
+def drawn(commands):
+    """Return the lines that each command draws on a terminal of 80 columns."""
     owner, terminal = pty.openpty()
     ran = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps([[*map(str, verb)] for verb in verbs])],
+        [sys.executable, "-c", PROGRAM, json.dumps([[*map(str, command)] for command in commands])],
         cwd=Path(__file__).parents[4],
         env={**os.environ, "COLUMNS": "80", "TERM": "xterm"},
         stderr=terminal,

@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.cli.input import requested_rows as asked_rows
+from connectors.cli.input import requested_rows
 from connectors.cli.main import outcome
 from connectors.output_formats import order, typed_files
 from storage_core import HEADERS_TYPE, Stream, StreamOptions, StreamReader
@@ -151,11 +151,11 @@ def test_a_table_of_a_file_is_that_of_the_screen(shardlog, root, written):
     assert written("rows.txt").read_text() == ran.out
 
 
-@pytest.mark.parametrize("verb", ["read", "tail", "latest"])
+@pytest.mark.parametrize("command", ["read", "tail", "latest"])
 @pytest.mark.parametrize("name", ["none.parquet", "none.arrow"])
-def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, verb, name):
+def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, command, name):
     path = tmp_path / name
-    assert shardlog(verb, root, NAME, "--id", 99, "--to", path).code == 0
+    assert shardlog(command, root, NAME, "--id", 99, "--to", path).code == 0
     found = pq.read_table(path) if name.endswith("parquet") else pa.ipc.open_file(path).read_all()
     assert (found.num_rows, found.schema.field("payload").type) == (0, pa.binary())
 
@@ -182,10 +182,10 @@ def test_arrow_goes_through_a_pipe(root, expected):
     assert pa.ipc.open_stream(ran.stdout).read_all().equals(expected)
 
 
-@pytest.mark.parametrize("verb", ["read", "tail", "latest"])
-def test_columns_that_nobody_asked_for_are_those_of_sql(shardlog, root, tmp_path, verb):
+@pytest.mark.parametrize("command", ["read", "tail", "latest"])
+def test_columns_that_nobody_asked_for_are_those_of_sql(shardlog, root, tmp_path, command):
     path = tmp_path / "rows.parquet"
-    assert shardlog(verb, root, NAME, "--to", path).code == 0
+    assert shardlog(command, root, NAME, "--to", path).code == 0
     ran = shardlog("sql", root, f"FROM {NAME}", "--to", tmp_path / "sql.parquet")
     assert ran.code == 0
     found, of_sql = pq.read_schema(path), pq.read_schema(tmp_path / "sql.parquet")
@@ -234,7 +234,7 @@ def test_latest_by_is_that_of_read(shardlog, root):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["read", "--to", "rows.xlsx"], "tells no format"),
+        (["read", "--to", "rows.xlsx"], "unknown suffix"),
         (["read", "--overwrite"], "--overwrite goes with --to"),
         (["read", "--output", "xml"], "xml"),
         (["tail", "--follow", "--to", "rows.csv"], "--follow has no end"),
@@ -244,8 +244,8 @@ def test_latest_by_is_that_of_read(shardlog, root):
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, options, said):
-    verb, *rest = options
-    ran = shardlog(verb, root, NAME, *rest)
+    command, *rest = options
+    ran = shardlog(command, root, NAME, *rest)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
 
@@ -263,7 +263,7 @@ def test_a_file_that_is_there_stays_unless_it_may_go(shardlog, root, tmp_path, n
 @pytest.fixture
 def small_disk(monkeypatch):
     """No file may have more than 5,000 bytes."""
-    # Python 3.11 does not notice that the bytecode of what a verb loads was cut.
+    # Python 3.11 does not notice that the bytecode of what a command loads was cut.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
@@ -290,14 +290,14 @@ def test_no_room_for_rows_to_be_sorted_is_one_line(shardlog, root, tmp_path):
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow"])
 def test_ctrl_c_leaves_no_file(shardlog, root, tmp_path, monkeypatch, name):
-    real = asked_rows.AskedRows.batches
+    real = requested_rows.RequestedRows.batches
 
     def interrupted(*arguments):
         yield next(real(*arguments))
         assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(asked_rows.AskedRows, "batches", interrupted)
+    monkeypatch.setattr(requested_rows.RequestedRows, "batches", interrupted)
     ran = shardlog("read", root, NAME, "--to", tmp_path / name)
     assert (ran.code, ran.out, ran.err) == (130, "", "")
     assert list(tmp_path.iterdir()) == []
@@ -338,10 +338,10 @@ def test_standard_output_on_a_full_disk_is_one_line(root):
     assert (ran.returncode, ran.stderr) == (6, line)
 
 
-@pytest.mark.parametrize("verb", ["seal", "verify"])
-def test_a_line_for_a_full_disk_is_told_in_one(root, verb):
+@pytest.mark.parametrize("command", ["seal", "verify"])
+def test_a_line_for_a_full_disk_is_told_in_one(root, command):
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-c", COMMAND, verb, str(root), NAME]
+        command = [sys.executable, "-c", COMMAND, command, str(root), NAME]
         ran = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE)
     line = b"shardlog: writing to standard output failed: no space left on device\n"
     assert (ran.returncode, ran.stderr) == (6, line)

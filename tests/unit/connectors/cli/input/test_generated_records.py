@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.cli.input.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.input.generated_records import TelemetryPlan, generated_records
 from connectors.cli.input.record_lines import Outgoing
 from storage_core import InvalidRequestError
 from tests.unit.storage_core.strategies import some
@@ -30,7 +30,7 @@ plans = st.builds(
 
 
 def everything(plan: TelemetryPlan) -> list[Outgoing]:
-    return list(made_up_records(plan))
+    return list(generated_records(plan))
 
 
 def devices_of(records: list[Outgoing]) -> list[int]:

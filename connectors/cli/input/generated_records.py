@@ -1,4 +1,4 @@
-"""Made-up telemetry: devices that report a temperature, some of them late.
+"""Generated telemetry: devices that report a temperature, some of them late.
 
 A plan says everything, its seed included: the same plan gives the same records, byte for byte.
 Chance is drawn in chunks of a fixed size, each from the plan's seed and the chunk's own number.
@@ -84,7 +84,7 @@ class TelemetryPlan:
         return int(max(self.records - 1, 0) * 1000 / self.records_per_second)
 
 
-def made_up_records(plan: TelemetryPlan) -> Iterator[Outgoing]:
+def generated_records(plan: TelemetryPlan) -> Iterator[Outgoing]:
     """Yield the plan's records."""
     shares = _cumulative_shares(plan)
     # Of each device the time of its latest record that was not late.
@@ -99,10 +99,10 @@ def made_up_records(plan: TelemetryPlan) -> Iterator[Outgoing]:
         seq = np.arange(first, first + count)
         on_time = plan.start_ms + (seq * (1000 / plan.records_per_second)).astype(np.int64)
         wants_late = drawn[1, :count] < plan.late_share
-        at = _with_late_ones(latest, device, on_time, wants_late, late_by[:count])
+        times = _with_late_ones(latest, device, on_time, wants_late, late_by[:count])
         temperature = 15 + device % 16 + 5 * drawn[2, :count]
-        values = _values(plan, device, seq, temperature, at)
-        yield from map(Outgoing, _keys(device), values, at.tolist())
+        values = _values(plan, device, seq, temperature, times)
+        yield from map(Outgoing, _keys(device), values, times.tolist())
 
 
 def _cumulative_shares(plan: TelemetryPlan) -> npt.NDArray[np.float64] | None:
@@ -146,14 +146,14 @@ def _with_late_ones(
     late[starts] &= latest[ordered[starts]] != _NO_TIME
     times = on_time[order]
     place = np.arange(len(ordered))
-    known = np.maximum.accumulate(np.where(late, -1, place))
-    before = np.where(known >= start_of_group, times[known], latest[ordered])
+    on_time_place = np.maximum.accumulate(np.where(late, -1, place))
+    before = np.where(on_time_place >= start_of_group, times[on_time_place], latest[ordered])
     moved = np.where(late, before - late_by[order], times)
     ends = np.append(starts[1:], len(ordered)) - 1
     latest[ordered[ends]] = before[ends]
-    at = np.empty_like(times)
-    at[order] = moved
-    return at
+    record_times = np.empty_like(times)
+    record_times[order] = moved
+    return record_times
 
 
 def _keys(device: Int64s) -> list[bytes]:
@@ -166,10 +166,10 @@ def _values(
     device: Int64s,
     seq: Int64s,
     temperature: npt.NDArray[np.float64],
-    at: Int64s,
+    times: Int64s,
 ) -> list[bytes]:
     open_bytes = max(plan.value_bytes - 1, 0)
-    columns = zip(device.tolist(), seq.tolist(), temperature.tolist(), at.tolist(), strict=True)
+    columns = zip(device.tolist(), seq.tolist(), temperature.tolist(), times.tolist(), strict=True)
     return [
         (b'{"device":%d,"seq":%d,"temperature":%.2f,"at":%d' % row).ljust(open_bytes) + b"}"
         for row in columns

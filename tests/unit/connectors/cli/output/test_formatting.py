@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.output.shown import bytes_below, counted, shown_ranges
+from connectors.cli.output.formatting import counted, disk_bytes, format_ranges
 
 CLI = Path(__file__).parents[4] / "connectors" / "cli"
 # A value of an f-string before one of these, but for a constant, which is large.
@@ -14,7 +14,7 @@ BARE = re.compile(
 )
 # Of lines that scripts read, and of what can be one only as a fraction.
 MEANT = {
-    "cold.py": ["{size / report.rows:.1f} bytes"],
+    "tiering.py": ["{size / report.rows:.1f} bytes"],
     "produce.py": ["{self._bytes} bytes", "{done / max(seconds, 1e-6):.0f} records"],
 }
 
@@ -27,20 +27,20 @@ def test_one_is_no_several(count, said):
 
 
 def test_neighbouring_ranges_are_one():
-    assert shown_ranges([(9, 12), (0, 4), (4, 7)]) == "[0,7) [9,12)"
-    assert shown_ranges([]) == ""
+    assert format_ranges([(9, 12), (0, 4), (4, 7)]) == "[0,7) [9,12)"
+    assert format_ranges([]) == ""
 
 
-def test_no_verb_counts_by_itself():
+def test_no_command_counts_by_itself():
     found = {
         path.name: [one.group() for one in BARE.finditer(path.read_text())]
-        for path in sorted(CLI.glob("*.py"))
+        for path in sorted(CLI.rglob("*.py"))
     }
     assert {name: some for name, some in found.items() if some} == MEANT
 
 
 def test_file_of_two_names_takes_its_bytes_once(tmp_path):
     (tmp_path / "one").write_bytes(bytes(8192))
-    before = bytes_below(tmp_path)
+    before = disk_bytes(tmp_path)
     (tmp_path / "other").hardlink_to(tmp_path / "one")
-    assert bytes_below(tmp_path) == before > 0
+    assert disk_bytes(tmp_path) == before > 0
