@@ -3,9 +3,9 @@
 Imports take up to half a second. An interrupt in one would be a traceback from inside a library, or
 look to it like a broken installation; so while anything is imported (parsing/work.py), and once the
 command is done, Ctrl-C has its default action. A worker that is stopped while it starts exits with
-0, as one that is stopped later. It sets its signal handlers before anything else is loaded: PID 1 of
-a container ignores signals without a handler. SIGUSR1 does not end a worker that cannot handle it
-yet. A missing package of others is reported in one line.
+0, as one that is stopped later. It sets its signal handlers before anything else is loaded: PID 1
+of a container ignores signals without a handler. SIGUSR1 does not end a worker that cannot handle
+it yet. A missing package of others is reported in one line.
 """
 
 import atexit

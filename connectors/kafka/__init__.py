@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         FetchWay,
         likely_setting,
         line_without_secrets,
+        printable_consumer_settings,
         setting_called,
-        shown_consumer_settings,
     )
     from connectors.kafka.terms import Headers, Partition, Place
     from connectors.kafka.transaction import TransactionalProducer
@@ -54,7 +54,7 @@ else:
                 "likely_setting",
                 "line_without_secrets",
                 "setting_called",
-                "shown_consumer_settings",
+                "printable_consumer_settings",
             ),
             "terms": ("Headers", "Partition", "Place"),
             "transaction": ("TransactionalProducer",),
@@ -79,6 +79,6 @@ __all__ = [
     "check_settings",
     "likely_setting",
     "line_without_secrets",
+    "printable_consumer_settings",
     "setting_called",
-    "shown_consumer_settings",
 ]

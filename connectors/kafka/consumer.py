@@ -46,8 +46,8 @@ class Consumer:
             InvalidRequestError: A setting is unknown, or is not the caller's to choose; or records
                 cannot be fetched this way.
         """
-        told = {**consumer_settings(settings), "on_commit": self._note_group}
-        self._client, self._native, self.fetches_by = open_client(told, fetch)
+        own_settings = {**consumer_settings(settings), "on_commit": self._note_group}
+        self._client, self._native, self.fetches_by = open_client(own_settings, fetch)
         self.is_native = self._native is not None
         self._topics: set[str] = set()
         self._failure: Exception | None = None
@@ -67,7 +67,7 @@ class Consumer:
         raised, `close` leaves that to `raise_failed_callback`.
         """
 
-        def told(
+        def guarded(
             callback: Callable[[list[Partition]], None],
         ) -> Callable[[Any, list[TopicPartition]], None]:
             def call(_consumer: Any, places: list[TopicPartition]) -> None:  # noqa: ANN401 - ourselves
@@ -81,9 +81,9 @@ class Consumer:
         with translated("subscribing"):
             self._client.subscribe(
                 list(topics),
-                on_assign=told(on_assign),
-                on_revoke=told(on_revoke),
-                on_lost=told(on_lost),
+                on_assign=guarded(on_assign),
+                on_revoke=guarded(on_revoke),
+                on_lost=guarded(on_lost),
             )
 
     def begin(self, starts: Mapping[Partition, Place]) -> None:
@@ -96,7 +96,7 @@ class Consumer:
             # A pause by the application outlives the assignment it was made in.
             self._client.resume([TopicPartition(*part) for part in starts])
 
-    def let_go(self, partitions: Collection[Partition]) -> None:
+    def unassign(self, partitions: Collection[Partition]) -> None:
         """Give partitions back."""
         if self._native is not None:
             self._native.give_back(partitions)
@@ -117,10 +117,10 @@ class Consumer:
             messages = self._client.consume(records_max, 0 if native is not None else wait_s)
         self.raise_failed_callback()
         (topic,) = self._topics if len(self._topics) == 1 else (None,)
-        found = stretches_of(messages, topic)
+        stretches = stretches_of(messages, topic)
         if native is None or len(messages) == records_max:
-            return found
-        return found + native.take(records_max - len(messages), 0 if found else wait_s)
+            return stretches
+        return stretches + native.take(records_max - len(messages), 0 if stretches else wait_s)
 
     def raise_failed_callback(self) -> None:
         """Raise what a callback raised, once; nothing if none did."""
@@ -133,10 +133,10 @@ class Consumer:
 
         A partition from which nothing came since it was taken or sought has none.
         """
-        asked = [TopicPartition(*part) for part in partitions]
+        requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for positions"):
-            found = self._client.position(asked)
-        return {_partition(place): place.offset for place in found if place.offset >= 0}
+            positions = self._client.position(requested)
+        return {_partition(place): place.offset for place in positions if place.offset >= 0}
 
     def watermarks(self, partition: Partition) -> tuple[int, int]:
         """Ask the broker for the first offset and the end of a partition."""
@@ -146,33 +146,33 @@ class Consumer:
             )
         return low, high
 
-    def known_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def cached_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the end of each partition as Kafka said it last; nobody is asked.
 
         A partition from which no answer has come has none.
         """
         with translated("looking up ends"):
-            found = {
+            watermarks = {
                 part: self._client.get_watermark_offsets(TopicPartition(*part), cached=True)
                 for part in partitions
             }
-        return {part: ends[1] for part, ends in found.items() if ends and ends[1] >= 0}
+        return {part: ends[1] for part, ends in watermarks.items() if ends and ends[1] >= 0}
 
     def offset_at(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return the first offset at or after a time; None when there is none."""
-        asked = TopicPartition(partition.topic, partition.number, timestamp_ms)
+        requested = TopicPartition(partition.topic, partition.number, timestamp_ms)
         with translated("asking for an offset by time"):
-            (found,) = self._client.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
-        return found.offset if found.offset >= 0 else None
+            (answer,) = self._client.offsets_for_times([requested], timeout=REQUEST_TIMEOUT_S)
+        return answer.offset if answer.offset >= 0 else None
 
     def group_places(self, partitions: Iterable[Partition]) -> dict[Partition, Place]:
         """Return what the group has committed, where it has."""
-        asked = [TopicPartition(*part) for part in partitions]
+        requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for the group's offsets"):
-            found = self._client.committed(asked, timeout=REQUEST_TIMEOUT_S)
+            committed = self._client.committed(requested, timeout=REQUEST_TIMEOUT_S)
         return {
             _partition(place): Place(place.offset, metadata=place.metadata or "")
-            for place in found
+            for place in committed
             if place.offset >= 0
         }
 

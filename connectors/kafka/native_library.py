@@ -61,7 +61,7 @@ class Stretch(ctypes.Structure):
     fault_code: int
     fault_partition: int
     fault_offset: int
-    at: "ctypes.Array[ctypes.c_int64]"
+    starts: "ctypes.Array[ctypes.c_int64]"
     size: "ctypes.Array[ctypes.c_int64]"
 
     _fields_ = [
@@ -84,7 +84,7 @@ class Stretch(ctypes.Structure):
                 "fault_offset",
             )
         ),
-        ("at", _NUMBER * len(COLUMNS)),
+        ("starts", _NUMBER * len(COLUMNS)),
         ("size", _NUMBER * len(COLUMNS)),
     ]
 
@@ -137,9 +137,9 @@ class NativeLibrary:
 
     def counted(self) -> Counters:
         """Return what was made and destroyed so far."""
-        told = (_NUMBER * 4)()
-        self.counters(told)
-        return Counters(*told)
+        numbers = (_NUMBER * 4)()
+        self.counters(numbers)
+        return Counters(*numbers)
 
 
 def _machine(path: Path) -> bytes:

@@ -153,7 +153,7 @@ class _Heard:
     """What a client said of each address: the latest cause, in the words it was first told in."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[_Cause, str]] = {}
+        self._causes: dict[str, tuple[_Cause, str]] = {}
         self._is_looked_at: set[str] = set()
 
     def listening(self) -> dict[str, object]:
@@ -165,21 +165,21 @@ class _Heard:
     @property
     def is_hopeless(self) -> bool:
         """Whether something was heard, and waiting can help against none of it."""
-        return bool(self._told) and not any(cause.may_pass for cause, _ in self._told.values())
+        return bool(self._causes) and not any(cause.may_pass for cause, _ in self._causes.values())
 
     def look_closer(self, protocol: str) -> None:
         """Find out whether who hangs up on a plain client speaks TLS, once for each address."""
         if "ssl" in protocol.lower():
             return
-        for address, (cause, text) in self._told.items():
+        for address, (cause, text) in self._causes.items():
             if cause is _HANGS_UP and address not in self._is_looked_at:
                 self._is_looked_at.add(address)
                 if speaks_tls(address):
-                    self._told[address] = (_TLS_LISTENER, text)
+                    self._causes[address] = (_TLS_LISTENER, text)
 
     def verdict(self, servers: str, waited_s: float, tokens_from: object = None) -> ShardlogError:
         """Return the error for what was heard; what will not pass comes first."""
-        if not self._told:
+        if not self._causes:
             message = (
                 f"no broker answers at {servers} in {waited_s:.0f} s, and none refuses: check host "
                 "and port, firewalls, and that the listener speaks kafka.security.protocol"
@@ -188,7 +188,7 @@ class _Heard:
                 # NOTE: librdkafka (2.16) waits 20 s for it, and says nothing meanwhile.
                 message += f"; or no token comes from {line_without_secrets(str(tokens_from))}"
             return BrokerUnavailableError(message)
-        ranked = sorted(self._told.values(), key=lambda told: told[0].may_pass)
+        ranked = sorted(self._causes.values(), key=lambda entry: entry[0].may_pass)
         (cause, text), others = ranked[0], len(ranked) - 1
         more = f" ({others} more of {servers} fail too)" if others else ""
         message = f"no broker can be reached: {text}; {cause.remedy}{more}"
@@ -207,11 +207,13 @@ class _Heard:
         for cause in _CAUSES:
             if code in cause.codes or any(words in text for words in cause.words):
                 # [protocol://]host:port[/bootstrap]: what happened (after 3ms in state ...)
-                where, _, what = text.partition(": ")
+                where, _, event = text.partition(": ")
                 address = where.removesuffix("/bootstrap").rpartition("//")[2]
-                known, _ = self._told.get(address, (None, ""))
-                if known is not cause and not (known is _TLS_LISTENER and cause is _HANGS_UP):
-                    self._told[address] = (cause, f"{address}: {what.partition(' (after ')[0]}")
+                cause_before, _ = self._causes.get(address, (None, ""))
+                if cause_before is not cause and not (
+                    cause_before is _TLS_LISTENER and cause is _HANGS_UP
+                ):
+                    self._causes[address] = (cause, f"{address}: {event.partition(' (after ')[0]}")
                 return
 
 

@@ -23,21 +23,21 @@ _compute: Any = pc
 _Array = Any
 
 
-def told_bytes(column: _Array, *, is_base64: bool = False) -> tuple[_Array, _Array]:
+def encoded_bytes(column: _Array, *, is_base64: bool = False) -> tuple[_Array, _Array]:
     """Return a binary column as text, and beside it `utf-8`, `base64` or null.
 
     Args:
         column: An array of binary.
         is_base64: Whether all of it is base64, text or not.
     """
-    there = column.is_valid()
-    other = there if is_base64 else _compute.fill_null(_compute.invert(is_text_each(column)), False)  # noqa: FBT003 - Arrow's own
+    valid = column.is_valid()
+    other = valid if is_base64 else _compute.fill_null(_compute.invert(is_text_each(column)), False)  # noqa: FBT003 - Arrow's own
     nothing = _untyped.scalar(None, column.type)
     text = _compute.if_else(other, nothing, column).cast(pa.string())
     encoding = _compute.if_else(other, "base64", "utf-8")
     if other.true_count:
         text = _compute.replace_with_mask(text, other, base64_each(column.filter(other)))
-    return text, _compute.if_else(there, encoding, _untyped.scalar(None, pa.string()))
+    return text, _compute.if_else(valid, encoding, _untyped.scalar(None, pa.string()))
 
 
 def is_text_each(column: _Array) -> _Array:

@@ -117,11 +117,11 @@ class WholeFile:
 
 
 @contextmanager
-def failing(what: str, left: str = "") -> Iterator[None]:
+def failing(doing: str, left: str = "") -> Iterator[None]:
     """Tell of the system's refusals as a failure of our output.
 
     Args:
-        what: What fails then.
+        doing: What fails then.
         left: What is there of it then.
 
     Raises:
@@ -132,7 +132,7 @@ def failing(what: str, left: str = "") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        message = f"{what} failed: {_reason(error)}{left}"
+        message = f"{doing} failed: {_reason(error)}{left}"
         raise OutputFailedError(message) from error
 
 

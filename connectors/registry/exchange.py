@@ -92,12 +92,12 @@ class Exchange:
         return ", ".join(self._settings.urls)
 
     def ask(
-        self, asked: str, path: str, body: object = None, *, method: Method | None = None
+        self, question: str, path: str, body: object = None, *, method: Method | None = None
     ) -> Any:  # noqa: ANN401 - JSON
         """Return the answer, as JSON has it.
 
         Args:
-            asked: What is asked for, as people are told it.
+            question: What is asked for, as people are told it.
             path: What is asked for, below the registry's address.
             body: What is sent.
             method: Of HTTP; without it a POST where something is sent, otherwise a GET.
@@ -123,7 +123,7 @@ class Exchange:
             for position, url in enumerate(self._settings.urls):
                 share_s = self._share_of(until_s, len(self._settings.urls) - position)
                 try:
-                    with _translated(url, asked):
+                    with _translated(url, question):
                         return self._answer(url, path, body, method, share_s)
                 except RegistryUnavailableError as error:
                     failures[url] = error
@@ -177,9 +177,9 @@ class _NoRegistryError(Exception):
 
 
 @contextmanager
-def _translated(url: str, asked: str) -> Iterator[None]:
+def _translated(url: str, question: str) -> Iterator[None]:
     """Let what goes wrong inside leave as an error of ours."""
-    about = f"schema registry {url}: {asked}"
+    about = f"schema registry {url}: {question}"
     try:
         yield
     except HTTPError as error:
@@ -237,8 +237,8 @@ def _said(error: HTTPError) -> tuple[int, str]:
     except (OSError, HTTPException):
         return 0, _one_line(error.reason)
     try:
-        found = json.loads(body)
-        code, text = int(found["error_code"]), str(found["message"])
+        parsed = json.loads(body)
+        code, text = int(parsed["error_code"]), str(parsed["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return 0, _one_line(error.reason)
     return code, _one_line(text)

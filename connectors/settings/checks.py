@@ -48,27 +48,27 @@ def start_ms(start: object) -> int | None:
     """Return a start as a time in milliseconds, None when it is either end of a log."""
     if start in _STARTS:
         return None
-    found = _milliseconds(start)
-    if found is None:
+    time_ms = _milliseconds(start)
+    if time_ms is None:
         message = (
             f"{start if isinstance(start, datetime) else repr(start)} is neither earliest, latest "
             'nor a time, as "2026-01-31T00:00Z" (in quotes) or milliseconds'
         )
         raise ValueError(message)
-    if not 0 <= found <= _START_MS_MAX:
+    if not 0 <= time_ms <= _START_MS_MAX:
         message = (
             f"{start!r} lies outside 1970-01-01T00:00Z to 9999-12-31T23:59:59Z, "
             f"in milliseconds 0 to {_START_MS_MAX}"
         )
         raise ValueError(message)
-    if 0 < found < _START_MS_MIN and _is_number(start):
+    if 0 < time_ms < _START_MS_MIN and _is_number(start):
         message = (
-            f"{start!r} is a time in milliseconds of {datetime.fromtimestamp(found / 1000, UTC)}, "
+            f"{start!r} is in milliseconds the time {datetime.fromtimestamp(time_ms / 1000, UTC)}, "
             'which no record has: take earliest, latest, a time as "2026-01-31T00:00Z", or '
             f"milliseconds from {_START_MS_MIN}; no seconds and no offset"
         )
         raise ValueError(message)
-    return found
+    return time_ms
 
 
 def _is_number(start: object) -> bool:
@@ -104,19 +104,19 @@ def check_topics(names: _Topics) -> _Topics:
             message = f"{name!r} is a pattern; use topic_pattern for it"
             raise ValueError(message)
         if not is_stream_name(name):
-            shown = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
+            shortened = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
             allowed = "1 to 249 letters, digits, dots, dashes, underscores"
-            message = f"{shown!r} can be no topic: use {allowed}"
+            message = f"{shortened!r} can be no topic: use {allowed}"
             raise ValueError(message)
     return names
 
 
-def check_list_of_topics(given: object) -> object:
+def check_list_of_topics(topics: object) -> object:
     """Refuse a single name where a list of them is meant."""
-    if not isinstance(given, list | tuple):
-        message = f"write a list, as topics={json.dumps([str(given)])}"
+    if not isinstance(topics, list | tuple):
+        message = f"write a list, as topics={json.dumps([str(topics)])}"
         raise ValueError(message)  # noqa: TRY004 - the kind that pydantic takes
-    return given
+    return topics
 
 
 def check_pattern(pattern: str) -> str:
@@ -156,13 +156,13 @@ def check_kafka(settings: object) -> object:
     return settings
 
 
-def _is_text(given: str) -> bool:
+def _is_text(text: str) -> bool:
     # NOTE: confluent-kafka (2.16) ends the process over such a group.id.
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
-    return "\0" not in given
+    return "\0" not in text
 
 
 def first_name(name: str, value: object) -> str:

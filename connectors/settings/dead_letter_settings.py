@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from connectors.settings.stream_settings import Section
 from storage_core import is_stream_name
 
-LetterPolicy = Literal["keep", "forward", "stop"]
+DeadLetterPolicyName = Literal["keep", "forward", "stop"]
 
 # Stands for the topic that a dead letter comes from.
 _PLACE: Final = "{topic}"
@@ -26,7 +26,7 @@ class DeadLetterSettings(Section):
             (`keep`), or the worker waits for the topic and stops where it takes none (`forward`).
     """
 
-    policy: LetterPolicy = "keep"
+    policy: DeadLetterPolicyName = "keep"
     topic: str | None = None
     records_max: Annotated[int, Field(ge=0)] = 1_000_000
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka import FetchWay, shown_consumer_settings
+from connectors.kafka import FetchWay, printable_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,
@@ -35,7 +35,7 @@ _GROUP_DEFAULT: Final = "shardlog"
 _PARTITION_MAX: Final = 2**31 - 1
 
 FaultKind = Literal["refused", "unavailable", "foreign", "overtaken", "damage", "write_failed"]
-OnFault = Literal["set-aside", "stop"]
+OnFault = Literal["quarantine", "stop"]
 PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
 
 
@@ -54,24 +54,24 @@ class FaultSettings(Section):
         write_failed: A shard's disk goes on refusing its writes.
     """
 
-    refused: OnFault = "set-aside"
-    unavailable: OnFault = "set-aside"
-    foreign: OnFault = "set-aside"
-    overtaken: OnFault = "set-aside"
-    damage: OnFault = "set-aside"
-    write_failed: OnFault = "set-aside"
+    refused: OnFault = "quarantine"
+    unavailable: OnFault = "quarantine"
+    foreign: OnFault = "quarantine"
+    overtaken: OnFault = "quarantine"
+    damage: OnFault = "quarantine"
+    write_failed: OnFault = "quarantine"
 
     @model_validator(mode="before")
     @classmethod
-    def _of_all(cls, given: object) -> object:
-        if isinstance(given, str):
-            return dict.fromkeys(cls.model_fields, given)
-        return given
+    def _of_all(cls, policy: object) -> object:
+        if isinstance(policy, str):
+            return dict.fromkeys(cls.model_fields, policy)
+        return policy
 
     def stops(self, kind: FaultKind) -> bool:
         """Tell whether a fault of this kind ends the worker."""
-        found: OnFault = getattr(self, kind)
-        return found == "stop"
+        policy: OnFault = getattr(self, kind)
+        return policy == "stop"
 
 
 class WorkerOptions(Section):
@@ -90,7 +90,7 @@ class WorkerOptions(Section):
             topics that appear later begin at their first record.
         on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
             there, a fault that names them, or `skip`: record the gap and go on.
-        on_fault: What becomes of a fault of one partition or topic, by kind: it is `set-aside`
+        on_fault: What becomes of a fault of one partition or topic, by kind: it is `quarantine`
             and the others go on, or it has the worker `stop`.
         dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
             before the worker stops over it; 0 for any number.
@@ -176,13 +176,13 @@ class WorkerOptions(Section):
     @property
     def kafka_settings(self) -> dict[str, object]:
         """The settings of the consumer."""
-        given: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
+        settings: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
         if self.topic_pattern is None:
-            return given
+            return settings
         internal = None if self.topic_pattern.startswith(_INTERNAL) else _INTERNAL
-        theirs = str(given.get(_LEFT_OUT, ""))
+        theirs = str(settings.get(_LEFT_OUT, ""))
         left_out = [*filter(None, (internal, self.dead_letters.own_topics, theirs))]
-        return {**given, _LEFT_OUT: ",".join(left_out)} if left_out else given
+        return {**settings, _LEFT_OUT: ",".join(left_out)} if left_out else settings
 
     @property
     def subscription(self) -> tuple[str, ...]:
@@ -199,11 +199,11 @@ class WorkerOptions(Section):
         """Return the start as a time in milliseconds, None when it is not a time."""
         return start_ms(self.start)
 
-    def shown(self) -> dict[str, Any]:
+    def printable(self) -> dict[str, Any]:
         """Return what is in force, defaults too, as JSON has it, without secrets.
 
         Of librdkafka's settings those that shardlog sets are there, and those that were given.
         """
-        kafka = shown_consumer_settings(self.kafka_settings)
-        known = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
-        return {**known, "schema": self.value_schemas.shown()}
+        kafka = printable_consumer_settings(self.kafka_settings)
+        settings = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
+        return {**settings, "schema": self.value_schemas.printable()}

@@ -1,8 +1,9 @@
 """`shardlog` starts at once: the code of a command is loaded when it is called, and not before.
 
-A fresh interpreter asks for the list of commands, the version and each command's help, and says what
-it has loaded after each. `shardlog --help` takes two to three times what a bare interpreter takes
-with argparse, json and logging; Arrow alone would double that, and so would a few dozen modules.
+A fresh interpreter asks for the list of commands, the version and each command's help, and says
+what it has loaded after each. `shardlog --help` takes two to three times what a bare interpreter
+takes with argparse, json and logging; Arrow alone would double that, and so would a few dozen
+modules.
 """
 
 import ast

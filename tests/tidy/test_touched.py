@@ -32,7 +32,7 @@ SOURCES = {
     "storage_core/reader.py": "from storage_core import block",
     "storage_core/alone.py": "",
     "connectors/cli/__init__.py": "",
-    "connectors/cli/main.py": 'def load(command): return import_module(f"connectors.cli.{command}")',
+    "connectors/cli/main.py": 'def load(name): return import_module(f"connectors.cli.{name}")',
     "connectors/cli/commands/status.py": "from storage_core import Reader",
     "tests/lab.py": "from storage_core import Stream",
     "tests/unit/conftest.py": "from storage_core.alone import nothing",

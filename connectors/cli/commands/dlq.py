@@ -100,7 +100,13 @@ def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str 
                 stats = reader.stats(number)
                 count = max(stats.dead_letters_waiting, 1)
                 dead_letter = _decoded(first[1])
-                yield name, number, count, first[0], dead_letter and dead_letter.reason
+                yield (
+                    name,
+                    number,
+                    count,
+                    first[0],
+                    None if dead_letter is None else dead_letter.reason,
+                )
 
 
 def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def worker(
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
-        print_line(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
+        print_line(json.dumps({**options.printable(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
     raise_file_limit()
@@ -106,7 +106,7 @@ def _serve(
         group=str(options.kafka_settings["group.id"]),
         cluster=options.metrics.cluster,
         stalled_after_s=options.metrics.stalled_after_s,
-        settings={**options.shown(), "fetches_by": fetches_by},
+        settings={**options.printable(), "fetches_by": fetches_by},
     )
     running.is_watched = True
     answers = Answers(identity, running.standings)

@@ -219,7 +219,7 @@ class StreamRows:
     @property
     def stored(self) -> list[str]:
         """The columns of the log that are read for it."""
-        names = self.columns if self.values is None else self.values.asked
+        names = self.columns if self.values is None else self.values.stored
         return stored_columns(names, self.unit)
 
     def schema(self, stored: pa.Schema) -> pa.Schema:
@@ -230,7 +230,7 @@ class StreamRows:
         """Return the columns of the output of rows that have the columns `stored`."""
         if TIME in self.columns:
             rows = with_time(rows, self.unit)
-        return rows.select([*self.columns]) if self.values is None else self.values.shown(rows)
+        return rows.select([*self.columns]) if self.values is None else self.values.decoded(rows)
 
 
 def output_of(  # noqa: PLR0913 - a request, and options of the output

@@ -198,7 +198,7 @@ def test_worker_ends_at_once_while_the_registry_hangs(lab: Lab, registry: str) -
     assert lab.committed(topic) == {0: 0}
 
 
-@pytest.mark.parametrize("policy", ["set-aside", "dead-letter"])
+@pytest.mark.parametrize("policy", ["quarantine", "dead-letter"])
 def test_registry_that_stays_away_is_the_policys_matter(
     lab: Lab, registry: str, door: RegistryDoor, policy: str
 ) -> None:
@@ -227,7 +227,7 @@ def test_schema_that_nobody_knows_can_stop_its_partition(lab: Lab, registry: str
     values = {at: reading(schema_id, at) for at in range(20)}
     send(lab, topic, {**values, 20: reading(UNKNOWN_ID, 20)})
     worker = lab.worker(
-        topic, **avro_settings(registry, schema__unknown="set-aside", on_fault="stop")
+        topic, **avro_settings(registry, schema__unknown="quarantine", on_fault="stop")
     )
     assert worker.exit_code() == 2
     assert "set schema.unknown = " in worker.complaint()

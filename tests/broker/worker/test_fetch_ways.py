@@ -270,7 +270,7 @@ def test_partition_given_back_and_taken_at_once_goes_on_each_time(lab: Lab) -> N
                 offsets = read.offsets(partition)
                 assert offsets == list(range(at, at + len(offsets)))
                 start[partition] = lab.chance.randrange(900)
-            consumer.let_go(start)
+            consumer.unassign(start)
 
 
 def test_failure_of_a_callback_is_raised_by_the_fetch(lab: Lab) -> None:
@@ -293,7 +293,7 @@ def join(consumer: Consumer, topic: Topic, read: Read) -> None:
         consumer.begin({partition: Place(0) for partition in given})
 
     def let_go(given: list[Partition]) -> None:
-        consumer.let_go(given)
+        consumer.unassign(given)
         for partition in given:
             read.of.pop(partition, None)
 
@@ -333,7 +333,7 @@ def test_partitions_given_while_the_consumer_closes_are_taken_and_given_back(
 
         def let_go(taken: list[Partition]) -> None:
             told.append(("taken", len(taken)))
-            consumer.let_go(taken)
+            consumer.unassign(taken)
 
         consumer.subscribe([topic.name], begin, let_go, let_go)
         await_that(lambda: lab.cluster.assigned(topic.name) == 3, "the group's partitions shared")

@@ -262,7 +262,7 @@ def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: 
     (partition,) = topic.partitions()
     consumer.begin({partition: Place(0)})
     consumer.pause([partition])
-    consumer.let_go([partition])
+    consumer.unassign([partition])
     consumer.begin({partition: Place(5)})
     offsets: list[int] = []
 
@@ -288,7 +288,7 @@ def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> 
     consumer.seek(partition, Place(10))
     found.append(consumer.positions([partition]))
     await_that(lambda: bool(consumer.fetch(50, 0.1)), "records from where it went back to")
-    consumer.let_go([partition])
+    consumer.unassign([partition])
     consumer.begin({partition: Place(5)})
     found.append(consumer.positions([partition]))
     consumer.close()
@@ -307,7 +307,7 @@ def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
 
     def hang(partitions: list[Partition]) -> None:
         may_go.wait(WAIT_MAX_S)
-        consumer.let_go(partitions)
+        consumer.unassign(partitions)
 
     consumer.subscribe([topic.name], take, hang, hang)
     await_that(lambda: bool(consumer.fetch(1, 0.1)) or held.is_set(), "it holds its partition")

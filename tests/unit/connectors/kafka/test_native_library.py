@@ -171,7 +171,7 @@ def test_consumer_that_is_closed_refuses_whatever_is_called(way):
     for call in (
         lambda: consumer.fetch(1, 0),
         lambda: consumer.begin({A: Place(0)}),
-        lambda: consumer.let_go([A]),
+        lambda: consumer.unassign([A]),
         lambda: consumer.positions([A]),
         lambda: consumer.seek(A, Place(0)),
         lambda: consumer.pause([A]),
@@ -200,7 +200,7 @@ def test_fork_is_refused_whatever_it_calls_and_harms_nobody():
         "fetch": lambda: consumer.fetch(1, 0),
         "take": lambda: native.take(1, 0),
         "begin": lambda: consumer.begin({B: Place(0)}),
-        "let_go": lambda: consumer.let_go([A]),
+        "unassign": lambda: consumer.unassign([A]),
         "close": consumer.close,
     }
     told = {name: in_fork(call) for name, call in calls.items()}

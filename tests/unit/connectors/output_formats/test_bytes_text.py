@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.output_formats.bytes_text import told_bytes
+from connectors.output_formats.bytes_text import encoded_bytes
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 values = st.lists(
@@ -28,7 +28,7 @@ def one_by_one(value):
 
 
 def told(column, **options):
-    text, encoding = told_bytes(column, **options)
+    text, encoding = encoded_bytes(column, **options)
     text.validate(full=True)
     return list(zip(text.to_pylist(), encoding.to_pylist(), strict=True))
 
@@ -50,7 +50,7 @@ def test_a_column_of_numbers_is_base64_throughout(drawn):
 def test_every_code_point_is_text_but_controls():
     points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     column = pa.array([chr(point).encode() for point in points])
-    _, encoding = told_bytes(column)
+    _, encoding = encoded_bytes(column)
     others = {
         point for point, one in zip(points, encoding.to_pylist(), strict=True) if one == "base64"
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.registry import RegistryClient, RegistrySettings, shown_registry_settings
+from connectors.registry import RegistryClient, RegistrySettings, printable_registry_settings
 from storage_core import InvalidRequestError
 
 URL = "http://localhost:8081"
@@ -54,7 +54,9 @@ def test_no_text_of_the_settings_shows_a_secret() -> None:
         "ssl.key.password": "canary",
     }
     assert "canary" not in repr(RegistrySettings.parse(given))
-    shown = shown_registry_settings({**given, "bearer.auth.token": "canary", "unknown": "canary"})
+    shown = printable_registry_settings(
+        {**given, "bearer.auth.token": "canary", "unknown": "canary"}
+    )
     assert "canary" not in str(shown)
     assert shown["url"] == "http://h"
 

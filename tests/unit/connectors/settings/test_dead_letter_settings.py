@@ -63,7 +63,7 @@ def test_pattern_leaves_out_the_topics_that_dead_letters_of_each_topic_go_to(top
     given = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", "topic_pattern=^orders"]
     found = load_options(None, [*given, FORWARD, f"dead_letters.topic={topic}"], {})
     assert found.kafka_settings["topic.blacklist"] == left_out
-    assert found.shown()["kafka"]["topic.blacklist"] == left_out
+    assert found.printable()["kafka"]["topic.blacklist"] == left_out
 
 
 def test_section_may_come_from_the_environment():

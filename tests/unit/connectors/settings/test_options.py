@@ -98,9 +98,9 @@ def test_faults_of_all_kinds_or_of_one_can_stop_the_worker(load):
 
 def test_one_kind_of_fault_may_stand_out_from_what_a_word_says_of_all(load):
     word = 'on_fault = "stop"\n' + WHOLE
-    found = load(word, overrides=["on_fault.foreign=set-aside"]).on_fault
+    found = load(word, overrides=["on_fault.foreign=quarantine"]).on_fault
     assert (found.stops("foreign"), found.stops("damage")) == (False, True)
-    found = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "set-aside"}'}).on_fault
+    found = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "quarantine"}'}).on_fault
     assert (found.stops("foreign"), found.stops("damage")) == (False, True)
 
 

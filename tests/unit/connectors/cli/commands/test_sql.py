@@ -72,7 +72,7 @@ def test_query_that_was_given_twice_or_not_at_all_is_told(shardlog, root, tmp_pa
     piped(None)
     for arguments, words in [
         ((), "no query: give QUERY, or --file FILE"),
-        (("SELECT 1", "--file", tmp_path / "q.sql"), "two queries"),
+        (("SELECT 1", "--file", tmp_path / "q.sql"), "exclude each other"),
         (("--file", tmp_path / "none.sql"), "No such file"),
         (("--file", tmp_path), "directory"),
     ]:

@@ -242,7 +242,9 @@ def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog
     notes.write(SetAsideNote("gone", -1, 8, "foreign", "deleted"))
     notes.write(SetAsideNote(KAFKA, 0, 9, "damage", "torn"))
     (shards,) = shardlog("status", root, "--json").json_lines
-    faults = [(one["stream"], one["shard"], one["quarantined"]) for one in shards if one["quarantined"]]
+    faults = [
+        (one["stream"], one["shard"], one["quarantined"]) for one in shards if one["quarantined"]
+    ]
     assert faults == [
         (KAFKA, 0, {"kind": "damage", "reason": "torn", "since_ms": 9}),
         ("gone", None, {"kind": "foreign", "reason": "deleted", "since_ms": 8}),

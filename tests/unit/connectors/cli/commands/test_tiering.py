@@ -33,7 +33,9 @@ def test_seal_says_what_it_made(shardlog, root):
     ran = shardlog("seal", root, NAME)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 rows sealed in 2 parts, ")
-    assert shardlog("seal", root, NAME).lines == ["'orders' has nothing to seal: no rows are unsealed"]
+    assert shardlog("seal", root, NAME).lines == [
+        "'orders' has nothing to seal: no rows are unsealed"
+    ]
 
 
 def test_seal_tells_each_shard_in_json(shardlog, root):
@@ -87,7 +89,9 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
 
 
 def test_small_parts_become_larger_ones(shardlog, root):
-    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to merge: it has 0 parts"]
+    assert shardlog("compact", root, NAME).lines == [
+        "'orders' has nothing to merge: it has 0 parts"
+    ]
     for number in range(10, 20, 2):
         with Stream.open(root, NAME) as stream:
             stream.append(FIRST_MS + number, number, b"v%d" % number)

@@ -45,7 +45,7 @@ def expect_one_line(ran, complaint):
         ("fetch=fast", "fetch"),
         ("root=", "root: is empty"),
         ("start=-5", "start: -5 lies outside"),
-        ("start=9999999", "start: 9999999 is a time in milliseconds of 1970-01-01"),
+        ("start=9999999", "start: 9999999 is in milliseconds the time 1970-01-01"),
         ("start=1700000000", "no seconds and no offset"),
         ("topics=a,b,a", "topics: 'a' is there twice"),
         ('kafka={"group.id":1', "--set kafka: is no JSON"),

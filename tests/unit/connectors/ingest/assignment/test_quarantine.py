@@ -25,7 +25,7 @@ A, B, OTHER = Partition("orders", 0), Partition("orders", 1), Partition("clicks"
 class Bench:
     """Faults with all that they concern."""
 
-    def __init__(self, root, on_fault="set-aside"):
+    def __init__(self, root, on_fault="quarantine"):
         self.clock, self.log, self.mark = ManualClock(), CapturingLogger(), 1
         self.notes = SetAsideNotes(root)
         self.aside = SetAside(
