@@ -71,14 +71,14 @@ def dev_stack(tmp_path_factory: pytest.TempPathFactory) -> DevStack:
 def broker(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The address of a broker that answers."""
     with _container(request, BROKER.variable, broker_container()) as address:
-        yield address or _told(lambda: dev_stack.address(BROKER))
+        yield address or _started(lambda: dev_stack.address(BROKER))
 
 
 @pytest.fixture(scope="session")
 def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The URL of a schema registry that answers."""
     with _container(request, REGISTRY.variable, registry_container()) as address:
-        yield address or _told(lambda: dev_stack.address(REGISTRY))
+        yield address or _started(lambda: dev_stack.address(REGISTRY))
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +127,7 @@ def _container(
     return container
 
 
-def _told(start: Callable[[], str]) -> str:
+def _started(start: Callable[[], str]) -> str:
     try:
         return start()
     except ShardlogError as error:

@@ -125,8 +125,8 @@ def test_detached_broker_outlives_the_command_and_is_found_again(tmp_path, monke
     monkeypatch.setenv("SHARDLOG_STATE", str(tmp_path))
     monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
     try:
-        told = python("from connectors.cli.main import run; run(['dev', 'up'])").stdout.strip()
-        address = told.removeprefix("export KAFKA_BOOTSTRAP=")
+        printed = python("from connectors.cli.main import run; run(['dev', 'up'])").stdout.strip()
+        address = printed.removeprefix("export KAFKA_BOOTSTRAP=")
         assert DevStack(dev_directory()).address(BROKER) == address
         dev.status()
         assert address in capsys.readouterr().out

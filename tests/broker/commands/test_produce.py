@@ -31,31 +31,31 @@ def shardlog(capsys):
     return runner(capsys)
 
 
-def consumed(broker: str, topic: str, records: int, partitions: int = 4) -> list[Plain]:
+def consumed(broker: str, topic: str, count: int, partitions: int = 4) -> list[Plain]:
     """Consume so many records of a topic."""
     consumer = Consumer({"bootstrap.servers": broker, "group.id": topic})
     consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
-    found: list[Plain] = []
+    records: list[Plain] = []
 
     def has_all() -> bool:
         for fetched, fault in consumer.fetch(1000, POLL_S):
             assert fault is None
-            found.extend(plain(fetched))
-        return len(found) >= records
+            records.extend(plain(fetched))
+        return len(records) >= count
 
-    await_that(has_all, f"{records} records of {topic}")
+    await_that(has_all, f"{count} records of {topic}")
     consumer.close()
-    return found
+    return records
 
 
 def test_telemetry_arrives_as_planned_in_a_topic_made_for_it(shardlog, broker, topic):
     options = ("--records", 3000, "--devices", 50, "--late-share", 0.1, "--start-ms", NOW_MS)
     ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 2, *options)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("3000 records acknowledged, 312000 bytes sent,  ")
+    assert ran.out.startswith("3000 records acknowledged, 312000 bytes sent, ")
     plan = TelemetryPlan(3000, devices=50, late_share=0.1, start_ms=NOW_MS)
-    found = consumed(broker, topic, 3000, partitions=2)
-    arrived = [(each.key, each.value, each.timestamp, None) for each in found]
+    records = consumed(broker, topic, 3000, partitions=2)
+    arrived = [(each.key, each.value, each.timestamp, None) for each in records]
     assert sorted(arrived) == sorted(generated_records(plan))
 
 
@@ -65,9 +65,9 @@ def test_lines_arrive_with_key_timestamp_and_headers(shardlog, broker, topic, tm
     lines.write_text(json.dumps(first))
     ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 1, "--lines", lines)
     assert ran.code == 0
-    (found,) = consumed(broker, topic, 1, partitions=1)
-    assert (found.key, found.value, found.timestamp) == (b"\0\0\0\7", None, NOW_MS)
-    assert found.headers == [("a", b"b"), ("c", None)]
+    (record,) = consumed(broker, topic, 1, partitions=1)
+    assert (record.key, record.value, record.timestamp) == (b"\0\0\0\7", None, NOW_MS)
+    assert record.headers == [("a", b"b"), ("c", None)]
 
 
 def test_values_that_the_schema_cannot_write_leave_no_topic_behind(
@@ -75,11 +75,11 @@ def test_values_that_the_schema_cannot_write_leave_no_topic_behind(
 ):
     client = RegistryClient(RegistrySettings.parse({"url": registry}))
     client.register(topic, (ROOT / "schemas/avro/devices/alarm.v1.avsc").read_text())
-    told = ("produce", topic, "--bootstrap", broker, "--avro", "--registry", registry)
+    command = ("produce", topic, "--bootstrap", broker, "--avro", "--registry", registry)
     lines = tmp_path / "lines"
     lines.write_text('{"value": {"device": 7}}\n')
     for more in ((), ("--lines", lines)):
-        ran = shardlog(*told, "--subject", topic, *more)
+        ran = shardlog(*command, "--subject", topic, *more)
         assert ran.code == 2
         assert "does not fit schema devices.Alarm" in ran.err
     assert topic not in Admin({"bootstrap.servers": broker}).partitions()

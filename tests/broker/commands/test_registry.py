@@ -36,12 +36,12 @@ def test_what_is_registered_is_found_by_id_with_what_it_refers_to(client) -> Non
     text = record({"name": "at", "type": "lab.Place"})
     reference = Reference("lab.Place", "lab.Place", place.version or 0)
     found_id = client.register("lab-reports", text, [reference])
-    found = client.schema_by_id(found_id)
-    assert found.referred == (reference,)
-    assert AvroSchema.parse(found.text, found.references).full_name == "lab.Report"
-    known = client.registered("lab-reports", text, [reference])
-    assert known is not None
-    assert (known.id, known.subject, known.version) == (found_id, "lab-reports", 1)
+    schema = client.schema_by_id(found_id)
+    assert schema.referred == (reference,)
+    assert AvroSchema.parse(schema.text, schema.references).full_name == "lab.Report"
+    version = client.registered("lab-reports", text, [reference])
+    assert version is not None
+    assert (version.id, version.subject, version.version) == (found_id, "lab-reports", 1)
 
 
 def test_missing_id_and_missing_subject_are_told(client) -> None:

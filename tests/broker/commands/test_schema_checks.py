@@ -36,8 +36,8 @@ def check(capsys: pytest.CaptureFixture[str], registry: str, topic: str, tmp_pat
             "stream.value_format": "avro",
             **{f"stream.{name}": value for name, value in stream.items()},
         }
-        given = [f"--set={name}={value}" for name, value in settings.items()]
-        return runner(capsys)("worker", "--check", *given)
+        options = [f"--set={name}={value}" for name, value in settings.items()]
+        return runner(capsys)("worker", "--check", *options)
 
     return checked
 

@@ -44,14 +44,14 @@ def dlq_of(lab: Lab, topic: Topic, **config: str) -> Topic:
 
 def forwarded(dlq: Topic) -> Forwarded:
     """Return what is in a dead-letter topic, each with its origin."""
-    found = []
+    dead_letters = []
     for record in (record for records in dlq.records().values() for record in records):
         split = split_origin(record.headers)
         assert split is not None, record
         own, origin = split
         # To Kafka no headers and headers without one are the same.
-        found.append((origin, record._replace(headers=own or None)))
-    return found
+        dead_letters.append((origin, record._replace(headers=own or None)))
+    return dead_letters
 
 
 def await_more(dlq: Topic, before: dict[int, int]) -> None:
@@ -72,12 +72,12 @@ def expect_all_told_apart(lab: Lab, topic: Topic, dlq: Topic) -> Forwarded:
     by_place = {(origin.partition, origin.offset): record for origin, record in letters}
     for shard, records in topic.records().items():
         rows = {address for address, *_ in stored[shard]}
-        for each in records:
-            is_forwarded = (shard, each.offset) in by_place
-            assert is_forwarded != (each.offset in rows), f"{shard}/{each.offset}"
+        for record in records:
+            is_forwarded = (shard, record.offset) in by_place
+            assert is_forwarded != (record.offset in rows), f"{shard}/{record.offset}"
             if is_forwarded:
-                letter = by_place[shard, each.offset]
-                assert letter[2:] == each[2:], f"{shard}/{each.offset}"
+                letter = by_place[shard, record.offset]
+                assert letter[2:] == record[2:], f"{shard}/{record.offset}"
     with StreamReader.open(lab.root, topic.name) as reader:
         stats = reader.stats()
         assert stats.dead_letters == stats.dead_letters_cleared == len(by_place)
@@ -137,15 +137,15 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
     settings = {**FORWARD, "dead_letters__topic": dlq.name, "dead_letters__records_max": 500}
     worker = lab.worker(topic, dead_letters_only_max=0, round_records_max=2000, **settings)
     worker.await_event("owned")
-    kept = [0]
+    counts = [0]
 
     def is_whole() -> bool:
-        kept.append(letters_kept(lab, topic))
+        counts.append(letters_kept(lab, topic))
         return lab.committed(topic) == {0: LETTERS}
 
     await_that(is_whole, lambda: f"{LETTERS} records; {worker.said()}", 3 * WAIT_MAX_S)
     # A round in flight, and what is gathered and fetched beside it.
-    assert max(kept) < 30_000, max(kept)
+    assert max(counts) < 30_000, max(counts)
     await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")
     assert worker.stop() == 0
 

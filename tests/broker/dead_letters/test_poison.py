@@ -44,8 +44,14 @@ POINT: Final = record_schema(
 _ZERO_TREE: Final = {"in": None}
 
 
-def point(schema_id: int, number: int, at: int, **more: Any) -> bytes:
-    sound = {"device": number, "at": at, "tree": _ZERO_TREE, "nothing": [], "numbers": [number]}
+def point(schema_id: int, number: int, time_ms: int, **more: Any) -> bytes:
+    sound = {
+        "device": number,
+        "at": time_ms,
+        "tree": _ZERO_TREE,
+        "nothing": [],
+        "numbers": [number],
+    }
     return value_of(schema_id, POINT, {**sound, "blob": None, **more})
 
 
@@ -80,12 +86,12 @@ def poisoned(topic: Topic, lab: Lab, schema_id: int, first: int, records: int) -
     made: Counter[str] = Counter()
     with Producer(lab.bootstrap, PRODUCER) as producer:
         for number in range(first, first + records):
-            at = START_MS + number
-            key, value = number.to_bytes(4, "big"), point(schema_id, number, at)
+            time_ms = START_MS + number
+            key, value = number.to_bytes(4, "big"), point(schema_id, number, time_ms)
             word = {0: "framing", 25: "body", 50: "unknown_schema", 75: "key"}.get(number % 100)
             if word is not None:
                 kinds = BAD[word]
-                other, value = kinds[number // 100 % len(kinds)](schema_id, at)
+                other, value = kinds[number // 100 % len(kinds)](schema_id, time_ms)
                 key = other or key
                 made[word] += 1
             elif number % 100 in (10, 60):
@@ -129,29 +135,29 @@ def test_poisoned_topic_balances_though_workers_are_killed(lab: Lab, registry: s
 
 def mutated(value: bytes, chance: Random) -> bytes:
     """Return a value with something done to it; an id that is changed is nobody's."""
-    found = bytearray(value)
+    mutated = bytearray(value)
     kind = chance.randrange(8)
     if kind == 0:
-        del found[chance.randrange(len(found)) :]
+        del mutated[chance.randrange(len(mutated)) :]
     elif kind == 1:
-        found[chance.randrange(5, len(found))] ^= 1 << chance.randrange(8)
+        mutated[chance.randrange(5, len(mutated))] ^= 1 << chance.randrange(8)
     elif kind == 2:
-        at = chance.randrange(5, len(found))
-        found[at : at + chance.randint(1, 9)] = chance.randbytes(chance.randint(0, 12))
+        place = chance.randrange(5, len(mutated))
+        mutated[place : place + chance.randint(1, 9)] = chance.randbytes(chance.randint(0, 12))
     elif kind == 3:
-        found[1:5] = (UNKNOWN_ID + chance.randrange(50)).to_bytes(4, "big")
+        mutated[1:5] = (UNKNOWN_ID + chance.randrange(50)).to_bytes(4, "big")
     elif kind == 4:
-        found[0] = chance.randrange(1, 256)
+        mutated[0] = chance.randrange(1, 256)
     elif kind == 5:
         # A GUID, of which this registry has none; some are cut.
-        found = bytearray(b"\x01" + chance.randbytes(chance.randint(14, 20)))
+        mutated = bytearray(b"\x01" + chance.randbytes(chance.randint(14, 20)))
     elif kind == 6:
-        found[1:5] = (2**31 + chance.randrange(2**31)).to_bytes(4, "big")
+        mutated[1:5] = (2**31 + chance.randrange(2**31)).to_bytes(4, "big")
     else:
-        found = bytearray(chance.randbytes(chance.randint(1, 40)))
+        mutated = bytearray(chance.randbytes(chance.randint(1, 40)))
         # By chance alone the four bytes of an id are somebody's in this registry.
-        found[:1] = bytes([chance.randrange(1, 256)])
-    return bytes(found)
+        mutated[:1] = bytes([chance.randrange(1, 256)])
+    return bytes(mutated)
 
 
 def is_sound(value: bytes, schema_id: int) -> bool:
@@ -200,10 +206,10 @@ def test_mutated_records_are_stored_if_and_only_if_the_schema_wrote_them(
     expect_all_told_apart(lab, topic, dlq)
     refused = {(origin.partition, origin.offset) for origin, _ in forwarded(dlq)}
     wrong = [
-        (shard, each.offset, each.value)
+        (shard, record.offset, record.value)
         for shard, records in topic.records().items()
-        for each in records
-        if is_sound(each.value or b"", schema_id) == ((shard, each.offset) in refused)
+        for record in records
+        if is_sound(record.value or b"", schema_id) == ((shard, record.offset) in refused)
     ]
     assert not wrong
     with StreamReader.open(lab.root, topic.name) as reader:

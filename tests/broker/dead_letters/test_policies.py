@@ -43,9 +43,9 @@ def test_topic_of_text_keys_is_read_by_them(lab: Lab) -> None:
     lab.worker(topic, stream__key_mode="dictionary")
     lab.expect_ledger(topic)
     with StreamReader.open(lab.root, topic.name) as reader:
-        found = reader.read(keys=[b"user-7", b"user-299", b"nobody"])
-        assert found["key"].to_pylist() == [b"user-299", b"user-7"]
-        assert found["secondary"].null_count == 2
+        rows = reader.read(keys=[b"user-7", b"user-299", b"nobody"])
+        assert rows["key"].to_pylist() == [b"user-299", b"user-7"]
+        assert rows["secondary"].null_count == 2
         assert len(reader.latest()) == 300
 
 
@@ -60,7 +60,7 @@ def test_setting_for_a_new_topic_does_no_harm_to_a_stream_that_is_there(lab: Lab
     both = lab.worker(ids, topics=[ids.name, texts.name], stream__key_mode="none")
     lab.expect_ledger(ids)
     lab.expect_ledger(texts)
-    (told,) = both.events("setting does not count")
-    assert (told["topic"], told["setting"]) == (ids.name, "stream.key_mode")
-    assert (told["wanted"], told["in_force"]) == ("none", "integer")
+    (warning,) = both.events("setting does not count")
+    assert (warning["topic"], warning["setting"]) == (ids.name, "stream.key_mode")
+    assert (warning["wanted"], warning["in_force"]) == ("none", "integer")
     assert both.events("set aside") == []

@@ -58,13 +58,13 @@ def test_replayed_records_are_what_they_were_in_their_partitions(lab: Lab) -> No
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
     letters = forward(lab, topic, dlq, range(50))
     assert replay_as_people_do(dlq).startswith("50 records replayed; skipped: 0 duplicates")
-    found: list[Plain] = [record for records in topic.records().values() for record in records]
+    replayed: list[Plain] = [record for records in topic.records().values() for record in records]
     assert as_sent(letters) == {
-        (each.partition.number, each.key, each.value, each.timestamp) for each in found
+        (record.partition.number, record.key, record.value, record.timestamp) for record in replayed
     }
-    for each in found:
-        assert each.headers is not None
-        *own, (name, origin) = each.headers
+    for record in replayed:
+        assert record.headers is not None
+        *own, (name, origin) = record.headers
         number = int(own[0][1] or b"")
         assert own == [("trace", b"%d" % number), ("trace", None)]
         assert (name, origin) == (REPLAY_HEADER, place(number, topic))

@@ -89,9 +89,9 @@ def value(number: int) -> dict[str, Any]:
 def written_as(text: str) -> str:
     """Return a schema for fastavro, which is given numbers for times and bytes for decimals."""
     parsed = json.loads(text)
-    for each in parsed["fields"]:
-        if isinstance(each["type"], dict):
-            each["type"].pop("logicalType", None)
+    for field in parsed["fields"]:
+        if isinstance(field["type"], dict):
+            field["type"].pop("logicalType", None)
     return json.dumps(parsed)
 
 
@@ -104,13 +104,13 @@ def test_values_reach_spark_as_from_avro_reads_them(
     values: dict[int, bytes | None] = {}
     for number in range(200):
         text = NEW if number % 3 == 0 else OLD
-        known = {each["name"] for each in json.loads(text)["fields"]}
-        fields = {name: one for name, one in value(number).items() if name in known}
+        names = {each["name"] for each in json.loads(text)["fields"]}
+        fields = {name: one for name, one in value(number).items() if name in names}
         values[number] = value_of(ids[text], written_as(text), fields)
     send(lab, topic, values)
     lab.worker(topic, **avro_settings(registry))
     lab.await_no_lag(topic)
-    found = kafka_spark.ask(
+    rows = kafka_spark.ask(
         "from_avro",
         bootstrap=lab.bootstrap,
         topic=topic.name,
@@ -120,6 +120,6 @@ def test_values_reach_spark_as_from_avro_reads_them(
         registry=registry,
         writers={number: text for text, number in ids.items()},
     )
-    assert len(found["ours"]["rows"]) == 200
-    assert found["ours"]["types"] == found["theirs"]["types"]
-    assert found["ours"]["rows"] == found["theirs"]["rows"]
+    assert len(rows["ours"]["rows"]) == 200
+    assert rows["ours"]["types"] == rows["theirs"]["types"]
+    assert rows["ours"]["rows"] == rows["theirs"]["rows"]

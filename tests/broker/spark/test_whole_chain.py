@@ -46,15 +46,15 @@ def driver(lab: Lab, topic: Topic, place: Path) -> Iterator[subprocess.Popen[byt
 
 def counted(lab: Lab) -> Counter[int]:
     """Return the counts read back, by device."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     try:
         with StreamReader.open(lab.root, COUNTS) as reader:
             for batch in reader.scan(columns=["secondary", "payload"]):
                 for row in batch.to_pylist():
-                    found[row["secondary"]] += int(row["payload"])
+                    counts[row["secondary"]] += int(row["payload"])
     except InvalidRequestError:
         pass
-    return found
+    return counts
 
 
 def test_chain_balances_though_a_worker_and_the_driver_are_killed(

@@ -27,8 +27,8 @@ def register(registry: str, subject: str, text: str) -> int:
         {"Content-Type": "application/json"},
     )
     with build_opener(ProxyHandler({})).open(request, timeout=60) as answer:
-        found: int = json.load(answer)["id"]
-    return found
+        schema_id: int = json.load(answer)["id"]
+    return schema_id
 
 
 def value_of(schema_id: int, text: str, fields: Mapping[str, Any]) -> bytes:
@@ -115,8 +115,8 @@ def _joined(comer: socket.socket, behind: socket.socket) -> None:
         back.join()
 
 
-def _passed(one: socket.socket, other: socket.socket) -> None:
+def _passed(source: socket.socket, other: socket.socket) -> None:
     with suppress(OSError):
-        while data := one.recv(2**16):
+        while data := source.recv(2**16):
             other.sendall(data)
         other.shutdown(socket.SHUT_WR)

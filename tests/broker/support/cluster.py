@@ -72,9 +72,9 @@ class Cluster:
 
     def assigned(self, group: str) -> int:
         """Return how many partitions a group's members have been given."""
-        (told,) = self._client.describe_consumer_groups([group]).values()
+        (described,) = self._client.describe_consumer_groups([group]).values()
         try:
-            members = told.result(WAIT_MAX_S).members
+            members = described.result(WAIT_MAX_S).members
         except KafkaException:
             # A broker of a moment ago has yet to load its groups.
             return 0

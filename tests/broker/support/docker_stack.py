@@ -32,10 +32,10 @@ def missing_docker() -> str | None:
     """Say what is missing to run containers, or None."""
     if shutil.which("docker") is None:
         return "no docker on PATH"
-    asked = subprocess.run(
+    answer = subprocess.run(
         ["docker", "info"], capture_output=True, timeout=DOCKER_ANSWER_MAX_S, check=False
     )
-    return None if asked.returncode == 0 else "the Docker daemon does not answer"
+    return None if answer.returncode == 0 else "the Docker daemon does not answer"
 
 
 def compose_services() -> dict[str, Any]:

@@ -18,10 +18,10 @@ class _DyingProducer(confluent_kafka.Producer):
     commits = 0
 
     @override
-    def commit_transaction(self, *given: Any) -> None:
+    def commit_transaction(self, *arguments: Any) -> None:
         if self.when == "before":
             os._exit(DIED)
-        super().commit_transaction(*given)
+        super().commit_transaction(*arguments)
         _DyingProducer.commits += 1
         if self.when == "behind" or self.commits == _COMMITS_MOST:
             os._exit(DIED)

@@ -48,9 +48,9 @@ class ForkedCommand:
     @property
     def pid(self) -> int:
         """The number of the process."""
-        found = self._process.pid
-        assert found is not None, "it was started"
-        return found
+        pid = self._process.pid
+        assert pid is not None, "it was started"
+        return pid
 
     def poll(self) -> int | None:
         """Return its exit code once it has ended; of a signal, the number below zero."""

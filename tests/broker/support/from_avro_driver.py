@@ -11,36 +11,36 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
 
-def rows_of_both(spark: SparkSession, **asked: Any) -> dict[str, Any]:
+def rows_of_both(spark: SparkSession, **parameters: Any) -> dict[str, Any]:
     """Answer with the rows of both, as JSON in the order of their offsets, and their types."""
     ours = (
         spark.read.format("shardlog")
-        .option("path", asked["root"])
-        .option("stream", asked["topic"])
+        .option("path", parameters["root"])
+        .option("stream", parameters["topic"])
         .option("valueFormat", "avro")
-        .option("readerSchema", asked["named"])
-        .option("schemaRegistryUrl", asked["registry"])
+        .option("readerSchema", parameters["named"])
+        .option("schemaRegistryUrl", parameters["registry"])
         .load()
     )
     records = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", asked["bootstrap"])
-        .option("subscribe", asked["topic"])
+        .option("kafka.bootstrap.servers", parameters["bootstrap"])
+        .option("subscribe", parameters["topic"])
         .option("startingOffsets", "earliest")
         .load()
     )
     theirs: DataFrame | None = None
-    for number, text in asked["writers"].items():
+    for number, text in parameters["writers"].items():
         of_writer = records.where(f.expr(f"conv(hex(substring(value, 2, 4)), 16, 10) = {number}"))
-        value = from_avro(f.expr("substring(value, 6)"), text, {"avroSchema": asked["reader"]})
+        value = from_avro(f.expr("substring(value, 6)"), text, {"avroSchema": parameters["reader"]})
         read = of_writer.select(value.alias("value"), "offset").select("value.*", "offset")
         theirs = read if theirs is None else theirs.unionAll(read)
     assert theirs is not None, "there are writers"
     ours = ours.select(theirs.columns)
-    return {who: _told(frame) for who, frame in (("ours", ours), ("theirs", theirs))}
+    return {who: _rows_and_schema(frame) for who, frame in (("ours", ours), ("theirs", theirs))}
 
 
-def _told(frame: DataFrame) -> dict[str, Any]:
+def _rows_and_schema(frame: DataFrame) -> dict[str, Any]:
     row = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
     rows = [one[0] for one in frame.orderBy("offset").select(row).collect()]
     return {"rows": rows, "types": [field.dataType.simpleString() for field in frame.schema]}

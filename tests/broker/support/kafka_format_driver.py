@@ -89,8 +89,8 @@ def of_several(job: Job, topic: str, other: str, checkpoint: str) -> dict[str, A
     counted = {}
     for name, choice in choices.items():
         groups = job.frame(**choice).groupBy("topic", "partition")
-        found = groups.agg(f.count("*"), f.max("offset")).orderBy("topic", "partition")
-        counted[name] = [list(row) for row in found.collect()]
+        ends = groups.agg(f.count("*"), f.max("offset")).orderBy("topic", "partition")
+        counted[name] = [list(row) for row in ends.collect()]
     return {
         "counted": counted,
         "one": job.run(checkpoint, subscribe=topic, startingOffsets="earliest"),

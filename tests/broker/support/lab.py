@@ -95,8 +95,8 @@ class Topic:
                 assert CLOCK.monotonic_s() < deadline, f"the broker withholds {left}"
                 for fetched, fault in consumer.fetch(5000, 0.05):
                     assert fault is None, fault
-                    for each in plain(fetched):
-                        rows[each.partition.number].append(each)
+                    for record in plain(fetched):
+                        rows[record.partition.number].append(record)
                 reached = consumer.positions(left)
                 left = {part for part in left if reached.get(part, 0) < ends[part][1]}
             return rows
@@ -105,16 +105,16 @@ class Topic:
 
     def _watermarks(self, consumer: Consumer) -> dict[Partition, tuple[int, int]]:
         """Return where each partition begins and ends, once the broker leads them all."""
-        found: dict[Partition, tuple[int, int]] = {}
+        watermarks: dict[Partition, tuple[int, int]] = {}
 
         def is_told() -> bool:
             with suppress(BrokerUnavailableError):
-                found.update({part: consumer.watermarks(part) for part in self.partitions()})
+                watermarks.update({part: consumer.watermarks(part) for part in self.partitions()})
                 return True
             return False
 
         await_that(is_told, f"a broker that leads {self.name}")
-        return found
+        return watermarks
 
     def _consumer(self) -> Consumer:
         return Consumer({"bootstrap.servers": self.bootstrap, "group.id": f"{self.name}-ledger"})
@@ -261,7 +261,7 @@ class Lab:
             without_root_rights: It writes where it may only, also where root runs the tests.
             settings: Its settings.
         """
-        given: dict[str, object] = {
+        options: dict[str, object] = {
             "root": os.fspath(self.root),
             "topics": [topic.name, *(other.name for other in others)],
             "fetch": next(self._ways),
@@ -273,12 +273,12 @@ class Lab:
             "stop_timeout_s": PATIENT_S,
         }
         if settings.get("kafka__group__protocol") != "consumer":
-            given |= {f"kafka.{name}": value for name, value in FAST_GROUP.items()}
-        given |= {name.replace("__", "."): value for name, value in settings.items()}
+            options |= {f"kafka.{name}": value for name, value in FAST_GROUP.items()}
+        options |= {name.replace("__", "."): value for name, value in settings.items()}
         log = self._directory / f"worker-{len(self._workers)}.log"
         prefix = _NO_ROOT_RIGHTS if without_root_rights else ()
         is_forked = not (as_people_do or prefix)
-        worker = WorkerProcess(given, log, prefix, is_forked=is_forked)
+        worker = WorkerProcess(options, log, prefix, is_forked=is_forked)
         self._workers.append(worker)
         return worker
 
@@ -436,8 +436,10 @@ class Lab:
         for shard, rows in held.items():
             assert stored[shard] == rows, f"shard {shard} differs from its partition"
         if with_producer:
-            found = Counter((key, value) for rows in held.values() for _, key, value, _ in rows)
-            lost, doubled = topic.produced - found, found - topic.produced
+            acknowledged = Counter(
+                (key, value) for rows in held.values() for _, key, value, _ in rows
+            )
+            lost, doubled = topic.produced - acknowledged, acknowledged - topic.produced
             # Pytest explains no assertion of a helper by itself.
             assert not lost, f"the broker lacks {len(lost)}, as {sorted(map(repr, lost))[:3]}"
             assert not doubled, f"doubled are {len(doubled)}, as {sorted(map(repr, doubled))[:3]}"

@@ -35,7 +35,7 @@ class RawRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-def encoded(record: RawRecord, at: int, odd: Random | None = None) -> bytes:
+def encoded(record: RawRecord, index: int, odd: Random | None = None) -> bytes:
     """Return the record that stands at a place of its batch; written oddly by this chance."""
 
     def number(value: int) -> bytes:
@@ -44,7 +44,7 @@ def encoded(record: RawRecord, at: int, odd: Random | None = None) -> bytes:
     def sized(content: bytes | None) -> bytes:
         return number(-1) if content is None else number(len(content)) + content
 
-    body = bytes([odd.choice((0, 0, 0x80, 0xFF)) if odd else 0]) + number(at % 7) + number(at)
+    body = bytes([odd.choice((0, 0, 0x80, 0xFF)) if odd else 0]) + number(index % 7) + number(index)
     body += sized(record.key) + sized(record.value) + number(len(record.headers))
     for name, content in record.headers:
         body += sized(name.encode()) + sized(content)

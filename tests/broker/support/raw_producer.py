@@ -41,10 +41,10 @@ def produce_with_raw_header(bootstrap: str, topic: str, name: bytes) -> None:
 
 
 def _library() -> Any:
-    found = find_spec("confluent_kafka")
-    assert found is not None
-    assert found.origin is not None
-    folder = Path(found.origin).parent.with_name("confluent_kafka.libs")
+    spec = find_spec("confluent_kafka")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent.with_name("confluent_kafka.libs")
     (path,) = folder.glob("librdkafka*.so*")
     library = ctypes.CDLL(str(path))
     for name in ("rd_kafka_conf_new", "rd_kafka_new"):

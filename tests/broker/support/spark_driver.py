@@ -44,7 +44,7 @@ def main(jars: str) -> None:
     spark = builder.config("spark.jars", jars).getOrCreate()
     for line in sys.stdin:
         question = json.loads(line)
-        answer = JOBS[question["job"]](spark, **question["asked"])
+        answer = JOBS[question["job"]](spark, **question["parameters"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -26,7 +26,7 @@ _QUOTE_CHARS = 3000
 def spark_environment() -> dict[str, str]:
     """Return the environment of a Spark program that makes a session of its own: quick settings."""
     quick = shlex.join(
-        word for one in quick_settings().items() for word in ("--conf", "=".join(one))
+        word for setting in quick_settings().items() for word in ("--conf", "=".join(setting))
     )
     return {
         **os.environ,
@@ -61,11 +61,11 @@ class SparkProgram:
         with self._process:
             pass
 
-    def ask(self, job: str, **asked: Any) -> dict[str, Any]:
+    def ask(self, job: str, **parameters: Any) -> dict[str, Any]:
         """Have a job done, and return its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"job": job, "asked": asked}) + "\n")
+        self._process.stdin.write(json.dumps({"job": job, "parameters": parameters}) + "\n")
         self._process.stdin.flush()
         hang = Timer(ANSWER_MAX_S, self._process.kill)
         hang.start()

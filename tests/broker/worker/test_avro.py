@@ -93,24 +93,24 @@ def test_fields_of_values_become_primary_and_id(lab: Lab, registry: str) -> None
 def test_five_versions_in_one_topic_are_told_apart(lab: Lab, registry: str) -> None:
     topic = lab.topic(partitions=1)
     texts = [later_version(fields) for fields in range(5)]
-    ids = [register(registry, f"{topic.name}-{at}", text) for at, text in enumerate(texts)]
+    ids = [register(registry, f"{topic.name}-{number}", text) for number, text in enumerate(texts)]
     values = {}
     for number in range(500):
-        at = number % 5
-        more = {f"more{each}": "x" for each in range(at)}
-        values[number] = reading(ids[at], number, texts[at], **more)
+        kind = number % 5
+        more = {f"more{each}": "x" for each in range(kind)}
+        values[number] = reading(ids[kind], number, texts[kind], **more)
     send(lab, topic, values)
     lab.worker(topic, **avro_settings(registry))
     lab.expect_ledger(topic)
     rows = stored_rows(lab, topic, "primary", "schema_id")
-    assert [row["schema_id"] for row in rows] == [ids[at % 5] for at in range(500)]
-    assert [row["primary"] for row in rows] == [START_MS + at for at in range(500)]
+    assert [row["schema_id"] for row in rows] == [ids[offset % 5] for offset in range(500)]
+    assert [row["primary"] for row in rows] == [START_MS + offset for offset in range(500)]
 
 
 def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str) -> None:
     topic = lab.topic(partitions=1)
     schema_id = register(registry, f"{topic.name}-value", READING)
-    values: dict[int, bytes | None] = {at: reading(schema_id, at) for at in range(1000)}
+    values: dict[int, bytes | None] = {offset: reading(schema_id, offset) for offset in range(1000)}
     sound = values[0] or b""
     bad = {
         10: (b'{"at": 1}', "framing"),
@@ -121,20 +121,20 @@ def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str
         60: (b"\x00" * 5 + b"\xff" * 12, "unknown_schema"),
         70: (sound[:5] + b"\xff" * 12, "body"),
     }
-    values.update({at: value for at, (value, _) in bad.items()})
+    values.update({offset: value for offset, (value, _) in bad.items()})
     values[80] = None
     send(lab, topic, values)
     worker = lab.worker(topic, **avro_settings(registry))
     lab.await_no_lag(topic)
-    assert words_of(lab, topic) == {at: word for at, (_, word) in bad.items()}
+    assert words_of(lab, topic) == {offset: word for offset, (_, word) in bad.items()}
     with StreamReader.open(lab.root, topic.name) as reader:
-        letters = {at: decode_dead_letter(raw) for at, raw in reader.dead_letters(0)}
-    assert {at: letter.value for at, letter in letters.items()} == {
-        at: value for at, (value, _) in bad.items()
+        letters = {offset: decode_dead_letter(raw) for offset, raw in reader.dead_letters(0)}
+    assert {offset: letter.value for offset, letter in letters.items()} == {
+        offset: value for offset, (value, _) in bad.items()
     }
     rows = stored_rows(lab, topic, "address", "payload")
     assert {row["address"]: row["payload"] for row in rows} == {
-        at: value for at, value in values.items() if at not in bad
+        offset: value for offset, value in values.items() if offset not in bad
     }
     assert worker.stop() == 0
 
@@ -143,20 +143,20 @@ def test_new_schema_waits_for_the_registry_while_others_go_on(
     lab: Lab, registry: str, door: RegistryDoor
 ) -> None:
     topic = lab.topic(partitions=2)
-    known = register(registry, f"{topic.name}-1", READING)
+    schema_id = register(registry, f"{topic.name}-1", READING)
     newer = later_version(1)
     unknown = register(registry, f"{topic.name}-2", newer)
     for partition in range(2):
-        send(lab, topic, {at: reading(known, at) for at in range(50)}, partition)
+        send(lab, topic, {at: reading(schema_id, at) for at in range(50)}, partition)
     settings = avro_settings(door.url, **{"schema__registry__retries.wait.ms": 10})
     worker = lab.worker(topic, **settings)
     lab.await_no_lag(topic)
     door.shut()
-    values = {at: reading(known, at) for at in range(50, 60)}
+    values = {at: reading(schema_id, at) for at in range(50, 60)}
     values[60] = reading(unknown, 60, newer, more0="x")
-    values |= {at: reading(known, at) for at in range(61, 70)}
+    values |= {at: reading(schema_id, at) for at in range(61, 70)}
     send(lab, topic, values)
-    send(lab, topic, {at: reading(known, at) for at in range(50, 90)}, 1)
+    send(lab, topic, {at: reading(schema_id, at) for at in range(50, 90)}, 1)
     await_that(lambda: lab.committed(topic) == {0: 60, 1: 90}, "all that is known is stored")
     await_that(lambda: bool(worker.events("waiting for schemas")), "the worker says what for")
     assert lab.committed(topic) == {0: 60, 1: 90}

@@ -151,14 +151,14 @@ class Cut(NamedTuple):
 def cut(kept_broker: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
     revive(kept_broker)
     for labs in labs_at(kept_broker, tmp_path_factory.mktemp("cut")):
-        found = Cut(*([Chain.stored(lab) for lab in labs] for _ in Cut._fields))
-        stopped = [*found.without_workers, *found.to_be_written]
+        cut = Cut(*([Chain.stored(lab) for lab in labs] for _ in Cut._fields))
+        stopped = [*cut.without_workers, *cut.to_be_written]
         assert [chain.worker.stop() for chain in stopped] == [0] * len(stopped)
         kept_broker.kill()
-        for chain in [*found.under_workers, *stopped]:
+        for chain in [*cut.under_workers, *stopped]:
             cut_log(kept_broker, chain.topic)
         kept_broker.start()
-        yield found
+        yield cut
 
 
 @pytest.mark.usefixtures("own_broker")

@@ -44,9 +44,9 @@ Row = tuple[Any, ...]
 @contextmanager
 def reading(lab: Lab, way: FetchWay, **settings: Any) -> Iterator[Consumer]:
     """A consumer that fetches this way, and does not come to its end in the middle of a fetch."""
-    given = {name.replace("__", "."): value for name, value in settings.items()}
-    told = {"bootstrap.servers": lab.bootstrap, "group.id": f"ways-{way}", **given}
-    consumer = Consumer(told, way)
+    own = {name.replace("__", "."): value for name, value in settings.items()}
+    configured = {"bootstrap.servers": lab.bootstrap, "group.id": f"ways-{way}", **own}
+    consumer = Consumer(configured, way)
     assert consumer.fetches_by == way
     try:
         yield consumer
@@ -141,8 +141,8 @@ def any_headers(lab: Lab) -> list[tuple[str, bytes | None]] | None:
 def produce_any(
     lab: Lab, topic: Topic, records: int, *, with_headers: bool = True, **settings: str
 ) -> None:
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    with Producer(lab.bootstrap, given) if given else lab.producer() as producer:
+    own = {name.replace("_", "."): value for name, value in settings.items()}
+    with Producer(lab.bootstrap, own) if own else lab.producer() as producer:
         for number in range(records):
             headers = any_headers(lab) if with_headers else None
             partition = lab.chance.randrange(3)
@@ -210,7 +210,7 @@ def test_fault_of_a_partition_stands_in_its_place_and_it_goes_on_in_both(lab: La
     sound, refused = topic.partitions()
     lab.produce(topic, 300, partition=0)
     lab.produce(topic, 10, partition=1)
-    told = []
+    messages = []
     for way in WAYS:
         read = Read()
         with reading(lab, way) as consumer:
@@ -221,8 +221,8 @@ def test_fault_of_a_partition_stands_in_its_place_and_it_goes_on_in_both(lab: La
             for place, count in ((0, 311), (5000, 312), (0, 322)):
                 consumer.seek(refused, Place(place))
                 read.until(consumer, partial(read.has, count))
-        told.append(read.of)
-    python, native = told
+        messages.append(read.of)
+    python, native = messages
     fault = native[refused][0]
     assert isinstance(fault, PartitionFault)
     assert fault.is_refused_offset
@@ -263,12 +263,12 @@ def test_partition_given_back_and_taken_at_once_goes_on_each_time(lab: Lab) -> N
     start = dict.fromkeys(topic.partitions(), 0)
     with reading(lab, "native") as consumer:
         for _ in range(TURNS):
-            consumer.begin({partition: Place(at) for partition, at in start.items()})
+            consumer.begin({partition: Place(offset) for partition, offset in start.items()})
             read = Read()
             read.until(consumer, partial(read.has_of, 6), 50)
-            for partition, at in start.items():
+            for partition, offset in start.items():
                 offsets = read.offsets(partition)
-                assert offsets == list(range(at, at + len(offsets)))
+                assert offsets == list(range(offset, offset + len(offsets)))
                 start[partition] = lab.chance.randrange(900)
             consumer.unassign(start)
 
@@ -289,15 +289,15 @@ def test_failure_of_a_callback_is_raised_by_the_fetch(lab: Lab) -> None:
 def join(consumer: Consumer, topic: Topic, read: Read) -> None:
     """Join the group; what is given is read from its beginning."""
 
-    def begin(given: list[Partition]) -> None:
-        consumer.begin({partition: Place(0) for partition in given})
+    def begin(partitions: list[Partition]) -> None:
+        consumer.begin({partition: Place(0) for partition in partitions})
 
-    def let_go(given: list[Partition]) -> None:
-        consumer.unassign(given)
-        for partition in given:
+    def revoke(partitions: list[Partition]) -> None:
+        consumer.unassign(partitions)
+        for partition in partitions:
             read.of.pop(partition, None)
 
-    consumer.subscribe([topic.name], begin, let_go, let_go)
+    consumer.subscribe([topic.name], begin, revoke, revoke)
 
 
 def test_group_shares_partitions_out_and_takes_them_back(lab: Lab) -> None:
@@ -324,23 +324,23 @@ def test_partitions_given_while_the_consumer_closes_are_taken_and_given_back(
     lab: Lab, way: FetchWay
 ) -> None:
     topic = lab.topic(partitions=3)
-    told: list[tuple[str, int]] = []
+    calls: list[tuple[str, int]] = []
     with reading(lab, way, group__id=topic.name) as consumer:
 
-        def begin(given: list[Partition]) -> None:
-            told.append(("given", len(given)))
-            consumer.begin({partition: Place(0) for partition in given})
+        def begin(partitions: list[Partition]) -> None:
+            calls.append(("given", len(partitions)))
+            consumer.begin({partition: Place(0) for partition in partitions})
 
-        def let_go(taken: list[Partition]) -> None:
-            told.append(("taken", len(taken)))
+        def revoke(taken: list[Partition]) -> None:
+            calls.append(("taken", len(taken)))
             consumer.unassign(taken)
 
-        consumer.subscribe([topic.name], begin, let_go, let_go)
+        consumer.subscribe([topic.name], begin, revoke, revoke)
         await_that(lambda: lab.cluster.assigned(topic.name) == 3, "the group's partitions shared")
         # Answered on the same connection, so behind the group's own answer.
         consumer.group_places(topic.partitions())
     consumer.raise_failed_callback()
-    assert told == [("given", 3), ("taken", 3)]
+    assert calls == [("given", 3), ("taken", 3)]
 
 
 def test_everything_made_is_destroyed_with_its_consumer(lab: Lab) -> None:

@@ -21,8 +21,8 @@ def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
 
     def has_caught_up() -> bool:
         worker.ask_progress()
-        told = worker.events("progress")
-        return bool(told) and (told[-1]["appended"], told[-1]["lag"]) == (1000, 0)
+        lines = worker.events("progress")
+        return bool(lines) and (lines[-1]["appended"], lines[-1]["lag"]) == (1000, 0)
 
     worker.await_event("owned", 2)
     await_that(has_caught_up, "a line that says so")
@@ -59,11 +59,11 @@ def test_status_shows_what_an_open_transaction_holds_back_and_a_topic_that_is_go
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, gone = lab.topic(partitions=1), lab.topic(partitions=1)
-    for each in (topic, gone):
-        lab.produce(each, 100)
+    for subscribed in (topic, gone):
+        lab.produce(subscribed, 100)
     worker = lab.worker(topic, gone)
-    for each in (topic, gone):
-        lab.await_no_lag(each)
+    for subscribed in (topic, gone):
+        lab.await_no_lag(subscribed)
     assert worker.stop() == 0
     lab.cluster.delete_topic(gone.name)
     await_that(lambda: gone.name not in lab.admin.partitions(), "the topic is gone")
@@ -89,8 +89,12 @@ def test_setting_that_does_not_count_for_a_stream_is_told_with_both_values(lab: 
     assert worker.events("setting does not count") == []
     again = lab.worker(topic, stream__jitter_ms=500)
     again.await_event("owned", 2)
-    (told,) = again.events("setting does not count")
-    assert (told["setting"], told["wanted"], told["in_force"]) == ("stream.jitter_ms", 500, 0)
+    (warning,) = again.events("setting does not count")
+    assert (warning["setting"], warning["wanted"], warning["in_force"]) == (
+        "stream.jitter_ms",
+        500,
+        0,
+    )
 
 
 def send(lab: Lab, topic: Topic, first: int, first_ms: int, count: int) -> None:
@@ -113,8 +117,8 @@ def test_worker_lets_what_is_too_old_expire_and_tells_what_went(lab: Lab) -> Non
 
     def has_counted() -> bool:
         worker.ask_progress()
-        told = worker.events("progress")
-        return bool(told) and (told[-1]["expired"], told[-1]["lag"]) == (300, 0)
+        lines = worker.events("progress")
+        return bool(lines) and (lines[-1]["expired"], lines[-1]["lag"]) == (300, 0)
 
     await_that(has_counted, "a line that counts what went")
     assert sum(line["rows"] for line in worker.events("expired")) == 300

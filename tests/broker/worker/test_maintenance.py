@@ -39,12 +39,12 @@ def sealing_soon(lab: Lab, topic: Topic) -> None:
 
 def makers_of(worker: WorkerProcess) -> list[int]:
     """Return the processes that make parts for a worker."""
-    found: list[int] = []
+    children: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{worker.process.pid}/task").iterdir():
             with suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
+                children += map(int, (task / "children").read_text().split())
+    return children
 
 
 def await_turn(worker: WorkerProcess) -> None:
@@ -168,7 +168,7 @@ def expect_every_read(lab: Lab, topic: Topic, stream: Stream) -> None:
     scanned = pa.Table.from_batches(list(stream.scan(columns=columns)))
     _, batches = batches_of(lab.root, f'SELECT shard, address FROM "{topic.name}"')
     for rows in (scanned, stream.read(columns=columns)):
-        found = {(row["shard"], row["address"]): row["payload"] for row in rows.to_pylist()}
-        assert (len(rows), found) == (len(held), held)
-    asked = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-    assert sorted(asked) == sorted(held)
+        payloads = {(row["shard"], row["address"]): row["payload"] for row in rows.to_pylist()}
+        assert (len(rows), payloads) == (len(held), held)
+    sql_rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert sorted(sql_rows) == sorted(held)

@@ -36,11 +36,13 @@ def metrics(worker: WorkerProcess) -> dict[tuple[str, str], float]:
     _, text = ask(worker, "/metrics")
     return {
         (
-            each.name,
-            each.labels.get("partition", each.labels.get("shard", each.labels.get("reason", ""))),
-        ): each.value
+            sample.name,
+            sample.labels.get(
+                "partition", sample.labels.get("shard", sample.labels.get("reason", ""))
+            ),
+        ): sample.value
         for family in text_string_to_metric_families(text)
-        for each in family.samples
+        for sample in family.samples
     }
 
 
@@ -52,25 +54,27 @@ def test_metrics_tell_what_was_stored_and_what_is_left(lab: Lab) -> None:
     worker = lab.worker(topic, metrics__listen=ANY_PORT)
 
     def has_caught_up() -> bool:
-        found = metrics(worker)
-        kept = [
-            found.get((f"shardlog_worker_{name}_total", ""))
+        samples = metrics(worker)
+        matching = [
+            samples.get((f"shardlog_worker_{name}_total", ""))
             for name in ("appended", "dead_letters")
         ]
-        return kept == [1000, 1] and found["kafka_consumergroup_group_lag", "1"] == 0
+        return matching == [1000, 1] and samples["kafka_consumergroup_group_lag", "1"] == 0
 
     await_that(has_caught_up, "metrics that say so")
-    found, ends = metrics(worker), topic.ends()
-    stored = sum(found["shardlog_shard_records_total", str(shard)] for shard in ends)
-    assert stored == found["shardlog_worker_appended_total", ""] == 1000
-    assert found["shardlog_dead_letters_by_reason_total", "key"] == 1
+    samples, ends = metrics(worker), topic.ends()
+    stored = sum(samples["shardlog_shard_records_total", str(shard)] for shard in ends)
+    assert stored == samples["shardlog_worker_appended_total", ""] == 1000
+    assert samples["shardlog_dead_letters_by_reason_total", "key"] == 1
     assert (
-        found["shardlog_commit_seconds_count", ""] == found["shardlog_worker_rounds_total", ""] > 0
+        samples["shardlog_commit_seconds_count", ""]
+        == samples["shardlog_worker_rounds_total", ""]
+        > 0
     )
-    assert found["shardlog_lateness_seconds_count", ""] == 1000
+    assert samples["shardlog_lateness_seconds_count", ""] == 1000
     for shard, end in ends.items():
-        assert found["kafka_consumergroup_group_offset", str(shard)] == end
-        assert found["kafka_consumergroup_group_lag_seconds", str(shard)] == 0
+        assert samples["kafka_consumergroup_group_offset", str(shard)] == end
+        assert samples["kafka_consumergroup_group_lag_seconds", str(shard)] == 0
 
 
 def test_health_follows_the_worker(lab: Lab) -> None:
@@ -107,12 +111,12 @@ def test_partition_that_is_set_aside_is_not_ready(lab: Lab) -> None:
     again = lab.worker(topic, other, metrics__listen=ANY_PORT)
     again.await_event("set aside")
 
-    def told() -> tuple[int, int | None]:
+    def readiness() -> tuple[int, int | None]:
         status, body = ask(again, "/health/ready")
         return status, json.loads(body).get("set_aside")
 
     # The other one's shard may be being opened still.
-    await_that(lambda: told() == (503, 1), "a partition that is set aside")
+    await_that(lambda: readiness() == (503, 1), "a partition that is set aside")
 
 
 def test_port_that_is_taken_ends_it_with_one_line(lab: Lab) -> None:

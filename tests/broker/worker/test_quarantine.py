@@ -184,8 +184,8 @@ def test_what_waits_in_a_partition_that_is_set_aside_is_in_the_lag(lab: Lab) -> 
 
         def lag() -> int | None:
             again.ask_progress()
-            told = again.events("progress")
-            return told[-1]["lag"] if told else None
+            lines = again.events("progress")
+            return lines[-1]["lag"] if lines else None
 
         await_that(lambda: lag() == 1500, "a line that says so")
         lags = [one for one in ask(again, "/metrics")[1].splitlines() if "group_lag{" in one]

@@ -102,8 +102,8 @@ def test_topic_whose_first_records_are_gone_is_told_to_begin_later(lab: Lab) -> 
         lab.cluster.delete_records(topic.partitions()[number], end)
     worker = lab.worker(topic)
     worker.await_event("owned", 3)
-    told = [(each["shard"], each["offset"], each["end"]) for each in worker.events(BEGINS_LATER)]
-    assert told == [(0, 100, 100), (1, 40, 100)]
+    ranges = [(each["shard"], each["offset"], each["end"]) for each in worker.events(BEGINS_LATER)]
+    assert ranges == [(0, 100, 100), (1, 40, 100)]
     all_gone, some_gone = (each["reason"] for each in worker.events(BEGINS_LATER))
     assert "all there was" in all_gone
     assert "all there was" not in some_gone
@@ -199,9 +199,9 @@ def test_store_that_was_set_back_fetches_what_it_lacks(lab: Lab) -> None:
     backup.rename(lab.root)
     again = lab.worker(topic)
     lab.expect_ledger(topic)
-    told = again.events("the group stands ahead of this shard")
-    assert {each["shard"]: each["shard_next"] for each in told} == behind
-    assert all(each["group_offset"] > each["shard_next"] for each in told)
+    warnings = again.events("the group stands ahead of this shard")
+    assert {each["shard"]: each["shard_next"] for each in warnings} == behind
+    assert all(each["group_offset"] > each["shard_next"] for each in warnings)
     assert worker.events("the group stands ahead of this shard") == []
 
 
@@ -284,16 +284,16 @@ def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> 
     (partition,) = topic.partitions()
     consumer.begin({partition: Place(0)})
     await_that(lambda: bool(consumer.fetch(50, 0.1)), "records")
-    found = [consumer.positions([partition])]
+    positions = [consumer.positions([partition])]
     consumer.seek(partition, Place(10))
-    found.append(consumer.positions([partition]))
+    positions.append(consumer.positions([partition]))
     await_that(lambda: bool(consumer.fetch(50, 0.1)), "records from where it went back to")
     consumer.unassign([partition])
     consumer.begin({partition: Place(5)})
-    found.append(consumer.positions([partition]))
+    positions.append(consumer.positions([partition]))
     consumer.close()
-    assert found[0].get(partition)
-    assert found[1:] == [{}, {}]
+    assert positions[0].get(partition)
+    assert positions[1:] == [{}, {}]
 
 
 def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:

@@ -18,10 +18,10 @@ def group_stands_at(lab: Lab, group: str, topic: Topic) -> dict[int, int]:
     """Return the group's offsets by partition, as tools see them."""
     consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": group})
     try:
-        found = consumer.group_places(topic.partitions())
+        committed = consumer.group_places(topic.partitions())
     finally:
         consumer.close()
-    return {part.number: place.offset for part, place in found.items()}
+    return {part.number: place.offset for part, place in committed.items()}
 
 
 def await_group(lab: Lab, group: str, topic: Topic) -> None:

@@ -17,8 +17,8 @@ def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:
     for number in range(count):
         is_committed = lab.chance.random() < 0.5 and number < count - 1
         sent = [
-            ((at % 7).to_bytes(4, "big"), b"%d/%d" % (number, at))
-            for at in range(lab.chance.randrange(1, 200))
+            ((place % 7).to_bytes(4, "big"), b"%d/%d" % (number, place))
+            for place in range(lab.chance.randrange(1, 200))
         ]
         transactions.send(topic.name, sent, is_committed=is_committed)
         if is_committed:
