@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import HEADERS_TYPE, SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core import HEADERS_TYPE, SchemaEntry, Stream, StreamOptions
 from storage_core.avro import AvroSchema, frame_of
 
 NAME = "telemetry"
@@ -95,11 +95,6 @@ def test_json_lines_show_fields_by_the_writers_schema(shardlog, root, command):
     assert ran.err.count("\n") == 1
 
 
-def test_latest_shows_them_too(shardlog, root):
-    ran = shardlog("latest", root, NAME, "--end", 1, "-o", "jsonl", "--columns", "payload")
-    assert ran.json_lines == [{"payload": SECOND_SHOWN}]
-
-
 def test_raw_shows_the_bytes(shardlog, root, tmp_path):
     path = tmp_path / "rows.arrow"
     assert shardlog("read", root, NAME, "--raw", "--to", path).err == ""
@@ -173,24 +168,6 @@ def test_a_schema_that_is_none_is_one_line(shardlog, root, options, said):
     ran = shardlog("read", root, NAME, *options)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
-
-
-def test_schemas_are_asked_for_only_where_payloads_are_shown(shardlog, root):
-    ran = shardlog("read", root, NAME, "--columns", "schema_id", "-o", "json")
-    assert [row["schema_id"] for row in ran.json_lines] == [7, 8, 7, None, None, 7]
-    assert ran.err == ""
-    with StreamReader.open(root, NAME) as reader:
-        assert len(reader.schemas()) == 2
-
-
-def test_rows_of_a_schema_that_no_registry_has_are_shown_by_it(shardlog, tmp_path):
-    written = SchemaEntry(0, AvroSchema.parse(json.dumps(OLD)).identity, json.dumps(OLD))
-    value = frame_of(AvroSchema.parse(json.dumps(OLD)), None) + FIRST
-    rows = {"primary": [1], "secondary": [5], "schema": [0], "payload": [value]}
-    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
-        stream.append_batch(pa.table(rows), schemas=[written])
-    ran = shardlog("read", tmp_path, NAME, "-o", "jsonl", "--columns", "payload,schema_id")
-    assert ran.json_lines == [{"payload": FIRST_SHOWN, "schema_id": 0}]
 
 
 @pytest.mark.parametrize(

@@ -81,33 +81,13 @@ RIGHTS = {
         ALL | {"parts": 0, "trim": 0},
     ),
     "no right to a store": (lambda at: without_right(at / "shard-0000" / "db"), False, ALL),
-    "no right to a file of a store": (
-        lambda at: without_right(at / "shard-0000" / "db" / "CURRENT"),
-        False,
-        ALL,
-    ),
-    "no right to a file that readers write": (
-        lambda at: without_right(at / "shard-0000" / "db" / "rocksdict-config.json"),
-        False,
-        ALL,
-    ),
     "no right to a marker": (
         lambda at: without_right(next((at / "shard-0000").glob("marker*"))),
         False,
         ALL,
     ),
     "no right to a shard": (lambda at: without_right(at / "shard-0000"), False, ALL),
-    "no right to what tells of a stream": (
-        lambda at: without_right(at / "stream.json"),
-        False,
-        ALL,
-    ),
     "no right to a stream": (without_right, False, ALL),
-    "no right to what tells of a root": (
-        lambda at: without_right(at.parent / "root.json"),
-        False,
-        ALL,
-    ),
     "no right to a root": (lambda at: without_right(at.parent), False, ALL),
     "no such root": (lambda at: at.parent.rename(at.parent.with_suffix(".gone")), False, ALL),
 }

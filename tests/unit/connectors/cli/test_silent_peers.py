@@ -43,8 +43,6 @@ def test_check_ends_within_the_wait_of_the_settings(shardlog, silent, tmp_path):
     "command",
     [
         ("list",),
-        ("show", "orders-value"),
-        ("show", "--id", "7"),
         ("check", "order.v1.avsc"),
         ("register", "order.v1.avsc"),
     ],
@@ -54,15 +52,6 @@ def test_registry_is_named(shardlog, silent, tmp_path, monkeypatch, command):
     (tmp_path / "order.v1.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
     few = ("--set", "timeout=0.05", "--set", "max.retries=1")
     ran = shardlog("schema", *command, "--registry", f"http://{silent}", *few)
-    expect_silence(ran, f"http://{silent}")
-
-
-def test_produce_names_the_registry_and_asks_no_broker(shardlog, silent, tmp_path):
-    config = tmp_path / "registry.toml"
-    config.write_text(
-        f'[schema.registry]\nurl = "http://{silent}"\ntimeout = 0.05\n"max.retries" = 0\n'
-    )
-    ran = shardlog("produce", "orders", "--bootstrap", silent, "--avro", "--config", config)
     expect_silence(ran, f"http://{silent}")
 
 

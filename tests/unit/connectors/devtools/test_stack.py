@@ -19,13 +19,6 @@ COMPOSE_FILE = Path(__file__).parents[4] / "docker-compose.yml"
 GONE = Process(os.getpid(), 0)
 
 
-def test_record_is_read_as_it_was_written(tmp_path):
-    services = {"broker": Service("127.0.0.1:1", Process(2, 3))}
-    write_record(tmp_path, services)
-    assert read_record(tmp_path) == services
-    assert read_record(tmp_path / "none") == {}
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -35,26 +35,12 @@ def test_library_that_is_not_there_is_told(tmp_path):
     assert "is not there; install shardlog again" in reason(tmp_path / "fetch.so")
 
 
-def test_file_that_is_no_library_is_told(tmp_path):
-    (tmp_path / "fetch.so").write_bytes(b"text")
-    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
-
-
-def test_another_library_is_told():
-    assert "cannot be loaded" in reason(Path(OTHER))
-
-
 @pytest.mark.parametrize(("at", "value"), [(4, 1), (5, 2), (18, 0xB7)])
 def test_library_of_another_machine_is_told(tmp_path, at, value):
     code = bytearray(Path(OTHER).read_bytes())
     code[at] = value if code[at] != value else 0
     (tmp_path / "fetch.so").write_bytes(code)
     assert "it is another machine's, install shardlog anew" in reason(tmp_path / "fetch.so")
-
-
-def test_library_that_was_cut_short_is_told(tmp_path):
-    (tmp_path / "fetch.so").write_bytes(Path(OTHER).read_bytes()[:4])
-    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
 
 
 @needs_library
@@ -78,13 +64,6 @@ def test_library_of_another_version_is_told(tmp_path):
     assert before in code
     (tmp_path / "fetch.so").write_bytes(code.replace(before, after))
     assert "cannot be loaded" in reason(tmp_path / "fetch.so")
-
-
-@needs_library
-def test_way_that_is_asked_for_is_taken():
-    assert check_settings(NOBODY, "native") == "native"
-    assert check_settings(NOBODY, "auto") == "native"
-    assert check_settings(NOBODY, "python") == "python"
 
 
 def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_path):
@@ -128,20 +107,6 @@ def test_plugins_of_the_user_are_kept(tmp_path):
 
 
 @needs_library
-def test_consumers_of_one_process_do_not_share():
-    assert not isinstance(HERE, Refusal)
-    before = HERE.counted()
-    first, second = Consumer(NOBODY, "native"), Consumer(NOBODY, "native")
-    assert first.fetch(10, 0) == []
-    first.close()
-    assert second.fetch(10, 0) == []
-    second.close()
-    after = HERE.counted()
-    assert after.queues_made - before.queues_made == 2
-    assert after.queues_gone - before.queues_gone == 2
-
-
-@needs_library
 def test_consumer_that_is_never_closed_leaves_nothing():
     assert not isinstance(HERE, Refusal)
     consumer = Consumer(NOBODY, "native")
@@ -151,17 +116,6 @@ def test_consumer_that_is_never_closed_leaves_nothing():
     gc.collect()
     counted = HERE.counted()
     assert counted.queues_made == counted.queues_gone
-
-
-@needs_library
-def test_fetch_that_has_ended_refuses():
-    consumer = Consumer(NOBODY, "native")
-    native = consumer._native
-    assert native is not None
-    consumer.close()
-    for call in (lambda: native.hold([A]), lambda: native.take(1, 0)):
-        with pytest.raises(ClosedError, match="this consumer is closed"):
-            call()
 
 
 @pytest.mark.parametrize("way", ["python", pytest.param("native", marks=needs_library)])

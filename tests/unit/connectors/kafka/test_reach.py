@@ -2,8 +2,6 @@
 
 import contextlib
 import socket
-import ssl
-import subprocess
 import threading
 
 import pytest
@@ -50,23 +48,6 @@ def hung_up(answer, caller):
 def stay_silent(caller):
     while caller.recv(1024):
         pass
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    """What answers callers in TLS, with a certificate that nobody knows."""
-    place = tmp_path_factory.mktemp("certificate")
-    request = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2"
-    command = [*request.split(), "-subj", "/CN=nobody"]
-    subprocess.run(command, cwd=place, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place / "cert.pem", place / "key.pem")
-
-    def answer(caller):
-        with context.wrap_socket(caller, server_side=True) as wrapped:
-            wrapped.recv(4)
-
-    return answer
 
 
 SYSTEM = SystemClock()
@@ -118,18 +99,6 @@ def test_host_that_has_no_address_will_have_none_later():
     expect(said, "no-such-host.invalid:9092", "resolve", "mend kafka.bootstrap.servers")
 
 
-def test_listener_that_wants_tls_is_told_from_one_that_hangs_up(tls):
-    with listening(tls) as address:
-        said = refusal(InvalidRequestError, address)
-        expect(said, address, "this listener takes TLS", "kafka.security.protocol")
-
-
-def test_certificate_that_nobody_knows_is_told_with_what_to_set(tls):
-    with listening(tls) as address:
-        said = refusal(InvalidRequestError, address, security_protocol="ssl")
-        expect(said, address, "certificate", "kafka.ssl.ca.location")
-
-
 def test_listener_that_hangs_up_may_be_a_broker_that_starts():
     callers = Callers()
     with listening(callers.hang_up) as address:
@@ -156,11 +125,6 @@ def test_silence_is_told_as_silence_whatever_the_protocol(settings):
     with listening(stay_silent) as address:
         said = refusal(BrokerUnavailableError, address, wait_s=0.5, **settings)
         expect(said, address, "no broker answers", "firewalls")
-
-
-def test_one_that_may_answer_later_is_waited_for_though_another_never_will():
-    servers = "127.0.0.1:1,no-such-host.invalid:1"
-    expect_unavailable(servers, "no-such-host.invalid:1", "1 more")
 
 
 def test_waiting_ends_when_it_is_no_longer_wanted():

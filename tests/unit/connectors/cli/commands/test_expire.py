@@ -86,11 +86,6 @@ def test_time_that_is_none_is_one_line(shardlog, root):
     assert ran.err.count("\n") == 1
 
 
-def test_what_would_go_is_told_with_its_time(shardlog, root):
-    ran = shardlog("expire", root, NAME, "--now", str(NOW))
-    assert "older than 2023-11-14T21:00:00Z" in ran.lines[-1]
-
-
 @pytest.mark.parametrize("more", [(), ("--execute",), ("--json",)])
 def test_floor_after_the_clock_is_warned_of(shardlog, root, more):
     """As a time typed in milliseconds where the stream counts seconds makes one."""
@@ -111,14 +106,3 @@ def test_floor_up_to_the_clock_is_not_warned_of(shardlog, root):
     clock_s = SystemClock().now_ns() // 10**9
     ran = shardlog("expire", root, NAME, "--now", str(clock_s + HOUR // 2))
     assert (ran.code, ran.err) == (0, "")
-
-
-def test_row_of_2100_holds_nothing_back_and_stays(shardlog, root):
-    far = 4_102_444_800
-    with Stream.open(root, NAME) as stream:
-        stream.append(far, 1, b"x")
-        stream.commit()
-    ran = shardlog("expire", root, NAME, "--execute")
-    assert (ran.code, ran.err) == (0, "")
-    with StreamReader.open(root, NAME) as reader:
-        assert reader.read().column("primary").to_pylist() == [far]

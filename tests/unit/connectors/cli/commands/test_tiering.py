@@ -5,7 +5,6 @@ import io
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
@@ -17,7 +16,6 @@ from storage_core import Part, Stream, StreamOptions
 from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
-REPOSITORY = Path(__file__).parents[4]
 FIRST_MS = 1_700_000_000_000
 
 
@@ -168,30 +166,6 @@ def test_files_of_the_largest_parts_are_not_cut_at_80_columns():
     assert lines[1][:79].endswith("  2023-11-14T22:13")
 
 
-def test_sql_answers_over_sealed_and_other_rows(shardlog, root):
-    shardlog("seal", root, NAME)
-    with Stream.open(root, NAME) as stream:
-        stream.append(FIRST_MS + 99, 3, b"new")
-    query = 'SELECT secondary, max("primary") AS newest FROM orders GROUP BY ALL ORDER BY ALL'
-    ran = shardlog("sql", root, query)
-    assert (ran.code, ran.err) == (0, "")
-    assert [line.split() for line in ran.lines[:5]] == [
-        ["secondary", "newest"],
-        ["0", str(FIRST_MS)],
-        ["1", str(FIRST_MS + 1)],
-        ["2", str(FIRST_MS + 2)],
-        ["3", str(FIRST_MS + 99)],
-    ]
-
-
-def test_sql_writes_what_read_writes(shardlog, root, tmp_path):
-    query = "SELECT secondary AS state, [1, 2] AS l, 1.5::DECIMAL(4, 2) AS d FROM orders LIMIT 1"
-    assert json.loads(shardlog("sql", root, query, "-o", "jsonl").out)["l"] == [1, 2]
-    assert shardlog("sql", root, query, "-o", "csv").lines[0] == "state,l,d"
-    assert shardlog("sql", root, query, "--to", tmp_path / "x.parquet").code == 0
-    assert pq.read_table(tmp_path / "x.parquet").num_rows == 1
-
-
 ANSWER = [
     {"secondary": 0, "n": 2, "text": "a,b", "l": [0], "at": None, "raw": b"v0"},
     {"secondary": 1, "n": 2, "text": 'say "x"', "l": None, "at": "2026-01-02", "raw": b"\xff"},
@@ -226,50 +200,10 @@ def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
         assert [{**one, "at": one["at"] and str(one["at"])} for one in found] == ANSWER
 
 
-def test_answer_without_rows_has_its_columns(shardlog, root):
-    ran = shardlog("sql", root, "SELECT secondary, payload FROM orders WHERE secondary = 77")
-    assert ran.lines == ["secondary  payload"]
-
-
 def test_explain_is_drawn_as_duckdb_draws_it(shardlog, root):
     ran = shardlog("sql", root, "EXPLAIN SELECT * FROM orders")
     assert ran.code == 0
     assert ran.lines[0].startswith("╭")
-
-
-def test_what_is_no_query_is_one_line(shardlog, root):
-    ran = shardlog("sql", root, "SELECT primary FROM orders")
-    assert ran.code == 2
-    assert ran.err.startswith("shardlog: Parser Error")
-    assert ran.err.count("\n") == 1
-
-
-def test_stream_that_is_not_there_is_told_with_those_that_are(shardlog, root):
-    ran = shardlog("sql", root, "SELECT * FROM ordres")
-    assert ran.code == 2
-    assert ran.err.endswith('does not exist; did you mean "orders"?; streams: orders\n')
-
-
-def test_field_of_json_is_asked_for_as_the_page_says(shardlog, tmp_path):
-    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
-        stream.append(FIRST_MS, 1, b'{"temperature": 21.5}')
-    asked = "(decode(payload) ->> 'temperature')::DOUBLE"
-    assert asked in (REPOSITORY / "docs" / "SQL.md").read_text()
-    ran = shardlog("sql", tmp_path, f"SELECT {asked} AS t FROM orders")
-    assert (ran.code, ran.lines[1].split()) == (0, ["21.5"])
-
-
-def test_count_called_state_is_a_number(shardlog, root):
-    assert shardlog("sql", root, "SELECT count(*) AS state FROM orders").lines[1].split() == ["10"]
-
-
-def test_columns_that_a_query_names_as_the_log_does_are_shown_as_they_are(shardlog, root, tmp_path):
-    named = '5::BIGINT AS timestamp, 1::UTINYINT AS state, 7::BIGINT AS "primary"'
-    ran = shardlog("sql", root, f"SELECT {named}", "--output", "csv")
-    assert ran.lines == ["timestamp,state,primary", "5,1,7"]
-    assert shardlog("sql", root, f"SELECT {named}", "--to", tmp_path / "x.parquet").code == 0
-    types = pq.read_schema(tmp_path / "x.parquet").types
-    assert types == [pa.int64(), pa.uint8(), pa.int64()]
 
 
 def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
@@ -279,14 +213,6 @@ def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
     assert ran.err.startswith("shardlog: Parquet has no such type")
     assert ran.err.count("\n") == 1
     assert list(tmp_path.glob("*x.parquet*")) == []
-
-
-def test_fault_behind_the_first_rows_ends_the_answer_in_one_line(shardlog, root):
-    query = "SELECT if(secondary > 5, error('too far'), secondary) AS a FROM orders"
-    ran = shardlog("sql", root, query)
-    assert ran.code == 2
-    assert "too far" in ran.err
-    assert ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,6 @@ def test_the_same_plan_is_the_same_bytes(plan):
 
 @some
 @given(plans)
-def test_a_plan_has_as_many_records_as_it_says(plan):
-    assert len(everything(plan)) == plan.records
-
-
-@some
-@given(plans)
 def test_a_value_says_what_its_key_and_timestamp_say(plan):
     records = everything(plan)
     told = [json.loads(record.value or b"") for record in records]
@@ -108,26 +102,10 @@ def test_the_late_share_is_about_what_the_plan_says():
     assert 900 < late_records(records) < 1100
 
 
-def test_without_skew_all_devices_report_about_equally_often():
-    counts = Counter(devices_of(everything(TelemetryPlan(10_000, devices=10))))
-    assert len(counts) == 10
-    assert max(counts.values()) < 1.2 * min(counts.values())
-
-
 def test_with_skew_the_first_devices_report_most():
     counts = Counter(devices_of(everything(TelemetryPlan(10_000, devices=100, skew=1))))
     assert counts[0] > 1.5 * counts[1] > 0
     assert counts[0] > 10 * counts[50] > 0
-
-
-def test_another_seed_is_other_records():
-    plan = TelemetryPlan(100)
-    assert everything(plan) != everything(replace(plan, seed=1))
-
-
-def test_timestamps_run_at_the_rate():
-    records = everything(TelemetryPlan(501, rate=1000, start_ms=10**6))
-    assert times_of(records) == list(range(10**6, 10**6 + 501))
 
 
 def test_the_span_ends_at_the_last_record():
@@ -143,15 +121,10 @@ def test_values_have_the_size_asked_for():
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ("records", -1),
         ("devices", 0),
-        ("skew", -0.1),
         ("skew", float("nan")),
         ("late_share", 1.01),
-        ("late_by_ms_max", 0),
         ("rate", 0),
-        ("seed", -1),
-        ("start_ms", 0),
         ("value_bytes", -1),
     ],
 )

@@ -9,7 +9,6 @@ import random
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -160,13 +159,6 @@ def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, command, nam
     assert (found.num_rows, found.schema.field("payload").type) == (0, pa.binary())
 
 
-def test_rows_of_ids_come_from_all_shards_in_order(shardlog, root, expected):
-    ran = shardlog("read", root, NAME, "--id", 5, "--id", 2, "--output", "jsonl")
-    places = [(row["secondary"], row["primary"], row["address"]) for row in ran.json_lines]
-    of_ids = [row for row in expected.to_pylist() if row["secondary"] in (2, 5)]
-    assert places == [(row["secondary"], row["primary"], row["address"]) for row in of_ids]
-
-
 @pytest.mark.parametrize("limit", [1, 3, 250, 10**6])
 def test_limit_is_of_each_id_wherever_runs_end(shardlog, root, limit):
     options = ("--limit-per-id", limit, "-o", "json", "--columns", "address,shard")
@@ -221,13 +213,6 @@ def test_latest_shows_the_newest_of_each_id(shardlog, root):
     assert shardlog("latest", root, NAME, "--id", 3, "--count").json_lines == [1]
 
 
-def test_latest_by_is_that_of_read(shardlog, root):
-    options = ("--latest-by", "key", "--tombstones", "--columns", "secondary,key,address")
-    assert (
-        shardlog("latest", root, NAME, *options).out == shardlog("read", root, NAME, *options).out
-    )
-
-
 # --- what goes wrong --------------------------------------------------------------------------
 
 
@@ -248,16 +233,6 @@ def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, option
     ran = shardlog(command, root, NAME, *rest)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
-
-
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.arrow"])
-def test_a_file_that_is_there_stays_unless_it_may_go(shardlog, root, tmp_path, name):
-    path = tmp_path / name
-    path.write_text("mine")
-    ran = shardlog("read", root, NAME, "--to", path)
-    assert (ran.code, path.read_text(), ran.err.count("\n")) == (2, "mine", 1)
-    assert shardlog("read", root, NAME, "--to", path, "--overwrite").code == 0
-    assert path.stat().st_size > 1000
 
 
 @pytest.fixture
@@ -321,27 +296,3 @@ def run(root, *options, stdout):
         stdout=stdout,
         stderr=subprocess.PIPE,
     )
-
-
-def test_a_pipe_that_breaks_is_quiet_to_the_end_of_the_process(root):
-    reading, writing = os.pipe()
-    os.close(reading)
-    ran = run(root, "-o", "arrow", stdout=writing)
-    os.close(writing)
-    assert (ran.returncode, ran.stderr) == (0, b"")
-
-
-def test_standard_output_on_a_full_disk_is_one_line(root):
-    with Path("/dev/full").open("w") as full:
-        ran = run(root, stdout=full)
-    line = b"shardlog: writing to standard output failed: no space left on device\n"
-    assert (ran.returncode, ran.stderr) == (6, line)
-
-
-@pytest.mark.parametrize("command", ["seal", "verify"])
-def test_a_line_for_a_full_disk_is_told_in_one(root, command):
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-c", COMMAND, command, str(root), NAME]
-        ran = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE)
-    line = b"shardlog: writing to standard output failed: no space left on device\n"
-    assert (ran.returncode, ran.stderr) == (6, line)
