@@ -70,7 +70,7 @@ class RowPrinter:
 
     def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Print the rows of a batch."""
-        for part in pieces(batch, _PRINT_ROWS):
+        for part in pieces(batch, _PRINT_ROWS) if batch.num_rows else [batch]:
             if self._csv is not None:
                 self._has_printed = True
                 self._to(self._csv.batch_lines(part))

@@ -135,15 +135,15 @@ def test_a_schema_can_be_chosen(shardlog, root, tmp_path):
 
 def test_what_a_chosen_schema_refers_to_is_looked_for_beside_it(shardlog, root, tmp_path):
     place = {"type": "record", "name": "Place", "fields": [{"name": "site", "type": "string"}]}
-    at = {"name": "place", "type": ["null", "Place"], "default": None}
+    place_field = {"name": "place", "type": ["null", "Place"], "default": None}
     schema = tmp_path / "telemetry.v3.avsc"
-    schema.write_text(json.dumps(OLD | {"fields": [*OLD["fields"], at]}))
-    told = ("read", root, NAME, "--schema", schema, "--columns", "payload", "-o", "json")
-    alone = shardlog(*told)
+    schema.write_text(json.dumps(OLD | {"fields": [*OLD["fields"], place_field]}))
+    options = ("read", root, NAME, "--schema", schema, "--columns", "payload", "-o", "json")
+    alone = shardlog(*options)
     assert (alone.code, alone.out, alone.err.count("\n")) == (2, "", 1)
     assert "refers to Place" in alone.err
     (tmp_path / "place.v1.avsc").write_text(json.dumps(place))
-    ran = shardlog(*told)
+    ran = shardlog(*options)
     assert ran.json_lines[1] == {"payload": {"device": 2, "temperature": 2.5, "place": None}}
 
 
@@ -179,8 +179,10 @@ def test_a_schema_that_is_none_is_one_line(shardlog, root, options, said):
 )
 def test_times_that_python_has_not_are_shown_everywhere(shardlog, tmp_path, kind, count, text):
     plain = {"type": "record", "name": "R", "fields": [{"name": "moment", "type": "long"}]}
-    told = json.dumps(plain).replace('"long"', json.dumps({"type": "long", "logicalType": kind}))
-    schema = AvroSchema.parse(told)
+    schema_text = json.dumps(plain).replace(
+        '"long"', json.dumps({"type": "long", "logicalType": kind})
+    )
+    schema = AvroSchema.parse(schema_text)
     value = frame_of(schema, 7) + body(plain, moment=count)
     rows = {"primary": [1], "secondary": [5], "schema": [0], "payload": [value]}
     with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:

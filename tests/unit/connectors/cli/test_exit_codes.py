@@ -139,7 +139,7 @@ def made(root, *, trimmed):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def results(tmp_path_factory):
     """What each command ended with and printed, in each case."""
     base = tmp_path_factory.mktemp("roots")
     for trimmed in (False, True):
@@ -164,39 +164,39 @@ def told(tmp_path_factory):
     )
     subprocess.run(["chmod", "-R", "u+rwX", base], check=True)
     assert ran.returncode == 0, ran.stderr
-    found = {}
+    by_case = {}
     for line in ran.stdout.splitlines():
         case, command, code, out, err = json.loads(line)
-        found[case, command] = (code, out, err)
-    return found
+        by_case[case, command] = (code, out, err)
+    return by_case
 
 
-def expect(told, case, codes, words):
+def expect(results, case, codes, words):
     """Expect the code of each command, and one line that has these words where it is a refusal."""
     wrong = {}
     for command, code in codes.items():
-        found, out, err = told[case, command]
+        actual, out, err = results[case, command]
         is_told = err.count("\n") == 1 and out == "" and re.search(words, err)
         # What verify finds it tells in a table.
         tells_line = code != 0 and not (command == "verify" and code == EXIT_DAMAGE)
-        if found != code or (tells_line and not is_told):
-            wrong[command] = (found, code, out, err)
+        if actual != code or (tells_line and not is_told):
+            wrong[command] = (actual, code, out, err)
     assert wrong == {}
 
 
 @pytest.mark.parametrize("case", RIGHTS)
-def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_command(told, case):
-    expect(told, case, RIGHTS[case][2], r"right|denied|not readable|not a shardlog root")
+def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_command(results, case):
+    expect(results, case, RIGHTS[case][2], r"right|denied|not readable|not a shardlog root")
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_damage_by_whichever_command_and_names_part_and_range(told, case):
-    expect(told, case, DAMAGE[case][2], r"addresses \[\d+, 2000\).*part-0000000000")
+def test_damage_is_damage_by_whichever_command_and_names_part_and_range(results, case):
+    expect(results, case, DAMAGE[case][2], r"addresses \[\d+, 2000\).*part-0000000000")
 
 
-def test_verify_says_in_its_table_which_part_is_damaged(told):
+def test_verify_says_in_its_table_which_part_is_damaged(results):
     for case in DAMAGE:
-        code, out, err = told[case, "verify"]
+        code, out, err = results[case, "verify"]
         assert (code, err) == (EXIT_DAMAGE, "")
         assert "part-0000000000.rows" in out
 

@@ -38,7 +38,7 @@ for name, (command, *options) in commands.items():
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def results(tmp_path_factory):
     """What each command ended with and printed, over a stream that may only be read."""
     root = tmp_path_factory.mktemp("root")
     with Stream.create(root, "orders", StreamOptions(shards=1)) as stream:
@@ -60,19 +60,19 @@ def told(tmp_path_factory):
     return dict(map(json.loads, ran.stdout.splitlines()))
 
 
-def expect(told, *words):
+def expect(result, *words):
     """Expect a refusal in one line that has these words."""
-    code, out, err = told
+    code, out, err = result
     assert (code, out) == (EXIT_USAGE, "")
     assert err.count("\n") == 1
     for word in words:
         assert word in err
 
 
-def test_root_that_may_only_be_read_is_told_in_one_line_with_what_to_do(told):
-    expect(told["read"], "a reader must be allowed to write rocksdict-config.json")
+def test_root_that_may_only_be_read_is_told_in_one_line_with_what_to_do(results):
+    expect(results["read"], "a reader must be allowed to write rocksdict-config.json")
 
 
 @pytest.mark.parametrize("command", ["alter", "drop", "remove"])
-def test_what_may_not_be_written_is_nothing_that_passes(told, command):
-    expect(told[command], "give this process the right to write here")
+def test_what_may_not_be_written_is_nothing_that_passes(results, command):
+    expect(results[command], "give this process the right to write here")

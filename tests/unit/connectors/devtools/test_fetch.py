@@ -35,16 +35,16 @@ class Store:
     def retrieve(self, bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Path:
         assert bundle.name == "small-1"
         self.calls += 1
-        found = directory / "found"
-        found.mkdir()
-        (found / "a.jar").write_bytes(b"a" * 100)
+        jars = directory / "found"
+        jars.mkdir()
+        (jars / "a.jar").write_bytes(b"a" * 100)
         on_tick()
         if self.does_fail:
             message = "no network"
             raise UnavailableError(message)
-        with zipfile.ZipFile(found / "b.zip", "w") as archive:
+        with zipfile.ZipFile(jars / "b.zip", "w") as archive:
             archive.writestr("inner/b.jar", b"b" * 100)
-        return found
+        return jars
 
 
 @pytest.fixture

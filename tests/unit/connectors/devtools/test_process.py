@@ -82,7 +82,7 @@ def test_process_with_a_number_used_again_is_another():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "line"),
     [
         ("", "its log is empty"),
         ("one\ntwo\n\n", "two"),
@@ -92,7 +92,7 @@ def test_process_with_a_number_used_again_is_another():
         ("the process ended with signal 9\n", "the process ended with signal 9"),
     ],
 )
-def test_last_telling_line_of_a_log(tmp_path, text, told):
+def test_last_telling_line_of_a_log(tmp_path, text, line):
     log = tmp_path / "log"
     log.write_text(text)
-    assert last_telling_line(log).startswith(told)
+    assert last_telling_line(log).startswith(line)

@@ -53,9 +53,11 @@ def test_java_home_comes_first_and_old_ones_are_passed_over(java_home, tmp_path)
 
 def test_missing_jvm_is_one_line_with_the_remedy(java_home, tmp_path):
     java_home("old", 'java version "1.8.0_392"')
-    with pytest.raises(InvalidRequestError, match=r"version 17 .* version 8: install one") as told:
+    with pytest.raises(
+        InvalidRequestError, match=r"version 17 .* version 8: install one"
+    ) as raised:
         find_java(tmp_path / "none")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_port_that_was_given_out_is_given_to_nobody_else(monkeypatch):
@@ -80,9 +82,9 @@ def test_registry_is_asked_without_the_proxy_of_the_environment(monkeypatch):
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         server.settimeout(60)
-        asked = pool.submit(answer, server)
+        answering = pool.submit(answer, server)
         assert is_registry_answering(f"http://127.0.0.1:{server.getsockname()[1]}")
-        asked.result()
+        answering.result()
 
 
 @pytest.mark.parametrize("address", ["", "nowhere", "no:where"])
@@ -108,9 +110,9 @@ def shell(script: str, **options) -> ServerKind:
 )
 def test_server_that_ends_while_it_starts_is_quoted(tmp_path, logged, error, tries):
     server = Server(shell(f"echo {logged}; exit 1"), tmp_path)
-    with pytest.raises(UnavailableError, match=rf"ended while it started: {logged}.*log") as told:
+    with pytest.raises(UnavailableError, match=rf"ended while it started: {logged}.*log") as raised:
         server.start()
-    assert type(told.value) is error
+    assert type(raised.value) is error
     assert server.log.read_text().count(logged) == tries
 
 

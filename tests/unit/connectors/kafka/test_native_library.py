@@ -26,19 +26,19 @@ needs_library = pytest.mark.skipif(
 
 
 def reason(path: Path, **client: str) -> str:
-    found = load(path, **client)
-    assert isinstance(found, Refusal)
-    return found.reason
+    refusal = load(path, **client)
+    assert isinstance(refusal, Refusal)
+    return refusal.reason
 
 
 def test_library_that_is_not_there_is_told(tmp_path):
     assert "is not there; install shardlog again" in reason(tmp_path / "fetch.so")
 
 
-@pytest.mark.parametrize(("at", "value"), [(4, 1), (5, 2), (18, 0xB7)])
-def test_library_of_another_machine_is_told(tmp_path, at, value):
+@pytest.mark.parametrize(("offset", "value"), [(4, 1), (5, 2), (18, 0xB7)])
+def test_library_of_another_machine_is_told(tmp_path, offset, value):
     code = bytearray(Path(OTHER).read_bytes())
-    code[at] = value if code[at] != value else 0
+    code[offset] = value if code[offset] != value else 0
     (tmp_path / "fetch.so").write_bytes(code)
     assert "it is another machine's, install shardlog anew" in reason(tmp_path / "fetch.so")
 
@@ -77,23 +77,23 @@ def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_pat
         'again where there is a C compiler; "auto" goes on without it'
     )
     for way in ("auto", "python"):
-        client, found, told = open_client({"group.id": "nobody"}, way, without)
+        client, native, fetches_by = open_client({"group.id": "nobody"}, way, without)
         client.close()
-        assert found is None
+        assert native is None
         since = ", since the compiled library is not there; install shardlog again where there is"
-        assert told.startswith("python" + (since if way == "auto" else ""))
-        assert ("since" in told) == (way == "auto")
+        assert fetches_by.startswith("python" + (since if way == "auto" else ""))
+        assert ("since" in fetches_by) == (way == "auto")
 
 
 @needs_library
 def test_settings_that_are_wrong_are_refused_in_the_same_words_by_both_ways():
     for settings in ({"fetch.mim.bytes": 3}, {"plugin.library.paths": "/nowhere/plugin.so"}):
-        told = []
+        messages = []
         for way in ("python", "native"):
             with pytest.raises(InvalidRequestError) as refused:
                 check_settings({**NOBODY, **settings}, way)
-            told.append(str(refused.value))
-        assert told[0] == told[1]
+            messages.append(str(refused.value))
+        assert messages[0] == messages[1]
 
 
 @needs_library
@@ -157,11 +157,11 @@ def test_fork_is_refused_whatever_it_calls_and_harms_nobody():
         "unassign": lambda: consumer.unassign([A]),
         "close": consumer.close,
     }
-    told = {name: in_fork(call) for name, call in calls.items()}
+    errors = {name: in_fork(call) for name, call in calls.items()}
     is_over.set()
     waiting.join()
     refusal = "this consumer was made by another process; make one here"
-    assert {name: (type(each), str(each)) for name, each in told.items()} == dict.fromkeys(
+    assert {name: (type(each), str(each)) for name, each in errors.items()} == dict.fromkeys(
         calls, (ClosedError, refusal)
     )
     assert consumer.fetch(1, 0) == []

@@ -66,9 +66,9 @@ def refusal(kind, servers, wait_s=20.0, sure_after_s=0.0, clock=SYSTEM, **settin
     """Return what is said of brokers that do not answer."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     settings = {"bootstrap.servers": servers, **named}
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as raised:
         await_broker(settings, wait_s, sure_after_s=sure_after_s, clock=clock)
-    return str(told.value)
+    return str(raised.value)
 
 
 def expect(said, *words):
@@ -78,15 +78,15 @@ def expect(said, *words):
 
 def expect_unavailable(servers, *words):
     """Expect brokers that may come yet; what is wrong is waited for longer on a slow machine."""
-    wait_s, told, missing = 0.5, None, [*words]
+    wait_s, error, missing = 0.5, None, [*words]
     while missing:
-        assert wait_s < WAIT_MAX_S, told
+        assert wait_s < WAIT_MAX_S, error
         with pytest.raises(ShardlogError) as raised:
             await_broker({"bootstrap.servers": servers}, wait_s, sure_after_s=wait_s)
-        told = raised.value
-        missing = [word for word in words if word not in str(told)]
+        error = raised.value
+        missing = [word for word in words if word not in str(error)]
         wait_s *= 2
-    assert isinstance(told, BrokerUnavailableError)
+    assert isinstance(error, BrokerUnavailableError)
 
 
 def test_closed_port_may_open_later():
@@ -128,14 +128,14 @@ def test_silence_is_told_as_silence_whatever_the_protocol(settings):
 
 
 def test_waiting_ends_when_it_is_no_longer_wanted():
-    asked = []
+    calls = []
 
     def is_wanted():
-        asked.append(True)
-        return len(asked) < 3
+        calls.append(True)
+        return len(calls) < 3
 
     await_broker({"bootstrap.servers": "127.0.0.1:1"}, 60.0, is_wanted)
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 def test_broker_serves_once_it_names_itself_and_a_controller():

@@ -6,7 +6,7 @@ from connectors.output_formats.progress import Progress
 from storage_core.testing import ManualClock
 
 
-def shown(total, *, seconds):
+def drawn_and_ended(total, *, seconds):
     paper, clock = io.StringIO(), ManualClock()
     progress = Progress(paper, clock, total)
     clock.advance(seconds)
@@ -17,15 +17,15 @@ def shown(total, *, seconds):
 
 
 def test_work_that_is_done_at_once_shows_nothing():
-    assert shown(1000, seconds=0.1) == ("", "")
+    assert drawn_and_ended(1000, seconds=0.1) == ("", "")
 
 
 def test_long_work_shows_a_bar_and_takes_it_away():
-    drawn, ended = shown(1000, seconds=2)
+    drawn, ended = drawn_and_ended(1000, seconds=2)
     assert drawn == "\r\x1b[K[############............]  50%  500 rows, 250/s"
     assert ended.endswith("\r\x1b[K")
 
 
 def test_rows_are_counted_where_no_total_is_known():
-    drawn, _ = shown(0, seconds=2)
+    drawn, _ = drawn_and_ended(0, seconds=2)
     assert drawn == "\r\x1b[K500 rows, 250/s"

@@ -9,13 +9,13 @@ URL = "http://localhost:8081"
 
 
 def test_addresses_stand_without_users() -> None:
-    found = RegistrySettings.parse({"url": " https://jo:p%40ss@a:1/x/ , https://b"})
-    assert found.urls == ("https://a:1/x", "https://b")
-    assert found.user_info == "jo:p@ss"
+    settings = RegistrySettings.parse({"url": " https://jo:p%40ss@a:1/x/ , https://b"})
+    assert settings.urls == ("https://a:1/x", "https://b")
+    assert settings.user_info == "jo:p@ss"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("settings", "said"),
     [
         ({}, "url: is missing"),
         ({"url": ""}, "url: takes text"),
@@ -41,24 +41,24 @@ def test_addresses_stand_without_users() -> None:
         ({"url": URL, "timeout": "nan"}, "timeout: takes a number"),
     ],
 )
-def test_unsuitable_setting_is_named_and_no_secret_shown(given, said) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as told:
-        RegistrySettings.parse(given)
-    assert "canary" not in str(told.value)
+def test_unsuitable_setting_is_named_and_no_secret_shown(settings, said) -> None:
+    with pytest.raises(InvalidRequestError, match=said) as raised:
+        RegistrySettings.parse(settings)
+    assert "canary" not in str(raised.value)
 
 
 def test_no_text_of_the_settings_shows_a_secret() -> None:
-    given = {
+    settings = {
         "url": "http://jo:canary@h",
         "ssl.certificate.location": "c.pem",
         "ssl.key.password": "canary",
     }
-    assert "canary" not in repr(RegistrySettings.parse(given))
-    shown = printable_registry_settings(
-        {**given, "bearer.auth.token": "canary", "unknown": "canary"}
+    assert "canary" not in repr(RegistrySettings.parse(settings))
+    printable = printable_registry_settings(
+        {**settings, "bearer.auth.token": "canary", "unknown": "canary"}
     )
-    assert "canary" not in str(shown)
-    assert shown["url"] == "http://h"
+    assert "canary" not in str(printable)
+    assert printable["url"] == "http://h"
 
 
 @pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location"])

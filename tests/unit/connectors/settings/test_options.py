@@ -28,9 +28,9 @@ def load(tmp_path):
     return from_text
 
 
-def refusal(load, **given):
+def refusal(load, **arguments):
     with pytest.raises(InvalidRequestError) as caught:
-        load(**given)
+        load(**arguments)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -98,10 +98,10 @@ def test_faults_of_all_kinds_or_of_one_can_stop_the_worker(load):
 
 def test_one_kind_of_fault_may_stand_out_from_what_a_word_says_of_all(load):
     word = 'on_fault = "stop"\n' + WHOLE
-    found = load(word, overrides=["on_fault.foreign=quarantine"]).on_fault
-    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
-    found = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "quarantine"}'}).on_fault
-    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
+    on_fault = load(word, overrides=["on_fault.foreign=quarantine"]).on_fault
+    assert (on_fault.stops("foreign"), on_fault.stops("damage")) == (False, True)
+    on_fault = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "quarantine"}'}).on_fault
+    assert (on_fault.stops("foreign"), on_fault.stops("damage")) == (False, True)
 
 
 def test_command_line_stands_over_the_environment(load):
@@ -311,8 +311,8 @@ def test_section_that_is_no_table_is_refused_by_option_and_by_variable(load, sec
 
 
 def test_section_in_a_variable_that_is_no_json_is_refused_by_its_name(load):
-    told = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
-    assert "SHARDLOG_KAFKA: is no JSON" in told
+    message = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
+    assert "SHARDLOG_KAFKA: is no JSON" in message
 
 
 def test_setting_of_librdkafka_may_begin_with_a_brace(load):
@@ -323,8 +323,8 @@ def test_setting_of_librdkafka_may_begin_with_a_brace(load):
     "password", ["1.10", "1e5", "007", "1234", "true", "null", "NaN", "[1]", '{"canary": 1}', "{a"]
 )
 def test_password_is_taken_to_the_letter(load, password):
-    found = load(overrides=[f"kafka.sasl.password={password}"]).kafka["sasl.password"]
-    assert str(found) == password
+    value = load(overrides=[f"kafka.sasl.password={password}"]).kafka["sasl.password"]
+    assert str(value) == password
     variables = {"SHARDLOG_KAFKA__SASL_PASSWORD": password}
     assert str(load(environment=variables).kafka["sasl.password"]) == password
 

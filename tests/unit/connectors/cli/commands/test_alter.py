@@ -39,8 +39,8 @@ def test_files_of_replaced_parts_need_not_stay(shardlog, root):
 
 
 def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
-    given = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
-    ran = shardlog("alter", root, NAME, *given)
+    changes = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
+    ran = shardlog("alter", root, NAME, *changes)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines == [
         "index.spacing_min: 16 -> 8",
@@ -55,9 +55,9 @@ def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
 
 
 def test_help_names_all_that_may_change(shardlog, root):
-    told = " ".join(shardlog("alter", "--help").out.split())
+    help_text = " ".join(shardlog("alter", "--help").out.split())
     refused = shardlog("alter", root, NAME, "retention=4").err
-    assert refused.strip().partition("there are ")[2] in told
+    assert refused.strip().partition("there are ")[2] in help_text
 
 
 def test_bound_is_taken_away_by_none(shardlog, root):
@@ -107,5 +107,5 @@ def test_every_setting_is_an_option_of_a_stream():
 
 
 def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
-    told = {*stream_settings.SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
-    assert set(StreamSettings.model_fields) <= told
+    names = {*stream_settings.SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
+    assert set(StreamSettings.model_fields) <= names

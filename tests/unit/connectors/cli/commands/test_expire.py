@@ -66,8 +66,8 @@ def test_time_is_the_clocks_unless_given(shardlog, root):
 
 def test_json_has_a_line_a_shard(shardlog, root):
     ran = shardlog("expire", root, NAME, "--now", str(NOW), "--json")
-    (one,) = json.loads(ran.out)
-    assert (one["shard"], one["rows"], one["windows"], one["start"]) == (0, 3, 2, 3)
+    (shard,) = json.loads(ran.out)
+    assert (shard["shard"], shard["rows"], shard["windows"], shard["start"]) == (0, 3, 2, 3)
     assert rows(root) == 4
 
 

@@ -36,10 +36,10 @@ def test_records_go_out_and_come_back(shardlog, root, form):
 
 
 def test_some_ids_and_times_go_out_and_are_told_in_json(shardlog, root):
-    asked = ("--id", "3", "--id", "4", "--start", str(FIRST_MS + 4))
-    ran = shardlog("export", root / "data", NAME, "-o", root / "x", *asked, "--json")
-    told = json.loads(ran.out)
-    assert (told["rows"], told["files"], told["is_resumed"]) == (1, 1, False)
+    options = ("--id", "3", "--id", "4", "--start", str(FIRST_MS + 4))
+    ran = shardlog("export", root / "data", NAME, "-o", root / "x", *options, "--json")
+    parsed = json.loads(ran.out)
+    assert (parsed["rows"], parsed["files"], parsed["is_resumed"]) == (1, 1, False)
 
 
 def test_rows_are_added_to_those_that_are_there(shardlog, root):
@@ -61,7 +61,7 @@ def test_place_that_has_something_is_refused_in_a_line(shardlog, root):
 def test_name_of_a_file_is_refused_with_the_command_that_writes_one(shardlog, root):
     ran = shardlog("export", root / "data", NAME, "-o", root / "x.parquet")
     assert ran.code == 2
-    assert "`shardlog read --to` writes" in ran.err
+    assert "use `shardlog read --to`" in ran.err
 
 
 def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):

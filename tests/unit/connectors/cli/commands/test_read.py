@@ -32,23 +32,23 @@ def rows(shardlog, root):
     return read
 
 
-def times_of(found):
-    return [row["primary"] - NOON_MS for row in found]
+def times_of(rows):
+    return [row["primary"] - NOON_MS for row in rows]
 
 
 # --- which records ----------------------------------------------------------------------------
 
 
 def test_rows_come_by_id_then_primary_with_late_ones_in_their_place(rows):
-    found = rows()
-    assert [row["secondary"] for row in found] == [1, 1, 1, 2]
-    assert times_of(found) == [0, 1000, 2000, 0]
-    assert [row["state"] for row in found] == [0, 1, 0, 0]
+    read_rows = rows()
+    assert [row["secondary"] for row in read_rows] == [1, 1, 1, 2]
+    assert times_of(read_rows) == [0, 1000, 2000, 0]
+    assert [row["state"] for row in read_rows] == [0, 1, 0, 0]
 
 
 def test_start_and_end_are_both_included(rows):
-    found = rows("--id", 1, "--start", NOON_MS, "--end", NOON_MS + 1000)
-    assert times_of(found) == [0, 1000]
+    read_rows = rows("--id", 1, "--start", NOON_MS, "--end", NOON_MS + 1000)
+    assert times_of(read_rows) == [0, 1000]
 
 
 @pytest.mark.parametrize("noon", ["2023-11-15T12:00:01Z", "2023-11-15T13:00:01+01:00"])
@@ -60,21 +60,21 @@ def test_limit_counts_rows_in_all_and_another_those_of_each_id(rows):
     assert times_of(rows("--limit", 2)) == [0, 1000]
     assert [row["secondary"] for row in rows("--limit-per-id", 1)] == [1, 2]
     assert [row["secondary"] for row in rows("--limit-per-id", 2, "--limit", 3)] == [1, 1, 2]
-    found = rows("--limit-per-id", 1, "--limit", 1, "--id", 1, "--id", 2)
-    assert [row["secondary"] for row in found] == [1]
+    read_rows = rows("--limit-per-id", 1, "--limit", 1, "--id", 1, "--id", 2)
+    assert [row["secondary"] for row in read_rows] == [1]
 
 
 def test_latest_is_the_newest_of_each_id_in_their_order(rows):
     assert times_of(rows("--latest")) == [2000, 0]
-    assert times_of(rows("--latest", "--id", 2)) == [0]
+    assert times_of(rows("--latest", "--id", 2, "--id", 1)) == [2000, 0]
 
 
 def test_latest_by_shows_the_newest_that_are_no_tombstones(rows):
     assert times_of(rows("--latest-by", "primary")) == [0, 2000, 0]
     assert times_of(rows("--latest-by", "primary", "--tombstones")) == [0, 1000, 2000, 0]
     assert times_of(rows("--latest-by", "key", "--end", NOON_MS + 1000)) == [0]
-    found = rows("--latest-by", "key", "--end", NOON_MS + 1000, "--tombstones")
-    assert times_of(found) == [1000, 0]
+    read_rows = rows("--latest-by", "key", "--end", NOON_MS + 1000, "--tombstones")
+    assert times_of(read_rows) == [1000, 0]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def keyed(shardlog, tmp_path):
 
 
 def test_rows_show_their_key_in_the_place_of_an_id(keyed):
-    found = keyed()
-    assert [row["key"] for row in found] == [None, "ann", "ann", "éva", "/w=="]
-    assert list(found[0])[:3] == ["shard", "key", "primary"]
+    keyed_rows = keyed()
+    assert [row["key"] for row in keyed_rows] == [None, "ann", "ann", "éva", "/w=="]
+    assert list(keyed_rows[0])[:3] == ["shard", "key", "primary"]
 
 
 @pytest.mark.parametrize(

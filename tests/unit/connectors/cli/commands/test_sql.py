@@ -116,3 +116,8 @@ def test_time_is_printed_as_by_reads(shardlog, root, form):
     of_sql = shardlog("sql", root, f'SELECT time, "primary" FROM {NAME} ORDER BY 2', "-o", form)
     assert of_sql.lines == shardlog("tail", root, NAME, *columns).lines
     assert "1970-01-01" in of_sql.lines[1]
+
+
+def test_csv_without_rows_has_a_header_by_the_types_of_columns(shardlog, root):
+    query = "SELECT 'x'::BLOB AS raw, 1 AS n WHERE false"
+    assert shardlog("sql", root, query, "-o", "csv").lines == ["raw,raw_encoding,n"]

@@ -124,11 +124,11 @@ def shards_of(ran):
 def test_status_shows_each_shard(shardlog, root):
     ran = shardlog("status", root)
     assert (ran.code, ran.err) == (0, "")
-    shown = [
+    cells = [
         [row[name] for name in ("stream", "shard", "committed", "records", "late", "dead letters")]
         for row in shards_of(ran)
     ]
-    assert shown == [
+    assert cells == [
         ["orders", "0", "110", "3", "1", "1"],
         ["telemetry", "0", "3", "3", "1", "0"],
         ["telemetry", "1", "1", "1", "0", "0"],
@@ -225,14 +225,16 @@ def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog
     notes.write(SetAsideNote(KAFKA, 0, 9, "damage", "torn"))
     (shards,) = shardlog("status", root, "--json").json_lines
     faults = [
-        (one["stream"], one["shard"], one["quarantined"]) for one in shards if one["quarantined"]
+        (shard["stream"], shard["shard"], shard["quarantined"])
+        for shard in shards
+        if shard["quarantined"]
     ]
     assert faults == [
         (KAFKA, 0, {"kind": "damage", "reason": "torn", "since_ms": 9}),
         ("gone", None, {"kind": "foreign", "reason": "deleted", "since_ms": 8}),
         ("root.json", 3, {"kind": "refused", "reason": "no name", "since_ms": 7}),
     ]
-    assert len({frozenset(one) for one in shards}) == 1
+    assert len({frozenset(shard) for shard in shards}) == 1
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])

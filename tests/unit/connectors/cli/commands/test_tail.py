@@ -34,14 +34,14 @@ def rows(shardlog, root):
     return tail
 
 
-def payloads(found):
-    return [row["payload"] for row in found]
+def payloads(rows):
+    return [row["payload"] for row in rows]
 
 
 def test_rows_come_by_address_with_their_state(rows):
-    found = rows("--shard", 0)
-    assert [row["address"] for row in found] == [0, 1, 2]
-    assert [row["state"] for row in found] == [0, 1, 2]
+    read_rows = rows("--shard", 0)
+    assert [row["address"] for row in read_rows] == [0, 1, 2]
+    assert [row["state"] for row in read_rows] == [0, 1, 2]
 
 
 def test_it_begins_at_the_address_asked_for(rows):

@@ -100,8 +100,8 @@ def test_small_parts_become_larger_ones(shardlog, root):
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 parts merged into 2; rewritten: 20 rows, ")
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
-    told = json.loads(shardlog("compact", root, NAME, "--json").out)
-    assert told == [
+    parsed = json.loads(shardlog("compact", root, NAME, "--json").out)
+    assert parsed == [
         {"shard": shard, "merged": 0, "written": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
 
@@ -130,8 +130,8 @@ def test_trim_says_what_went_and_rows_are_read(shardlog, root):
     assert shardlog("trim", root, NAME).lines == [
         "'orders' has nothing to trim: no block of the log has rows in parts"
     ]
-    found = json.loads(shardlog("trim", root, NAME, "--json").out)
-    assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
+    parsed = json.loads(shardlog("trim", root, NAME, "--json").out)
+    assert parsed[0]["trimmed"] == parsed[0]["trimmed_before"] == 5
 
 
 def test_hours_that_are_no_span_of_time_are_refused(shardlog, root):
@@ -184,8 +184,8 @@ def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
         shardlog("seal", root, NAME)
     lines = [json.loads(line) for line in shardlog("sql", root, ASKED, "-o", "jsonl").lines]
     assert [one["raw"] for one in lines] == ["v0", "/w=="]
-    shown = [{**one, "raw": None, "raw_encoding": None} for one in lines]
-    assert shown == [{**one, "raw": None, "raw_encoding": None} for one in ANSWER]
+    masked = [{**one, "raw": None, "raw_encoding": None} for one in lines]
+    assert masked == [{**one, "raw": None, "raw_encoding": None} for one in ANSWER]
     head, *rows = csv.reader(io.StringIO(shardlog("sql", root, ASKED, "-o", "csv").out))
     assert head[:5] == ["secondary", "n", "text", "l", "at"]
     assert [row[:5] for row in rows] == [
@@ -196,8 +196,8 @@ def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
     assert [line.split()[:2] for line in table] == [["secondary", "n"], ["0", "2"], ["1", "2"]]
     for name, read in (("x.parquet", pq.read_table), ("x.arrow", feather.read_table)):
         assert shardlog("sql", root, ASKED, "--to", tmp_path / name).code == 0
-        found = read(tmp_path / name).to_pylist()
-        assert [{**one, "at": one["at"] and str(one["at"])} for one in found] == ANSWER
+        records = read(tmp_path / name).to_pylist()
+        assert [{**one, "at": one["at"] and str(one["at"])} for one in records] == ANSWER
 
 
 def test_explain_is_drawn_as_duckdb_draws_it(shardlog, root):
@@ -216,7 +216,7 @@ def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("shown", "cell"),
+    ("expression", "cell"),
     [
         ("1 AS headers", 1),
         ("[1] AS headers", [1]),
@@ -230,13 +230,13 @@ def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
         ("map {'a'::ENUM('a', 'b'): 1} AS m", {"a": 1}),
     ],
 )
-def test_answer_may_call_anything_what_it_likes(shardlog, root, shown, cell):
+def test_answer_may_call_anything_what_it_likes(shardlog, root, expression, cell):
     lines = {
-        form: shardlog("sql", root, f"SELECT {shown}", "-o", form) for form in ("jsonl", "csv")
+        form: shardlog("sql", root, f"SELECT {expression}", "-o", form) for form in ("jsonl", "csv")
     }
     assert [ran.code for ran in lines.values()] == [0, 0]
-    (found,) = json.loads(lines["jsonl"].out).values()
-    assert found == cell
+    (value,) = json.loads(lines["jsonl"].out).values()
+    assert value == cell
     (_, (text,)) = csv.reader(io.StringIO(lines["csv"].out))
     assert json.loads(text) == cell
-    assert shardlog("sql", root, f"SELECT {shown}").code == 0
+    assert shardlog("sql", root, f"SELECT {expression}").code == 0

@@ -16,8 +16,8 @@ def worker(capsys, tmp_path):
 
     def with_settings(*settings, options=()):
         will_do = (f"root={tmp_path}", 'topics=["orders"]', "kafka.bootstrap.servers=127.0.0.1:1")
-        told = [f"--set={setting}" for setting in (*will_do, *settings)]
-        return run("worker", *options, *told)
+        overrides = [f"--set={setting}" for setting in (*will_do, *settings)]
+        return run("worker", *options, *overrides)
 
     return with_settings
 
@@ -62,9 +62,9 @@ def test_check_asks_no_broker(worker):
 
 
 def test_check_shows_what_is_in_force(worker):
-    shown = json.loads(worker("linger_ms=7", options=["--check"]).out)
-    assert (shown["linger_ms"], shown["topics"]) == (7, ["orders"])
-    assert shown["kafka"]["bootstrap.servers"] == "127.0.0.1:1"
+    printed = json.loads(worker("linger_ms=7", options=["--check"]).out)
+    assert (printed["linger_ms"], printed["topics"]) == (7, ["orders"])
+    assert printed["kafka"]["bootstrap.servers"] == "127.0.0.1:1"
 
 
 def test_check_shows_which_way_records_would_be_fetched(worker):
@@ -78,11 +78,11 @@ def test_check_shows_which_way_records_would_be_fetched(worker):
 
 
 def test_check_shows_defaults_too(worker):
-    shown = json.loads(worker("kafka.fetch.min.bytes=7", options=["--check"]).out)
+    printed = json.loads(worker("kafka.fetch.min.bytes=7", options=["--check"]).out)
     names = {each.alias or name for name, each in WorkerOptions.model_fields.items()}
-    assert set(shown) == {*names, "fetches_by"}
-    assert set(shown["stream"]) == set(StreamSettings.model_fields)
-    in_force = shown["kafka"]
+    assert set(printed) == {*names, "fetches_by"}
+    assert set(printed["stream"]) == set(StreamSettings.model_fields)
+    in_force = printed["kafka"]
     assert (in_force["group.id"], in_force["fetch.min.bytes"]) == ("shardlog", 7)
     assert (in_force["check.crcs"], in_force["client.id"]) == (True, "shardlog-consumer")
     assert in_force["isolation.level"] == "read_committed"
@@ -108,7 +108,7 @@ def test_check_shows_no_secret(worker, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "shown"),
+    ("name", "value", "printable"),
     [
         (
             "sasl.oauthbearer.token.endpoint.url",
@@ -120,9 +120,9 @@ def test_check_shows_no_secret(worker, name):
         ("client.id", "plain?name", "plain?name"),
     ],
 )
-def test_check_shows_no_secret_within_a_value(worker, name, value, shown):
-    found = json.loads(worker(f"kafka.{name}={value}", options=["--check"]).out)
-    assert found["kafka"][name] == shown
+def test_check_shows_no_secret_within_a_value(worker, name, value, printable):
+    parsed = json.loads(worker(f"kafka.{name}={value}", options=["--check"]).out)
+    assert parsed["kafka"][name] == printable
 
 
 def test_brokers_with_a_password_are_refused_without_showing_it(worker):

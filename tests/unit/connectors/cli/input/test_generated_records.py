@@ -45,9 +45,9 @@ def late_records(records: list[Outgoing]) -> int:
     """Count the records below an earlier one of their device."""
     latest: dict[int, int] = {}
     late = 0
-    for key, at in zip(devices_of(records), times_of(records), strict=True):
-        late += at < latest.get(key, 0)
-        latest[key] = max(at, latest.get(key, 0))
+    for key, time_ms in zip(devices_of(records), times_of(records), strict=True):
+        late += time_ms < latest.get(key, 0)
+        latest[key] = max(time_ms, latest.get(key, 0))
     return late
 
 
@@ -61,10 +61,10 @@ def test_the_same_plan_is_the_same_bytes(plan):
 @given(plans)
 def test_a_value_says_what_its_key_and_timestamp_say(plan):
     records = everything(plan)
-    told = [json.loads(record.value or b"") for record in records]
-    assert [one["device"] for one in told] == devices_of(records)
-    assert [one["at"] for one in told] == times_of(records)
-    assert [one["seq"] for one in told] == list(range(plan.records))
+    parsed = [json.loads(record.value or b"") for record in records]
+    assert [one["device"] for one in parsed] == devices_of(records)
+    assert [one["at"] for one in parsed] == times_of(records)
+    assert [one["seq"] for one in parsed] == list(range(plan.records))
 
 
 @some
@@ -92,9 +92,9 @@ def test_where_all_are_late_only_the_first_of_each_device_is_not(plan):
 def test_a_late_record_is_late_by_no_more_than_the_plan_says(plan):
     latest: dict[int, int] = {}
     records = everything(plan)
-    for key, at in zip(devices_of(records), times_of(records), strict=True):
-        assert latest.get(key, 0) - at <= plan.late_by_ms_max
-        latest[key] = max(at, latest.get(key, 0))
+    for key, time_ms in zip(devices_of(records), times_of(records), strict=True):
+        assert latest.get(key, 0) - time_ms <= plan.late_by_ms_max
+        latest[key] = max(time_ms, latest.get(key, 0))
 
 
 def test_the_late_share_is_about_what_the_plan_says():

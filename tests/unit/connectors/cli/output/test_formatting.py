@@ -7,15 +7,15 @@ import pytest
 
 from connectors.cli.output.formatting import counted, disk_bytes, format_ranges
 
-CLI = Path(__file__).parents[4] / "connectors" / "cli"
+CLI = Path(__file__).parents[5] / "connectors" / "cli"
 # A value of an f-string before one of these, but for a constant, which is large.
 BARE = re.compile(
     r"\{(?![A-Z_]+\})[^{}]*\} (rows|parts|blocks|bytes|records|files|shards|streams|problems)\b"
 )
 # Of lines that scripts read, and of what can be one only as a fraction.
 MEANT = {
-    "tiering.py": ["{size / report.rows:.1f} bytes"],
-    "produce.py": ["{self._bytes} bytes", "{done / max(seconds, 1e-6):.0f} records"],
+    "commands/tiering.py": ["{size / report.rows:.1f} bytes"],
+    "commands/produce.py": ["{self._bytes} bytes", "{done / max(seconds, 1e-6):.0f} records"],
 }
 
 
@@ -32,11 +32,11 @@ def test_neighbouring_ranges_are_one():
 
 
 def test_no_command_counts_by_itself():
-    found = {
-        path.name: [one.group() for one in BARE.finditer(path.read_text())]
+    bare = {
+        path.relative_to(CLI).as_posix(): [one.group() for one in BARE.finditer(path.read_text())]
         for path in sorted(CLI.rglob("*.py"))
     }
-    assert {name: some for name, some in found.items() if some} == MEANT
+    assert {name: some for name, some in bare.items() if some} == MEANT
 
 
 def test_file_of_two_names_takes_its_bytes_once(tmp_path):

@@ -50,9 +50,9 @@ def test_text_of_any_script_is_shown_as_it_is_and_control_characters_are_escaped
     assert "東京 é 😀" in said
     assert all(line.isprintable() for line in said.split("\n"))
     (line,) = said.split("\n")[:-1] if form == "json" else said.split("\n")[1:-1]
-    told = next(csv.reader([line]))[0] if form == "csv" else line
-    found = json.loads(told)
-    assert (found["value"] if form == "json" else found)["bad"] == "\x1b[2J\x9b\u202e\u2028"
+    text = next(csv.reader([line]))[0] if form == "csv" else line
+    parsed = json.loads(text)
+    assert (parsed["value"] if form == "json" else parsed)["bad"] == "\x1b[2J\x9b\u202e\u2028"
 
 
 @pytest.mark.parametrize("key", [b"\x00\x00\x00\x07", b"\x00\x00\x00\xff", b"ABCD"])

@@ -72,7 +72,7 @@ def drawn(commands):
     owner, terminal = pty.openpty()
     ran = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, json.dumps([[*map(str, command)] for command in commands])],
-        cwd=Path(__file__).parents[4],
+        cwd=Path(__file__).parents[5],
         env={**os.environ, "COLUMNS": "80", "TERM": "xterm"},
         stderr=terminal,
         stdout=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def test_bars_have_a_total_and_fit_80_columns(tmp_path):
     with Stream.create(root, "orders", StreamOptions(shards=1)) as stream:
         for number in range(100):
             stream.append(number, 1, b"x")
-    found = drawn(
+    screens = drawn(
         [
             ("seal", root, "orders"),
             ("trim", root, "orders"),
@@ -106,7 +106,7 @@ def test_bars_have_a_total_and_fit_80_columns(tmp_path):
             ("import", tmp_path / "back", away, "orders"),
         ]
     )
-    assert len(found) == 5
-    for lines in found:
+    assert len(screens) == 5
+    for lines in screens:
         assert all(len(line) <= 80 for line in lines)
         assert any("0 of 100 rows" in line for line in lines)

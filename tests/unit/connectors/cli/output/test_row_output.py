@@ -34,14 +34,14 @@ def rows_of(count):
     chance = random.Random(7)
     payloads = [chance.choice(PAYLOADS) for _ in range(count)]
     headers = [chance.choice(HEADERS) for _ in range(count)]
-    told = [one and [{"key": k, "value": v} for k, v in one] for one in headers]
+    header_lists = [one and [{"key": k, "value": v} for k, v in one] for one in headers]
     return pa.table(
         {
             "primary": pa.array([chance.randrange(10**6) for _ in range(count)], pa.int64()),
             "secondary": pa.array([chance.randrange(9) for _ in range(count)], pa.int32()),
             "payload": pa.array(payloads, pa.binary()),
             "key": pa.array([chance.choice([b"k", None]) for _ in range(count)], pa.binary()),
-            "headers": pa.array(told, HEADERS_TYPE),
+            "headers": pa.array(header_lists, HEADERS_TYPE),
             "timestamp": pa.array([chance.choice([5, None]) for _ in range(count)], pa.int64()),
             "timestamp_type": pa.array([1] * count, pa.int8()),
         }
@@ -78,8 +78,8 @@ def written(shardlog, root, tmp_path):
 
     def write(name, *options):
         path = tmp_path / name
-        asked = ("--columns", ",".join(COLUMNS), "--to", path, *options)
-        ran = shardlog("read", root, NAME, *asked)
+        arguments = ("--columns", ",".join(COLUMNS), "--to", path, *options)
+        ran = shardlog("read", root, NAME, *arguments)
         assert (ran.code, ran.out, ran.err) == (0, "", "")
         return path
 
@@ -90,8 +90,8 @@ def written(shardlog, root, tmp_path):
 
 
 def test_parquet_gives_back_the_rows_by_their_types(written, expected):
-    found = pq.read_table(written("rows.parquet"))
-    assert found.equals(expected)
+    table = pq.read_table(written("rows.parquet"))
+    assert table.equals(expected)
     assert pq.ParquetFile(written("more.parquet")).num_row_groups > 1
 
 
@@ -109,8 +109,8 @@ def bytes_of(fields, name):
     return base64.b64decode(text) if encoding == "base64" else text.encode()
 
 
-def headers_of(told):
-    return told and [{"key": one["key"], "value": bytes_of(one, "value")} for one in told]
+def headers_of(headers):
+    return headers and [{"key": one["key"], "value": bytes_of(one, "value")} for one in headers]
 
 
 def test_json_lines_give_back_the_rows(written, expected):
@@ -118,20 +118,20 @@ def test_json_lines_give_back_the_rows(written, expected):
     for row in rows:
         row |= {name: bytes_of(row, name) for name in ("key", "payload")}
         row["headers"] = headers_of(row["headers"])
-    found = [{name: row[name] for name in COLUMNS} for row in rows]
-    assert found == expected.to_pylist()
+    records = [{name: row[name] for name in COLUMNS} for row in rows]
+    assert records == expected.to_pylist()
 
 
 def test_csv_gives_back_the_rows_to_python(written, expected):
     with written("rows.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    for row, one in zip(rows, expected.to_pylist(), strict=True):
+    for row, record in zip(rows, expected.to_pylist(), strict=True):
         for name in ("key", "payload"):
-            assert bytes_of(row, name) == one[name]
-        assert headers_of(json.loads(row["headers"] or "null")) == one["headers"]
+            assert bytes_of(row, name) == record[name]
+        assert headers_of(json.loads(row["headers"] or "null")) == record["headers"]
         for name in ("shard", "secondary", "primary", "version", "address", "timestamp"):
-            assert row[name] == ("" if one[name] is None else str(one[name]))
-        assert row["late"] == str(one["late"]).lower()
+            assert row[name] == ("" if record[name] is None else str(record[name]))
+        assert row["late"] == str(record["late"]).lower()
 
 
 def test_csv_tells_null_from_empty_to_arrow(written, expected):
@@ -139,10 +139,10 @@ def test_csv_tells_null_from_empty_to_arrow(written, expected):
         strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
     parsing = pa_csv.ParseOptions(newlines_in_values=True)
-    found = pa_csv.read_csv(written("rows.csv"), parse_options=parsing, convert_options=options)
-    assert found["payload"].is_null().to_pylist() == expected["payload"].is_null().to_pylist()
+    table = pa_csv.read_csv(written("rows.csv"), parse_options=parsing, convert_options=options)
+    assert table["payload"].is_null().to_pylist() == expected["payload"].is_null().to_pylist()
     names = ["shard", "secondary", "primary", "address", "late", "timestamp"]
-    assert found.select(names).cast(expected.select(names).schema).equals(expected.select(names))
+    assert table.select(names).cast(expected.select(names).schema).equals(expected.select(names))
 
 
 def test_a_table_of_a_file_is_that_of_the_screen(shardlog, root, written):
@@ -155,8 +155,8 @@ def test_a_table_of_a_file_is_that_of_the_screen(shardlog, root, written):
 def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, command, name):
     path = tmp_path / name
     assert shardlog(command, root, NAME, "--id", 99, "--to", path).code == 0
-    found = pq.read_table(path) if name.endswith("parquet") else pa.ipc.open_file(path).read_all()
-    assert (found.num_rows, found.schema.field("payload").type) == (0, pa.binary())
+    table = pq.read_table(path) if name.endswith("parquet") else pa.ipc.open_file(path).read_all()
+    assert (table.num_rows, table.schema.field("payload").type) == (0, pa.binary())
 
 
 @pytest.mark.parametrize("limit", [1, 3, 250, 10**6])
@@ -180,20 +180,20 @@ def test_columns_that_nobody_asked_for_are_those_of_sql(shardlog, root, tmp_path
     assert shardlog(command, root, NAME, "--to", path).code == 0
     ran = shardlog("sql", root, f"FROM {NAME}", "--to", tmp_path / "sql.parquet")
     assert ran.code == 0
-    found, of_sql = pq.read_schema(path), pq.read_schema(tmp_path / "sql.parquet")
+    of_file, of_sql = pq.read_schema(path), pq.read_schema(tmp_path / "sql.parquet")
     names = ["shard", "secondary", "primary", "time", "address", "version", "state", "payload"]
-    assert found.names == names == [name for name in of_sql.names if name in names]
-    assert found.field("time").type == pa.timestamp("us", "UTC")
+    assert of_file.names == names == [name for name in of_sql.names if name in names]
+    assert of_file.field("time").type == pa.timestamp("us", "UTC")
     for name in names:
-        assert found.field(name).type == of_sql.field(name).type
+        assert of_file.field(name).type == of_sql.field(name).type
 
 
 def test_time_is_the_primary_as_a_time(shardlog, root, tmp_path):
     path = tmp_path / "rows.parquet"
     assert shardlog("read", root, NAME, "--columns", "time,primary", "--to", path).code == 0
-    found = pq.read_table(path)
-    micros = pc.multiply(found["primary"], 1000)
-    assert found["time"].cast(pa.int64()).equals(micros)
+    table = pq.read_table(path)
+    micros = pc.multiply(table["primary"], 1000)
+    assert table["time"].cast(pa.int64()).equals(micros)
     Stream.create(tmp_path, "counted", StreamOptions(unit="sequence")).close()
     ran = shardlog("read", tmp_path, "counted", "--columns", "time")
     assert (ran.code, "time" in ran.err) == (2, True)
@@ -206,9 +206,9 @@ def test_latest_shows_the_newest_of_each_id(shardlog, root):
     ran = shardlog("latest", root, NAME, "--output", "json")
     with StreamReader.open(root, NAME) as reader:
         newest = reader.latest()
-    found = {row["secondary"]: (row["primary"], row["address"]) for row in ran.json_lines}
-    assert found == {one: (record.primary, record.address) for one, record in newest.items()}
-    assert list(found) == sorted(found)
+    newest_rows = {row["secondary"]: (row["primary"], row["address"]) for row in ran.json_lines}
+    assert newest_rows == {one: (record.primary, record.address) for one, record in newest.items()}
+    assert list(newest_rows) == sorted(newest_rows)
     assert shardlog("latest", root, NAME, "--count").json_lines == [len(newest)]
     assert shardlog("latest", root, NAME, "--id", 3, "--count").json_lines == [1]
 
