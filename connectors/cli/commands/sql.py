@@ -5,7 +5,7 @@ from typing import Final
 
 from connectors.cli.input.sql_text import query_text
 from connectors.cli.output.printing import print_lines
-from connectors.cli.output.progress_bar import query_line
+from connectors.cli.output.progress_line import query_line
 from connectors.cli.output.row_output import Output, OutputChoice
 from connectors.cli.parsing.options import OutputForm
 from connectors.cli.second_interrupt import second_interrupt_ends

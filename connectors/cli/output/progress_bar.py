@@ -1,19 +1,15 @@
 """A bar on a terminal for what takes long; elsewhere nothing is drawn."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from connectors.cli.output.formatting import counted
-from storage_core import Clock, SystemClock
 
-_FIRST_S: Final = 1.0
 _BAR_CELLS: Final = 24
-_CLEAR: Final = "\r\x1b[K"
 
 
 @contextmanager
@@ -39,48 +35,3 @@ def how_far(done: int, total: int | None, noun: str) -> str:
     if total is None:
         return counted(done, noun)
     return f"{done:,} of {counted(max(done, total), noun)}"
-
-
-class QueryLine:
-    """A line that says how far a query is, from its second second on.
-
-    Hide it before anything else is written to the terminal.
-    """
-
-    def __init__(self, stream: TextIO | None, clock: Clock) -> None:
-        """Begin; without a stream nothing is drawn."""
-        self._stream = stream
-        self._clock = clock
-        self._begun_s = self._waits_since_s = clock.monotonic_s()
-        self._is_shown = False
-
-    def tell(self, percent: float) -> None:
-        """Draw how far the query is; below 0 is unknown."""
-        now_s = self._clock.monotonic_s()
-        if self._stream is None or now_s - self._waits_since_s < _FIRST_S:
-            return
-        share = min(percent / 100, 1.0)
-        full = int(max(share, 0.0) * _BAR_CELLS)
-        far = "    " if share < 0 else f"{share:4.0%}"
-        bar = f"[{'#' * full}{'.' * (_BAR_CELLS - full)}] {far}"
-        self._stream.write(f"{_CLEAR}{bar}  {now_s - self._begun_s:,.0f} s")
-        self._stream.flush()
-        self._is_shown = True
-
-    def hide(self) -> None:
-        """Clear the line for a second at least."""
-        self._waits_since_s = self._clock.monotonic_s()
-        if self._is_shown and self._stream is not None:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
-        self._is_shown = False
-
-
-@contextmanager
-def query_line() -> Iterator[QueryLine]:
-    """Yield a progress line for a query, which is cleared at the end."""
-    line = QueryLine(sys.stderr if sys.stderr.isatty() else None, SystemClock())
-    try:
-        yield line
-    finally:
-        line.hide()

@@ -17,10 +17,10 @@ import typer
 
 from connectors.cli.input.requested_rows import RequestedRows
 from connectors.cli.output.printing import print_bytes
+from connectors.cli.output.progress_line import RowsLine
 from connectors.cli.output.row_printer import RowPrinter, base64_columns
 from connectors.cli.parsing.options import Format, OutputForm
 from connectors.output_formats.pieces import pieces
-from connectors.output_formats.progress import Progress
 from connectors.output_formats.row_columns import stored_columns, with_time
 from connectors.output_formats.typed_files import TypedForm, TypedRows
 from connectors.output_formats.values import DecodedValues, latest_schema
@@ -158,7 +158,7 @@ class Output:
             self._undo = undo.pop_all()
         self._schema = schema
         is_drawn = sys.stderr.isatty() and not (file is None and sys.stdout.isatty())
-        self._progress = Progress(sys.stderr if is_drawn else None, SystemClock(), total)
+        self._progress = RowsLine(sys.stderr if is_drawn else None, SystemClock(), total)
 
     def __enter__(self) -> Self:
         return self

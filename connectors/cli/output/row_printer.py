@@ -11,9 +11,7 @@ A payload that was decoded is JSON: an object in JSON lines, its text in tables 
 its encoding is `json`.
 """
 
-import base64
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -23,6 +21,7 @@ import pyarrow as pa
 from connectors.cli.output.aligned_table import AlignedTable
 from connectors.cli.output.printing import print_lines
 from connectors.cli.parsing.options import Format
+from connectors.output_formats.bytes_text import encoded_text
 from connectors.output_formats.csv_text import CsvText
 from connectors.output_formats.json_text import json_text
 from connectors.output_formats.pieces import pieces
@@ -30,7 +29,6 @@ from connectors.output_formats.values import is_value, plain_value
 from storage_core import StreamOrigin
 from storage_core.avro import in_python
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PRINT_ROWS: Final = 4096
 
 Row = Mapping[str, Any]
@@ -112,7 +110,7 @@ class _TableForm:
                 return str(value["json"])
             value = value["raw"]
         if isinstance(value, bytes):
-            text, encoding = _text(value, is_base64=name in self._base64)
+            text, encoding = encoded_text(value, is_base64=name in self._base64)
             return text if encoding == "utf-8" else f"{encoding}:{text}"
         plain = _plain(name, value)
         if plain is None or isinstance(plain, str) or type(plain) is int:
@@ -181,15 +179,5 @@ def _bytes_fields(
 ) -> dict[str, str | None]:
     if value is None:
         return {name: None}
-    text, encoding = _text(value, is_base64=is_base64)
+    text, encoding = encoded_text(value, is_base64=is_base64)
     return {name: text} if encoding == "utf-8" else {name: text, f"{name}_encoding": encoding}
-
-
-def _text(value: bytes, *, is_base64: bool = False) -> tuple[str, str]:
-    try:
-        text = "\0" if is_base64 else value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if _CONTROL.search(text) is None:
-        return text, "utf-8"
-    return base64.b64encode(value).decode(), "base64"

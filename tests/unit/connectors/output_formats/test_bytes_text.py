@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.output_formats.bytes_text import encoded_bytes
+from connectors.output_formats.bytes_text import encoded_bytes, encoded_text
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 values = st.lists(
@@ -16,15 +16,7 @@ values = st.lists(
 
 
 def one_by_one(value):
-    if value is None:
-        return None, None
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if CONTROL.search(text):
-        return base64.b64encode(value).decode(), "base64"
-    return text, "utf-8"
+    return (None, None) if value is None else encoded_text(value)
 
 
 def encoded(column, **options):
