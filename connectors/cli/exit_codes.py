@@ -57,7 +57,7 @@ _BY_FAULT: Final = {
     "refused": EXIT_USAGE,
     "unavailable": EXIT_UNAVAILABLE,
     "foreign": EXIT_FOREIGN,
-    "overtaken": EXIT_DAMAGE,
+    "out_of_range": EXIT_DAMAGE,
     "damage": EXIT_DAMAGE,
     "write_failed": EXIT_WRITE_FAILED,
 }

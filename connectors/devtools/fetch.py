@@ -175,7 +175,7 @@ def locked(directory: Path, doing: str, wait_s: float = _LOCK_MAX_S) -> Director
     directory.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock.within(directory, SystemClock(), wait_s)
     if lock is None:
-        message = f"{doing}: another process is at it since {wait_s:.0f} s"
+        message = f"{doing}: another process has held the lock for {wait_s:.0f} s"
         raise UnavailableError(message, path=directory)
     return lock
 

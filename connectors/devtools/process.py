@@ -181,7 +181,7 @@ def await_end(
         while not program.has_ended_within(_LOOK_EVERY_S):
             on_tick()
             if monotonic() > deadline:
-                message = f"gave up after {timeout_s:.0f} s: {last_telling_line(log)}"
+                message = f"no end after {timeout_s:.0f} s: {last_telling_line(log)}"
                 raise UnavailableError(message, path=log)
     finally:
         program.kill()

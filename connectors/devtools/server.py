@@ -1,4 +1,4 @@
-"""A server in a JVM of its own, of whatever kind.
+"""A server in a JVM of its own.
 
     <directory>/<kind>.log  data/
 

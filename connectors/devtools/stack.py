@@ -1,6 +1,6 @@
-"""One broker and one registry for all who share a directory: the command line, a run of tests.
+"""One broker and one registry for all processes that share a directory.
 
-Whoever asks first starts a server, under a lock, and records it; the others get its address.
+The first that needs a server starts it, under a lock, and records it; the others get its address.
 With an owner the servers end when the owner does; without one they live until `stop`, but even
 then a process killed while it starts them leaves none. $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL
 name servers to use in their place.

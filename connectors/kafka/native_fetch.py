@@ -248,7 +248,7 @@ def open_client(
         return client, library, "native"
     if way == "native":
         client.close()
-        message = f'fetch = "native" cannot be had: {library.reason}; "auto" goes on without it'
+        message = f'fetch = "native" is not possible: {library.reason}; "auto" goes on without it'
         raise InvalidRequestError(message)
     return client, None, f"python, since {library.reason}"
 

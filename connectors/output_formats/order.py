@@ -1,7 +1,7 @@
-"""Rows in order, however many: sorted in runs, and merged piece by piece.
+"""External merge sort of rows.
 
-Rows that fit one run stay in memory. Of more, runs lie one after the other in a file without a
-name, which is gone when it is closed; merging holds one piece of each run.
+Rows that fit one run stay in memory. More runs are written one after the other to an unnamed
+temporary file; merging holds one piece of each run.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""A registry's answers: schemas by id, by GUID, by subject and version; checking, registering.
+"""The client of a schema registry: schemas by id, GUID, subject and version; check, register.
 
-A schema never changes under its id, GUID or version, so those are asked for once and kept, the
+A schema never changes under its id, GUID or version, so those are fetched once and cached, the
 latest used of a bounded number. That an id is missing is cached for a second: a producer may
-register it any moment, and a topic full of records with a bad id must not become as many questions.
-What moves, such as the latest version, is asked for each time.
+register it any moment, and a topic full of records with a bad id must not cause as many requests.
+What changes, such as the latest version, is fetched each time.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ _AVRO: Final = "AVRO"
 
 
 class RegistryClient:
-    """One registry. Any thread may call; a schema may be asked for twice at once, no harm done."""
+    """A client of one registry. Any thread may call; two threads may fetch the same schema."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class RegistryClient:
         clock: Clock | None = None,
         question_s_max: float | None = None,
     ) -> None:
-        """Speak to the registry of these settings; nothing is asked yet.
+        """Create a client; no request is sent yet.
 
         Args:
-            settings: How it is reached.
-            clock: Whose time it is.
-            question_s_max: How long a question may take, where that is less than by the settings.
+            settings: How the registry is reached.
+            clock: Tells the time.
+            question_s_max: Time limit of a request, where it is below that of the settings.
 
         Raises:
             InvalidRequestError: A certificate or key cannot be used.
@@ -62,9 +62,9 @@ class RegistryClient:
         """Return the schema of an id.
 
         Raises:
-            SchemaNotFoundError: There is none, or it is no Avro.
-            RegistryUnavailableError: No answer; each next call would wait as long again.
-            RegistryRefusedError: The answer is another no.
+            SchemaNotFoundError: There is none, or it is not Avro.
+            RegistryUnavailableError: No answer; each further call would wait as long again.
+            RegistryRefusedError: The registry refused for another reason.
         """
         question = f"schema id {schema_id}"
         path = f"/schemas/ids/{schema_id}"
@@ -109,7 +109,7 @@ class RegistryClient:
         return sorted(int(one) for one in self._list(question, f"{_subject(subject)}/versions"))
 
     def compatibility(self, subject: str) -> Compatibility:
-        """Return what a subject asks of its versions; there need be no such subject."""
+        """Return the compatibility level of a subject, which need not exist."""
         name = quote(subject, safe="")
         try:
             answer = self._ask(f"compatibility of subject {subject}", f"/config/{name}")
@@ -122,7 +122,7 @@ class RegistryClient:
         return Compatibility(_level(answer), is_own=is_own)
 
     def set_compatibility(self, subject: str, level: str) -> None:
-        """Set what a subject asks of its versions."""
+        """Set the compatibility level of a subject."""
         question = f"set compatibility of subject {subject}"
         path = f"/config/{quote(subject, safe='')}"
         self._exchange.ask(question, path, {"compatibility": level}, method="PUT")
@@ -146,10 +146,10 @@ class RegistryClient:
         return [" ".join(str(one).split()) for one in answer.get("messages") or ["incompatible"]]
 
     def register(self, subject: str, text: str, references: Sequence[Reference] = ()) -> int:
-        """Make a schema the next version of a subject, unless it is one; return its id.
+        """Register a schema as the next version of a subject, unless it is one; return its id.
 
         Raises:
-            IncompatibleSchemaError: The subject does not take it.
+            IncompatibleSchemaError: It is not compatible with the subject.
             RegistryRefusedError: The text is no schema, or refers to what is not there.
         """
         question = f"register with subject {subject}"
@@ -186,7 +186,7 @@ class RegistryClient:
         """Return an answer's schema; the subject where it was not asked for by id."""
         kind = answer.get("schemaType") or _AVRO
         if kind != _AVRO:
-            message = f"schema registry {self.place}: {question}: is {kind}, no Avro"
+            message = f"schema registry {self.place}: {question}: is {kind}, not Avro"
             raise SchemaNotFoundError(message)
         text, version = answer.get("schema"), answer.get("version")
         if not isinstance(text, str):
@@ -303,5 +303,5 @@ def _number(answer: Mapping[str, Any], name: str, place: str, question: str) -> 
 
 
 def _odd(place: str, question: str) -> RegistryRefusedError:
-    message = f"schema registry {place}: {question}: answers otherwise than a registry does"
+    message = f"schema registry {place}: {question}: the answer is not a registry's"
     return RegistryRefusedError(message)

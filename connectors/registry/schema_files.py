@@ -1,7 +1,7 @@
-"""Schemas as files: `<name>.v<k>.avsc`, versions of one schema, in the order they came out.
+"""Schema files: `<name>.v<k>.avsc`, the versions of one schema in their order.
 
-A schema refers to another by full name; the other is a file among those that are read. Which of
-its versions is meant says the attribute `references` of the schema that refers to it:
+A schema refers to another by full name; the other is one of the files that are read. The attribute
+`references` of the schema that refers to it says which of its versions is meant:
 
     {"type": "record", "name": "Telemetry", "references": {"devices.Place": 1}, "fields": [...]}
 
@@ -66,7 +66,7 @@ class _Read:
 
 
 def read_schema_files(paths: Iterable[Path]) -> list[SchemaFile]:
-    """Return the schemas of files and of folders, each behind what it refers to and its elders.
+    """Return the schemas of files and folders, each behind its references and older versions.
 
     Raises:
         InvalidRequestError: A file cannot be read, is no schema, or refers to what is not there.
@@ -97,7 +97,7 @@ def schema_in_file(path: Path) -> AvroSchema:
     try:
         alone = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         message = f"{path} cannot be read: {why}"
         raise InvalidRequestError(message) from error
     try:
@@ -134,13 +134,13 @@ def _read(path: Path) -> _Read:
     except OSError as error:
         raise InvalidRequestError(error.strerror or str(error), path=path) from error
     except (ValueError, RecursionError) as error:
-        message = f"this is no Avro schema, for it is no JSON: {error}"
+        message = f"this is not an Avro schema: not JSON: {error}"
         raise InvalidRequestError(message, path=path) from error
     names = _Names()
     try:
         names.walk(parsed, "")
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        message = f"this is no Avro schema: {type(error).__name__} {error}"
+        message = f"this is not an Avro schema: {type(error).__name__} {error}"
         raise InvalidRequestError(message, path=path) from error
     pinned = parsed.get(_REFERENCES, {}) if isinstance(parsed, dict) else {}
     if not isinstance(pinned, dict) or not all(type(one) is int for one in pinned.values()):

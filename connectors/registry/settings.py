@@ -112,9 +112,9 @@ class RegistrySettings:
             raise _refused(_USER, "write user:password")
         # What no header can say; a value that was read from a file may have the end of its line.
         if any(ord(each) < _SPACE or ord(each) == _DELETE for each in "".join(users)):
-            raise _refused(_USER, "has a control character, as a line's end; leave it out")
+            raise _refused(_USER, "has a control character, such as a line break; leave it out")
         if not _is_plain(texts.get(_TOKEN, "")):
-            raise _refused(_TOKEN, "has a space, a line's end or what is no ASCII; leave it out")
+            raise _refused(_TOKEN, "has a space, a line break or a character that is not ASCII")
         if _CERTIFICATE not in texts and (_KEY in texts or _KEY_PASSWORD in texts):
             raise _refused(_CERTIFICATE, f"is missing; {_KEY} and {_KEY_PASSWORD} are of one")
         return cls(
@@ -147,15 +147,15 @@ def settings_in_file(config: Path) -> dict[str, object]:
     for key in _TABLE:
         section = section.get(key, {}) if isinstance(section, dict) else {}
     if not isinstance(section, dict) or not section:
-        message = "there is no table [schema.registry] in it"
+        message = "it has no table [schema.registry]"
         raise InvalidRequestError(message, path=config)
     return dict(section)
 
 
 def printable_registry_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return settings by name as people may see them; of what is secret only that it is there.
+    """Return settings by name for people to see, secrets masked.
 
-    What `parse` would refuse is shown too, as long as it opens nothing.
+    Settings that `parse` would refuse are among them, unknown ones masked.
     """
     printable = {name: _MASK if name in _SECRET else settings[name] for name in sorted(settings)}
     if isinstance(url := settings.get(_URL), str):
@@ -193,7 +193,7 @@ def _whole(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _refused(_URL, message)
     if not _is_plain(_bare(parts)):
-        message = "has a space or what is no ASCII; write a path with %20, a name as xn--..."
+        message = "has a space or is not ASCII; write a path with %20, a name as xn--..."
         raise _refused(_URL, message)
     return parts
 

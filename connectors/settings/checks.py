@@ -1,8 +1,8 @@
-"""What a worker's settings may be, where a type does not say it: topics, times, librdkafka's names.
+"""Checks of single settings beyond their types: topics, times, librdkafka's names.
 
-Pure functions over single values. Each returns what it was given, or raises ValueError with what
-is wrong and what to write; options.py puts the key before it. Whatever Kafka or the disk would
-refuse only once a worker runs is refused here, so that `--check` and a start refuse the same.
+Pure functions. Each returns its value, or raises ValueError with what is wrong and what to write;
+options.py adds the key. What Kafka or the disk would refuse only in a running worker is refused
+here, so that `--check` and a start refuse the same.
 """
 
 import json
@@ -65,7 +65,7 @@ def start_ms(start: object) -> int | None:
         message = (
             f"{start!r} is in milliseconds the time {datetime.fromtimestamp(time_ms / 1000, UTC)}, "
             'which no record has: take earliest, latest, a time as "2026-01-31T00:00Z", or '
-            f"milliseconds from {_START_MS_MIN}; no seconds and no offset"
+            f"milliseconds from {_START_MS_MIN}; not seconds and not an offset"
         )
         raise ValueError(message)
     return time_ms
@@ -93,11 +93,11 @@ def _milliseconds(start: object) -> int | None:
 
 
 def check_topics(names: _Topics) -> _Topics:
-    """Refuse names that no topic can have, and one that is there twice."""
+    """Refuse names that no topic can have, and duplicates."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            message = f"{name!r} is there twice; name it once"
+            message = f"{name!r} is listed twice; name it once"
             raise ValueError(message)
         seen.add(name)
         if name.startswith("^"):
@@ -106,7 +106,7 @@ def check_topics(names: _Topics) -> _Topics:
         if not is_stream_name(name):
             shortened = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
             allowed = "1 to 249 letters, digits, dots, dashes, underscores"
-            message = f"{shortened!r} can be no topic: use {allowed}"
+            message = f"{shortened!r} is not a topic name: use {allowed}"
             raise ValueError(message)
     return names
 
@@ -120,11 +120,11 @@ def check_list_of_topics(topics: object) -> object:
 
 
 def check_pattern(pattern: str) -> str:
-    """Refuse what is no regular expression, or what librdkafka would take for a name."""
+    """Refuse an invalid regular expression, or one that librdkafka would treat as a name."""
     try:
         re.compile(pattern)
     except re.error as error:
-        message = f"{pattern!r} is no regular expression: {error}"
+        message = f"{pattern!r} is not a regular expression: {error}"
         raise ValueError(message) from error
     if not pattern.startswith("^"):
         message = f"{pattern!r} must begin with ^"
@@ -133,7 +133,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def check_kafka(settings: object) -> object:
-    """Refuse values that librdkafka has no form for, and emptiness that it does not survive."""
+    """Refuse values that librdkafka cannot take, and empty ones that it does not survive."""
     for name, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, Mapping):
             message = f'quote the name: "{first_name(name, value)}" = ...'

@@ -1,7 +1,7 @@
-"""Which setting is meant by a key that is none: what other programs call it, or the nearest.
+"""Suggests a setting for an unknown key: by its name in other programs, or the nearest spelling.
 
-Who comes from Kafka's tools writes `brokers`, `topic` or `auto.offset.reset`, and what is spelled
-most like it would lead elsewhere. Each such name is answered by the setting that does it.
+People who know Kafka's tools write `brokers`, `topic` or `auto.offset.reset`, and the most similar
+spelling would be another setting. Each such name is answered by the setting that does it.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,11 +35,11 @@ _BY_NAME: Final = {name: setting for setting, names in _CALLED.items() for name 
 
 
 def likely_key(key: str, settings: Collection[str]) -> str | None:
-    """Return the setting that a key is likely meant for; None if none is.
+    """Return the setting that a key likely means; None if there is none.
 
     Args:
-        key: What was written; dots lead into sections.
-        settings: The settings there are.
+        key: The key; dots lead into sections.
+        settings: The names of all settings.
     """
     plain = _plain(key)
     by_plain = {_plain(name): name for name in settings}

@@ -18,9 +18,9 @@ underscores lead into a section; in names of librdkafka's, and of those below sc
 underscore stands for a dot. A section as JSON, such as SHARDLOG_KAFKA, adds to what stands below
 it. KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers".
 
-An unknown key is an error, and so is a variable of our prefix that is no setting: one that is
-ignored without a word is found only when it was needed. What other purposes use the prefix for is
-listed here, and nowhere else.
+An unknown key is an error, and so is a variable of our prefix that names no setting: if it were
+ignored, its mistake would show only when the setting is needed. Other uses of the prefix are listed
+here, and nowhere else.
 
 A text, in a variable or behind `--set`, means what JSON says it does; a table or a list may be
 written as in the file too; anything else is text. The value of one of librdkafka's settings is
@@ -149,7 +149,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError as error:
-        message = "there is no such configuration file"
+        message = "no such configuration file"
         raise InvalidRequestError(message, path=path) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         message = f"the configuration cannot be read: {error}"
@@ -289,7 +289,7 @@ def _written_as_in_the_file(
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        message = f"{where}: is no JSON: {error}"
+        message = f"{where}: is not JSON: {error}"
         raise InvalidRequestError(message) from error
 
 

@@ -46,7 +46,7 @@ def split_address(text: str) -> tuple[str, int]:
     bare = host.removeprefix("[").removesuffix("]")
     is_whole = bool(bare) and (":" not in bare or host != bare)
     if not is_whole or not (port.isascii() and port.isdigit()) or int(port) > _PORT_MAX:
-        message = f'{text!r} is no address; write host:port, as "127.0.0.1:9404"'
+        message = f'{text!r} is not an address; write host:port, as "127.0.0.1:9404"'
         raise ValueError(message)
     return bare, int(port)
 

@@ -1,4 +1,4 @@
-"""Where schemas of values are asked for, and what becomes of records whose schema is not told."""
+"""The section `[schema]`: the registry, and what becomes of records of unknown schemas."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -34,10 +34,10 @@ class SchemaSettings(Section):
     Attributes:
         registry: How the schema registry is reached, by the names that Confluent's clients have
             for it; empty for none.
-        unknown: What becomes of a record whose schema the registry does not know: it is a
-            `dead-letter`, or its partition is `quarantine`, a fault of the kind `refused`.
-        unreachable: What becomes of it when the registry does not answer: after `wait_s` its
-            partition is `quarantine`, a fault of the kind `unavailable`, or it is a `dead-letter`.
+        unknown: What becomes of a record whose schema the registry does not know: a `dead-letter`,
+            or `quarantine` of its partition, a fault of the kind `refused`.
+        unreachable: What becomes of it when the registry does not answer within `wait_s`:
+            `quarantine` of its partition, a fault of the kind `unavailable`, or a `dead-letter`.
         wait_s: How long a partition waits for a registry that does not answer.
     """
 

@@ -1,6 +1,6 @@
 """Goal: where records would be mixed, lost or hidden the worker stops and says so in one line.
 
-Method: topics are made anew, cut and overtaken by retention, while a worker runs and while none
+Method: topics are made anew, cut, and deleted by retention, while a worker runs and while none
 does; roots are foreign, copied, forbidden. Exit code, the line, and what is still stored are
 compared.
 """
@@ -71,7 +71,7 @@ def test_topic_recreated_while_stopped_with_a_longer_one_is_refused(lab: Lab) ->
     assert lab.stored(topic) == before
 
 
-def overtaken(lab: Lab, **settings: Any) -> tuple[Topic, Partition]:
+def out_of_range(lab: Lab, **settings: Any) -> tuple[Topic, Partition]:
     """Return a topic of which retention took records before they were stored."""
     topic = stored_and_stopped(lab, partitions=1, **settings)
     lab.produce(topic, 500)
@@ -81,14 +81,14 @@ def overtaken(lab: Lab, **settings: Any) -> tuple[Topic, Partition]:
 
 
 def test_retention_that_overtook_the_shard_is_told_with_the_range(lab: Lab) -> None:
-    topic, _ = overtaken(lab)
+    topic, _ = out_of_range(lab)
     worker = lab.worker(topic)
-    expect_refusal(worker, EXIT_DAMAGE, "addresses [1000, 1200)", "on_overtaken=skip")
+    expect_refusal(worker, EXIT_DAMAGE, "addresses [1000, 1200)", "on_out_of_range=skip")
 
 
-def test_overtaken_range_is_passed_and_recorded_where_that_is_wanted(lab: Lab) -> None:
-    topic, _ = overtaken(lab)
-    lab.worker(topic, on_overtaken="skip")
+def test_range_deleted_by_retention_is_skipped_and_recorded_if_configured(lab: Lab) -> None:
+    topic, _ = out_of_range(lab)
+    lab.worker(topic, on_out_of_range="skip")
     lab.await_no_lag(topic)
     with StreamReader.open(lab.root, topic.name) as reader:
         assert reader.gaps() == {0: [(1000, 1200)]}
@@ -128,13 +128,13 @@ def test_retention_that_overtakes_a_running_worker_is_told(lab: Lab) -> None:
     if lab.committed(topic)[0] < 20_110:
         worker.exit_code()
     # What had been fetched before it froze may still be stored; the rest is named.
-    expect_refusal(worker, EXIT_DAMAGE, "20100)", "on_overtaken=skip")
+    expect_refusal(worker, EXIT_DAMAGE, "20100)", "on_out_of_range=skip")
 
 
 def test_running_worker_goes_on_behind_what_retention_took(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     lab.produce(topic, 100)
-    worker = lab.worker(topic, on_overtaken="skip")
+    worker = lab.worker(topic, on_out_of_range="skip")
     lab.await_no_lag(topic)
     worker.freeze()
     lab.produce(topic, 20_000)

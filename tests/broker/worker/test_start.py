@@ -96,7 +96,7 @@ def worker_at(tmp_path: Path, address: str, **kafka: str) -> tuple[Lab, WorkerPr
             ("Authentication failed", "sasl.password"),
         ),
         ("ssl", {"security__protocol": "ssl"}, ("certificate", "ssl.ca.location")),
-        ("ssl", {}, ("this listener takes TLS", "security.protocol")),
+        ("ssl", {}, ("this listener speaks TLS", "security.protocol")),
     ],
     ids=["wrong password", "unknown authority", "no TLS where it is asked for"],
 )

@@ -100,7 +100,9 @@ def test_lock_is_waited_for_only_so_long(tmp_path):
     place = tmp_path / "made"
     with (
         locked(place, "fetching"),
-        pytest.raises(UnavailableError, match="fetching: another process is at it since 0 s"),
+        pytest.raises(
+            UnavailableError, match="fetching: another process has held the lock for 0 s"
+        ),
     ):
         locked(place, "fetching", 0.1)
 

@@ -77,7 +77,7 @@ def test_library_of_sources_that_have_changed_since_is_told(build, tmp_path):
     (header,) = tmp_path.rglob("fetch.h")
     header.write_text(header.read_text().replace("#define ABI ", "#define ABI 1000"))
     loaded = load(build("cc")[1])
-    assert loaded == Refusal("the compiled library is of another version; install shardlog anew")
+    assert loaded == Refusal("the compiled library is of another version; install shardlog again")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

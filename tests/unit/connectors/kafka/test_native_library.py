@@ -32,7 +32,7 @@ def reason(path: Path, **client: str) -> str:
 
 
 def test_library_that_is_not_there_is_told(tmp_path):
-    assert "is not there; install shardlog again" in reason(tmp_path / "fetch.so")
+    assert "is missing; install shardlog again" in reason(tmp_path / "fetch.so")
 
 
 @pytest.mark.parametrize(("offset", "value"), [(4, 1), (5, 2), (18, 0xB7)])
@@ -40,7 +40,7 @@ def test_library_of_another_machine_is_told(tmp_path, offset, value):
     code = bytearray(Path(OTHER).read_bytes())
     code[offset] = value if code[offset] != value else 0
     (tmp_path / "fetch.so").write_bytes(code)
-    assert "it is another machine's, install shardlog anew" in reason(tmp_path / "fetch.so")
+    assert "it is for another machine, install shardlog again" in reason(tmp_path / "fetch.so")
 
 
 @needs_library
@@ -54,7 +54,7 @@ def test_path_that_librdkafka_would_split_is_told(tmp_path):
 @needs_library
 def test_client_without_librdkafka_is_told(tmp_path):
     copy = Path(shutil.copy(LIBRARY, tmp_path / "fetch.so"))
-    assert reason(copy, client=OTHER).startswith("this confluent_kafka shows no rd_kafka_")
+    assert reason(copy, client=OTHER).startswith("this confluent_kafka exports no rd_kafka_")
 
 
 @needs_library
@@ -73,14 +73,14 @@ def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_pat
     with pytest.raises(InvalidRequestError) as refused:
         open_client({"group.id": "nobody"}, "native", without)
     assert str(refused.value) == (
-        'fetch = "native" cannot be had: the compiled library is not there; install shardlog '
+        'fetch = "native" is not possible: the compiled library is missing; install shardlog '
         'again where there is a C compiler; "auto" goes on without it'
     )
     for way in ("auto", "python"):
         client, native, fetches_by = open_client({"group.id": "nobody"}, way, without)
         client.close()
         assert native is None
-        since = ", since the compiled library is not there; install shardlog again where there is"
+        since = ", since the compiled library is missing; install shardlog again where there is"
         assert fetches_by.startswith("python" + (since if way == "auto" else ""))
         assert ("since" in fetches_by) == (way == "auto")
 

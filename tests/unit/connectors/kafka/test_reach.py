@@ -90,13 +90,13 @@ def expect_unavailable(servers, *words):
 
 
 def test_closed_port_may_open_later():
-    remedy = "start the broker, or mend host and port"
+    remedy = "start the broker, or correct host and port"
     expect_unavailable("127.0.0.1:1", "127.0.0.1:1", "Connection refused", remedy)
 
 
 def test_host_that_has_no_address_will_have_none_later():
     said = refusal(InvalidRequestError, "no-such-host.invalid:9092")
-    expect(said, "no-such-host.invalid:9092", "resolve", "mend kafka.bootstrap.servers")
+    expect(said, "no-such-host.invalid:9092", "resolve", "correct kafka.bootstrap.servers")
 
 
 def test_listener_that_hangs_up_may_be_a_broker_that_starts():
@@ -109,7 +109,7 @@ def test_listener_that_hangs_up_may_be_a_broker_that_starts():
 def test_listener_that_hangs_up_on_tls_takes_none():
     with listening(Callers().hang_up) as address:
         said = refusal(InvalidRequestError, address, security_protocol="ssl")
-        expect(said, address, "takes no TLS")
+        expect(said, address, "speaks no TLS")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_listener_that_hangs_up_on_tls_takes_none():
 def test_silence_is_told_as_silence_whatever_the_protocol(settings):
     with listening(stay_silent) as address:
         said = refusal(BrokerUnavailableError, address, wait_s=0.5, **settings)
-        expect(said, address, "no broker answers", "firewalls")
+        expect(said, address, "no broker at", "firewalls")
 
 
 def test_waiting_ends_when_it_is_no_longer_wanted():

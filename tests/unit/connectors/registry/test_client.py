@@ -111,7 +111,7 @@ def test_missing_id_is_asked_for_again_after_a_second(script, clock) -> None:
 
 def test_schema_that_is_no_avro_is_said_to_be_none(script, clock) -> None:
     script.answer("/schemas/ids/7", {"schema": "message A {}", "schemaType": "PROTOBUF"})
-    with pytest.raises(SchemaNotFoundError, match="schema id 7: is PROTOBUF, no Avro"):
+    with pytest.raises(SchemaNotFoundError, match="schema id 7: is PROTOBUF, not Avro"):
         client(script, clock).schema_by_id(7)
 
 
@@ -148,7 +148,12 @@ def test_next_address_is_asked_where_one_does_not_answer(script, clock) -> None:
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(401, "see basic.auth.user.info"), (403, "may not"), (404, "its path included"), (422, "422")],
+    [
+        (401, "see basic.auth.user.info"),
+        (403, "not authorised"),
+        (404, "its path included"),
+        (422, "422"),
+    ],
 )
 @pytest.mark.parametrize("body", [b"<html>\nno</html>", b"[" * 50_000])
 def test_refusal_is_told_in_one_line_and_not_asked_again(script, clock, status, said, body) -> None:

@@ -227,7 +227,7 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (['topics=["a"]', 'topic_pattern="^b"'], "name `topics`, or give a `topic_pattern`"),
         (["topics=[]"], "name `topics`"),
         (["topics=[]", 'topic_pattern="orders"'], "must begin with ^"),
-        (["topics=[]", 'topic_pattern="^("'], "no regular expression"),
+        (["topics=[]", 'topic_pattern="^("'], "not a regular expression"),
         (["mode=static"], "mode static takes `partitions`"),
         (['partitions={"orders": [0]}'], "is for mode static"),
         (["start=yesterday"], "neither earliest, latest nor a time"),
@@ -240,12 +240,12 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (["stream.retention_hours=1e30"], "stream"),
         (["stream.jitter_ms=99999999999999999999999"], "jitter"),
         (["root="], "root: is empty; name a directory"),
-        (["topics=a,,b"], "topics: '' can be no topic"),
-        (['topics=["tele/metry"]'], "topics: 'tele/metry' can be no topic"),
-        ([f'topics=["{"x" * 250}"]'], "can be no topic: use 1 to 249"),
+        (["topics=a,,b"], "topics: '' is not a topic name"),
+        (['topics=["tele/metry"]'], "topics: 'tele/metry' is not a topic name"),
+        ([f'topics=["{"x" * 250}"]'], "is not a topic name: use 1 to 249"),
         (['topics=["^tele.*"]'], "topics: '^tele.*' is a pattern; use topic_pattern"),
         (["mode=static", "topics=[]", 'partitions={"orders": []}'], "partitions.orders: is empty"),
-        (["mode=static", "topics=[]", 'partitions={"a b": [0]}'], "'a b' can be no topic"),
+        (["mode=static", "topics=[]", 'partitions={"a b": [0]}'], "'a b' is not a topic name"),
         (["mode=static", "topics=[]", 'partitions={"a": 0}'], "write a list, such as [0, 1]"),
         (["mode=static", "topics=[]", 'partitions={"a": [99999999999]}'], "partitions.a.0"),
         (["kafka.group.id="], 'kafka: "group.id" is empty'),
@@ -312,7 +312,7 @@ def test_section_that_is_no_table_is_refused_by_option_and_by_variable(load, sec
 
 def test_section_in_a_variable_that_is_no_json_is_refused_by_its_name(load):
     message = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
-    assert "SHARDLOG_KAFKA: is no JSON" in message
+    assert "SHARDLOG_KAFKA: is not JSON" in message
 
 
 def test_setting_of_librdkafka_may_begin_with_a_brace(load):

@@ -37,9 +37,9 @@ def expect_one_line(ran, complaint):
         ("kafka.auto.offset.reset=earliest", "is set by `start`"),
         ("kafka.partition.assignment.strategy=range", "takes cooperative-sticky alone"),
         ("kafka.partition.assignment.strategy=roundrobin", "leave it out"),
-        ("start=1700000000", "no seconds and no offset"),
-        ("topics=a,b,a", "topics: 'a' is there twice"),
-        ("on_fault={x", "--set on_fault: is no JSON"),
+        ("start=1700000000", "not seconds and not an offset"),
+        ("topics=a,b,a", "topics: 'a' is listed twice"),
+        ("on_fault={x", "--set on_fault: is not JSON"),
         ("root=/etc/passwd/below", "is not a directory"),
         (f"root=/tmp/{'x' * 300}", "too long"),
         ("root=/proc/shardlog", "/proc/shardlog"),
@@ -151,7 +151,7 @@ def test_check_leaves_nothing_behind_where_the_root_is_to_be(worker, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ("metrics.listen=9404", "metrics.listen: '9404' is no address; write host:port"),
+        ("metrics.listen=9404", "metrics.listen: '9404' is not an address; write host:port"),
         ("metrics.stalled_after_s=0", "metrics.stalled_after_s"),
         ("metrics.port=1", "metrics.port: unknown key"),
     ],

@@ -159,6 +159,13 @@ def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, command, nam
     assert (table.num_rows, table.schema.field("payload").type) == (0, pa.binary())
 
 
+def test_rows_of_ids_come_from_all_shards_in_order(shardlog, root, expected):
+    ran = shardlog("read", root, NAME, "--id", 5, "--id", 2, "--output", "jsonl")
+    places = [(row["secondary"], row["primary"], row["address"]) for row in ran.json_lines]
+    of_ids = [row for row in expected.to_pylist() if row["secondary"] in (2, 5)]
+    assert places == [(row["secondary"], row["primary"], row["address"]) for row in of_ids]
+
+
 @pytest.mark.parametrize("limit", [1, 3, 250, 10**6])
 def test_limit_is_of_each_id_wherever_runs_end(shardlog, root, limit):
     options = ("--limit-per-id", limit, "-o", "json", "--columns", "address,shard")
@@ -233,6 +240,16 @@ def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, option
     ran = shardlog(command, root, NAME, *rest)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_a_file_that_is_there_stays_unless_it_may_go(shardlog, root, tmp_path, name):
+    path = tmp_path / name
+    path.write_text("mine")
+    ran = shardlog("read", root, NAME, "--to", path)
+    assert (ran.code, path.read_text(), ran.err.count("\n")) == (2, "mine", 1)
+    assert shardlog("read", root, NAME, "--to", path, "--overwrite").code == 0
+    assert path.stat().st_size > 1000
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def bench(tmp_path):
         (InvalidRequestError("key_mode"), "refused"),
         (ShardLockedError("held"), "unavailable"),
         (ForeignDataError("cut"), "foreign"),
-        (LostRangeError("retention"), "overtaken"),
+        (LostRangeError("retention"), "out_of_range"),
         (CorruptionError("torn"), "damage"),
         (UnsupportedFormatError("newer"), "damage"),
         (ShardPoisonedError("full"), "write_failed"),
