@@ -26,7 +26,7 @@ from connectors.devtools.registry import APICURIO, REGISTRY
 from connectors.devtools.stack import DevStack
 from connectors.kafka import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
-from demo.ledger import LETTERS, dead_letters, read_ledger, what_became
+from demo.ledger import DEAD_LETTER_TOPIC, dead_letters, read_ledger, what_became
 from demo.rolled import Rolled, mended, roll_up, rolled
 from demo.sealed import seal_and_ask
 from storage_core import (
@@ -121,8 +121,8 @@ def _run(place: Path, records: int, rate: int) -> bool:
         _say("stopping the other worker")
         workers[1].send_signal(signal.SIGTERM)
         workers[1].wait(_WAIT_MAX_S)
-        asked = _counted_in_sql(root)
-        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen, asked)
+        sql_rows = _counted_in_sql(root)
+        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen, sql_rows)
     _say("the ledger:")
     for line in ledger.lines():
         sys.stdout.write(line + "\n")
@@ -162,15 +162,15 @@ def _store_old(
 def _register(servers: _Servers, version: int) -> None:
     file = _SCHEMAS / f"{TELEMETRY}.v{version}.avsc"
     _say(f"registering version {version} of the schema, schemas/avro/devices/{file.name}")
-    told = [os.fspath(file), f"--registry={servers.registry}"]
-    with _process(_SHARDLOG, "schema", "register", *told) as registering:
+    options = [os.fspath(file), f"--registry={servers.registry}"]
+    with _process(_SHARDLOG, "schema", "register", *options) as registering:
         if registering.wait(_WAIT_MAX_S):
             message = f"{file.name} was not registered"
             raise InvalidRequestError(message)
 
 
 def _producing(servers: _Servers, records: int, *more: str) -> AbstractContextManager[_Running]:
-    given = [
+    options = [
         f"--bootstrap={servers.bootstrap}",
         "--avro",
         f"--registry={servers.registry}",
@@ -180,7 +180,7 @@ def _producing(servers: _Servers, records: int, *more: str) -> AbstractContextMa
         "--seed=1",
         f"--partitions={_PARTITIONS}",
     ]
-    return _process(_SHARDLOG, "produce", TELEMETRY, *given, *more)
+    return _process(_SHARDLOG, "produce", TELEMETRY, *options, *more)
 
 
 def _worker(servers: _Servers, root: Path) -> list[str]:
@@ -192,7 +192,7 @@ def _worker(servers: _Servers, root: Path) -> list[str]:
         "stream.retention_hours": str(_KEPT_HOURS),
         "schema.registry.url": servers.registry,
         "dead_letters.policy": "forward",
-        "dead_letters.topic": LETTERS,
+        "dead_letters.topic": DEAD_LETTER_TOPIC,
         "expire_every_s": "1",
         "kafka.bootstrap.servers": servers.bootstrap,
         "kafka.session.timeout.ms": "6000",
@@ -253,11 +253,11 @@ def _expired(root: Path) -> int:
         return 0
 
 
-def _await(condition: Callable[[], bool], what: str) -> None:
+def _await(condition: Callable[[], bool], awaited: str) -> None:
     deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
     while not condition():
         if _CLOCK.monotonic_s() > deadline:
-            message = f"{what} within {_WAIT_MAX_S:g} s"
+            message = f"{awaited} within {_WAIT_MAX_S:g} s"
             raise InvalidRequestError(message)
         _CLOCK.sleep(_LOOK_S)
 
@@ -265,11 +265,11 @@ def _await(condition: Callable[[], bool], what: str) -> None:
 def _acknowledged(producer: subprocess.Popen[str]) -> int:
     """Wait for the producer and return how many records its closing line says were taken."""
     out, _ = producer.communicate(timeout=_WAIT_MAX_S)
-    found = re.search(r"(\d+) records acknowledged", out)
-    if producer.returncode != 0 or found is None:
+    match = re.search(r"(\d+) records acknowledged", out)
+    if producer.returncode != 0 or match is None:
         message = f"the producer ended with {producer.returncode}"
         raise InvalidRequestError(message)
-    return int(found.group(1))
+    return int(match.group(1))
 
 
 def _answer(job: subprocess.Popen[str]) -> int:

@@ -14,7 +14,7 @@ from connectors.kafka import Consumer, Partition, Place
 from demo.job import COUNTS, TELEMETRY
 from storage_core import State, StreamReader
 
-LETTERS: Final = "telemetry.dlq"
+DEAD_LETTER_TOPIC: Final = "telemetry.dlq"
 _FETCH_RECORDS: Final = 10_000
 _FETCH_WAIT_S: Final = 0.1
 
@@ -27,33 +27,33 @@ class Ledger:
         produced: Acknowledged by the broker.
         stored: In the shards, and shown.
         expired: Gone from the shards by their age, or too old as they came.
-        letters: Records that no schema wrote: dead letters, by what the shards have counted.
+        dead_letters: Records that no schema wrote: dead letters, by what the shards have counted.
         forwarded: Those of them in the dead-letter topic, each origin once.
         schemas: Schemas that the shards keep.
         late: Of those stored, the ones that came late.
         seen: Brought to Spark by the source.
         counted: The sum of the counts that went through the sink, read back.
-        asked: Counted in SQL over sealed files.
+        sql_rows: Counted in SQL over sealed files.
     """
 
     produced: int
     stored: int
     expired: int
-    letters: int
+    dead_letters: int
     forwarded: int
     schemas: int
     late: int
     seen: int
     counted: int
-    asked: int
+    sql_rows: int
 
     @property
     def is_balanced(self) -> bool:
         """Tell whether no record was lost or doubled on the way."""
         return (
-            self.produced == self.stored + self.expired + self.letters
-            and self.letters == self.forwarded
-            and self.stored == self.seen == self.counted == self.asked
+            self.produced == self.stored + self.expired + self.dead_letters
+            and self.dead_letters == self.forwarded
+            and self.stored == self.seen == self.counted == self.sql_rows
         )
 
     def lines(self) -> list[str]:
@@ -64,11 +64,11 @@ class Ledger:
             ("  of them late, in their right place", self.late),
             ("  by so many versions of a schema", self.schemas),
             ("expired, older than the stream keeps", self.expired),
-            ("dead letters, that no schema wrote", self.letters),
-            (f"  forwarded to {LETTERS}", self.forwarded),
+            ("dead letters, that no schema wrote", self.dead_letters),
+            (f"  forwarded to {DEAD_LETTER_TOPIC}", self.forwarded),
             ("seen by Spark through the source", self.seen),
             ("counted, through the sink, read back", self.counted),
-            ("counted in SQL over files of Parquet", self.asked),
+            ("counted in SQL over files of Parquet", self.sql_rows),
         )
         verdict = "balanced" if self.is_balanced else "DOES NOT BALANCE"
         width = max(len(text) for text, _ in rows)
@@ -76,14 +76,14 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class DeadLetters:
     """Dead letters, as the shards count them: ever kept, and kept still."""
 
     ever: int
     waiting: int
 
 
-def read_ledger(root: Path, bootstrap: str, produced: int, seen: int, asked: int) -> Ledger:
+def read_ledger(root: Path, bootstrap: str, produced: int, seen: int, sql_rows: int) -> Ledger:
     """Count what lies in the streams, row by row, and in the dead-letter topic."""
     counted = 0
     expired, states = what_became(root)
@@ -103,15 +103,15 @@ def read_ledger(root: Path, bootstrap: str, produced: int, seen: int, asked: int
         int(states[State.LATE]),
         seen,
         counted,
-        asked,
+        sql_rows,
     )
 
 
-def dead_letters(root: Path) -> Letters:
+def dead_letters(root: Path) -> DeadLetters:
     """Return what the shards have counted."""
     with StreamReader.open(root, TELEMETRY) as reader:
         stats = reader.stats()
-    return Letters(stats.dead_letters, stats.dead_letters - stats.dead_letters_cleared)
+    return DeadLetters(stats.dead_letters, stats.dead_letters - stats.dead_letters_cleared)
 
 
 def _forwarded(bootstrap: str) -> int:
@@ -119,7 +119,7 @@ def _forwarded(bootstrap: str) -> int:
     origins = set()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo"})
     try:
-        partition = Partition(LETTERS, 0)
+        partition = Partition(DEAD_LETTER_TOPIC, 0)
         consumer.begin({partition: Place(0)})
         _, end = consumer.watermarks(partition)
         read = 0
@@ -127,10 +127,12 @@ def _forwarded(bootstrap: str) -> int:
             for fetched, _ in consumer.fetch(_FETCH_RECORDS, _FETCH_WAIT_S):
                 read += fetched.count
                 headers = [] if fetched.headers is None else fetched.headers.to_pylist()
-                for one in headers:
-                    found = split_origin([(each["key"], each["value"]) for each in one or ()])
-                    if found is not None:
-                        origins.add((found[1].partition, found[1].offset))
+                for record_headers in headers:
+                    origin = split_origin(
+                        [(each["key"], each["value"]) for each in record_headers or ()]
+                    )
+                    if origin is not None:
+                        origins.add((origin[1].partition, origin[1].offset))
     finally:
         consumer.close()
     return len(origins)

@@ -39,8 +39,8 @@ def roll_up(root: Path, place: Path) -> list[str]:
     """Return the job's command."""
     checkpoint = os.fspath(place / "rolled")
     settings = {"--value": FIELD, "--checkpoint": checkpoint, "--master": "local[2]"}
-    told = [f"{name}={value}" for name, value in settings.items()]
-    return ["streaming_jobs.jobs.roll_up", os.fspath(root), TELEMETRY, *told, "--once"]
+    options = [f"{name}={value}" for name, value in settings.items()]
+    return ["streaming_jobs.jobs.roll_up", os.fspath(root), TELEMETRY, *options, "--once"]
 
 
 def rolled(root: Path) -> Rolled:
@@ -62,8 +62,8 @@ def rolled(root: Path) -> Rolled:
     )
     records = decoded.table.to_pylist()
     hours = {
-        window: (one["count"], one["sum"] / one["count"])
-        for window, one in zip(windows, records, strict=True)
+        window: (record["count"], record["sum"] / record["count"])
+        for window, record in zip(windows, records, strict=True)
     }
     return Rolled(ends, hours)
 

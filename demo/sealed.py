@@ -35,10 +35,10 @@ class Sealed:
 
     def lines(self) -> list[str]:
         """Return what was made, what was asked and what was answered."""
-        each, hidden = self.bytes / max(1, self.rows), self.rows - self.counted
+        row_bytes, hidden = self.bytes / max(1, self.rows), self.rows - self.counted
         expired = f", {hidden:,} of them expired," if hidden else ""
         return [
-            f"    {self.rows:,} rows{expired} in {self.files} files, {each:.1f} bytes a row",
+            f"    {self.rows:,} rows{expired} in {self.files} files, {row_bytes:.1f} bytes a row",
             f"    {_WARMEST}",
             *(
                 f"      device {device}: {readings} readings, {mean:.2f} degrees"

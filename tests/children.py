@@ -22,7 +22,7 @@ _LOADED: Final = (
     "streaming_jobs.jobs.landing",
     "connectors.cli.commands.dlq",
     "connectors.cli.commands.worker",
-    "tests.broker.replaying",
+    "tests.broker.support.replay_process",
     "tests.far_reader",
     "tests.faults.support.follower",
     "tests.faults.support.judge",

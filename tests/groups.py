@@ -17,10 +17,10 @@ SPARK_JOBS: Final = f"{SPARK}/jobs"
 # Twins and commands start Spark by themselves.
 TWINS, COMMAND = f"{SPARK}/sink/test_twins.py", "test_command_"
 OF_FILES: Final = {
-    "tests/broker/test_broker_faults.py": "own broker",
-    "tests/broker/test_kafka_format.py": "Spark of Kafka",
-    "tests/broker/test_typed_chain.py": "Spark of Kafka",
-    "tests/broker/test_whole_chain.py": "Spark of Kafka",
+    "tests/broker/worker/test_broker_faults.py": "own broker",
+    "tests/broker/spark/test_kafka_format.py": "Spark of Kafka",
+    "tests/broker/spark/test_typed_chain.py": "Spark of Kafka",
+    "tests/broker/spark/test_whole_chain.py": "Spark of Kafka",
     "tests/faults/test_damage.py": "damage",
     "tests/unit/connectors/cli/test_exit_codes.py": "exit codes",
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",

@@ -26,7 +26,7 @@ from connectors.devtools.server import Server
 from connectors.ingest.status.line_output import LogFormat
 from connectors.ingest.status.log_lines import open_log
 from connectors.ingest.worker import Worker
-from connectors.kafka import Admin, Producer, shown_consumer_settings
+from connectors.kafka import Admin, Producer, printable_consumer_settings
 from connectors.settings.loading import load_options
 from storage_core import SystemClock
 
@@ -89,7 +89,7 @@ def bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
     """Consume a topic and touch five fields of each record."""
     tune_process()
     own = {"bootstrap.servers": bootstrap, "group.id": "bench-bare"}
-    consumer = Consumer(shown_consumer_settings(own))
+    consumer = Consumer(printable_consumer_settings(own))
     partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     fields: Any = Message

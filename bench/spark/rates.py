@@ -23,7 +23,7 @@ from bench.records import FIRST_PRIMARY, PARTITIONS, payload_array
 from bench.spark import queries
 from bench.workspace import await_compaction, empty_directory
 from storage_core import Stream, StreamOptions
-from tests.broker.spark_kafka import connector_jars
+from tests.broker.support.spark_kafka import connector_jars
 
 SHARDS: Final = StreamOptions(shards=PARTITIONS)
 _ROWS: Final = 2_000_000

@@ -34,7 +34,7 @@ from storage_core import SchemaEntry, Stream, StreamReader
 from storage_core.avro import AvroSchema
 from streaming_jobs.jobs.roll_up import roll_up
 from streaming_jobs.jobs.rollup.calendar import LEVELS
-from tests.broker.spark_kafka import avro_jars, connector_jars
+from tests.broker.support.spark_kafka import avro_jars, connector_jars
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ROLL_UP_ROWS", "5000000"))
 _VALUES: Final = 10_000

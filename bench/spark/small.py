@@ -22,7 +22,7 @@ from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
 from connectors.kafka import Admin
 from storage_core import Stream
-from tests.broker.spark_kafka import connector_jars
+from tests.broker.support.spark_kafka import connector_jars
 
 _BATCHES: Final = 12
 _STREAM_BATCHES: Final = 100

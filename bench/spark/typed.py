@@ -27,7 +27,7 @@ from connectors.devtools.server import Server
 from connectors.kafka import Admin, Producer
 from storage_core import SchemaEntry, Stream
 from storage_core.avro import AvroSchema
-from tests.broker.spark_kafka import avro_jars, connector_jars
+from tests.broker.support.spark_kafka import avro_jars, connector_jars
 
 _ROWS: Final = 2_000_000
 _VALUES: Final = 10_000

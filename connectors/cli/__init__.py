@@ -1,1 +1,1 @@
-"""The `shardlog` command, one small file a verb."""
+"""The `shardlog` command, one small file a command."""

@@ -1,13 +1,11 @@
-"""Where the `shardlog` command begins: interruptible without a traceback from its first moment.
+"""The entry point of `shardlog`: Ctrl-C ends it without a traceback from its first moment.
 
-Importing what the command stands on takes a moment, and what a verb works with half a second. An
-interrupt in it would come out as a traceback from the middle of some library, or be taken by it for
-a broken installation; while anything is imported (verbs/work.py), and once the command is done,
-Ctrl-C ends the process as it ends any other program. A worker that is told to stop while it starts
-has begun nothing, and ends as one that was stopped later: by exit code 0. It hears signals before
-anything else is loaded, since the first process of a container is ended by none that it has no
-handler for. SIGUSR1, which somebody may send to a worker at any time, is not to end one that cannot
-hear it yet. A package of others that is not installed is told in one line.
+Imports take up to half a second. An interrupt in one would be a traceback from inside a library, or
+look to it like a broken installation; so while anything is imported (parsing/work.py), and once the
+command is done, Ctrl-C has its default action. A worker that is stopped while it starts exits with
+0, as one that is stopped later. It sets its signal handlers before anything else is loaded: PID 1
+of a container ignores signals without a handler. SIGUSR1 does not end a worker that cannot handle
+it yet. A missing package of others is reported in one line.
 """
 
 import atexit
@@ -18,7 +16,7 @@ from typing import Final
 
 from connectors.cli.standard_descriptors import fill_standard_descriptors
 
-# The verb with handlers of its own; with one of these it does not run, and is interrupted.
+# The command with signal handlers of its own; with one of these options it does not run.
 _HEARS_SIGNALS: Final = "worker"
 _RUNS_NOT: Final = frozenset(("--check", "--help"))
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -60,7 +58,7 @@ def run() -> None:
 
 
 def _hear_early() -> None:
-    """Let a signal to stop end the process well, until the worker sets what it does on it."""
+    """Exit with 0 on a signal to stop, until the worker sets its own handlers."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -69,7 +67,7 @@ def _hear_early() -> None:
 
 
 def _hear_no_more() -> None:
-    """Let no signal take the exit code: the interpreter would set its default action at the end."""
+    """Ignore signals, so that none changes the exit code while the interpreter ends."""
     for number in (*_STOPS, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
 

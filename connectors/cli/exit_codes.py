@@ -2,17 +2,17 @@
 
 0    done
 1    a bug: an unexpected error, with its traceback
-2    wrong usage, option or setting, no such root or stream, rights that lack, a limit of the
-     system, a package that is not installed: fix it and start again
-3    something needed cannot be reached or is held by another: try again later
-4    foreign data: what lies there belongs to another topic, cluster or store; do not retry
-5    damage or loss: stop, look, repair; the message names shard, file and range
-6    a durable write failed, or one to an output: free the disk, start again; what was
-     acknowledged is safe
+2    wrong usage, option or setting, no such root or stream, missing permission, a system limit,
+     a package that is not installed: fix it and start again
+3    something cannot be reached or another process holds it: try again later
+4    foreign data: it belongs to another topic, cluster or store; do not retry
+5    damage or loss: stop and repair; the message names shard, file and range
+6    a write to disk or to the output failed: free the disk, start again; acknowledged rows are
+     safe
 7    the Kafka client failed for good, as when another has the same group.instance.id
 8    a schema is incompatible with the versions before it; nothing was registered
 130  interrupted
-143  ended at once, by a second signal or by SIGTERM; what was acknowledged is safe
+143  ended at once, by a second signal or by SIGTERM; acknowledged rows are safe
 """
 
 from typing import Final
@@ -52,12 +52,12 @@ _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
     (ClientFailedError, EXIT_CLIENT_FAILED),
 )
 
-# Of the kinds of set_aside.py, which take long to load: what exit_code_for says of their errors.
+# By the kinds of quarantine.py, which take long to load: the exit codes of their errors.
 _BY_FAULT: Final = {
     "refused": EXIT_USAGE,
     "unavailable": EXIT_UNAVAILABLE,
     "foreign": EXIT_FOREIGN,
-    "overtaken": EXIT_DAMAGE,
+    "out_of_range": EXIT_DAMAGE,
     "damage": EXIT_DAMAGE,
     "write_failed": EXIT_WRITE_FAILED,
 }
@@ -69,7 +69,7 @@ def exit_code_of_fault(kind: str) -> int:
 
 
 def exit_code_for(error: ShardlogError) -> int:
-    """Return the exit code that tells of an error."""
+    """Return the exit code of an error."""
     for kind, code in _BY_KIND:
         if isinstance(error, kind):
             return code
@@ -77,6 +77,6 @@ def exit_code_for(error: ShardlogError) -> int:
 
 
 def one_line(error: ShardlogError) -> str:
-    """Return what an error says, in the one line that people are shown."""
+    """Return the first line of an error's message."""
     first, *_ = str(error).splitlines() or [type(error).__name__]
     return first

@@ -1,7 +1,7 @@
-"""Where Kafka's logs end, as `shardlog status` asks for it: of a stream, or why nobody knows.
+"""The log end offsets of a stream's topic, for `shardlog status`, or why they are not known.
 
-A topic that is gone, made anew or not ours to see is that stream's matter; brokers that do not
-answer are not asked again for the others.
+A topic that was deleted, recreated or is not authorised concerns its stream only; brokers that do
+not answer are not asked again for other streams.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,13 @@ from storage_core import InvalidRequestError, ShardlogError, StreamOrigin, descr
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Where the partitions of a stream's topic end.
+    """The log end offsets of a stream's topic.
 
     Attributes:
         ends: The end of each log, by partition.
         stable: The last stable offset of each, from which on an open transaction holds back what
             was written.
-        unknown: Why the ends of this topic are not known, or say nothing of what is stored.
+        unknown: Why the ends are not known, or cannot be compared with what is stored.
     """
 
     ends: Mapping[int, int] = field(default_factory=dict)
@@ -29,10 +29,10 @@ class LogEnds:
 
 
 class Brokers:
-    """Asks Kafka for the ends of partitions, until it does not answer once."""
+    """Fetches log ends from Kafka, until it fails to answer once."""
 
     def __init__(self, bootstrap: str | None, settings: Mapping[str, str], wait_s: float) -> None:
-        """Ask these brokers, or nobody where none are named."""
+        """Use these brokers, or none."""
         self._wait_s = wait_s
         self._settings = None if bootstrap is None else {**settings, "bootstrap.servers": bootstrap}
         self._admin: kafka_client.Admin | None = None
@@ -46,14 +46,14 @@ class Brokers:
         if stream.origin is None:
             return LogEnds()
         try:
-            return self._asked(self._connected(self._settings), stream.origin, stream.shards)
+            return self._fetched(self._connected(self._settings), stream.origin, stream.shards)
         except InvalidRequestError as error:
             return LogEnds(unknown=error.message)
         except ShardlogError as error:
             self.failure = error
             return LogEnds()
 
-    def _asked(
+    def _fetched(
         self, admin: "kafka_client.Admin", origin: StreamOrigin, shards: Iterable[int]
     ) -> LogEnds:
         topic = origin.topic
@@ -68,7 +68,9 @@ class Brokers:
         stable = admin.log_ends(partitions, self._wait_s, is_stable=True)
         unknown = None
         if topic_id != origin.topic_id:
-            unknown = f"topic {topic!r} was deleted and made again; other rows are stored"
+            unknown = (
+                f"topic {topic!r} was deleted and recreated; the stored rows are of the old one"
+            )
         return LogEnds(
             {partition.number: end for partition, end in ends.items()},
             {partition.number: end for partition, end in stable.items()},
@@ -77,7 +79,7 @@ class Brokers:
 
     def _connected(self, settings: Mapping[str, str]) -> "kafka_client.Admin":
         if self._admin is None:
-            # The client is loaded here: most who look at a root have no broker asked.
+            # Connected late: most calls of `status` name no brokers.
             self._admin = kafka_client.Admin(settings)
             self._admin.await_broker(self._wait_s)
         return self._admin

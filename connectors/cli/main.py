@@ -1,7 +1,6 @@
-"""The `shardlog` command: its verbs, and how it says that something went wrong.
+"""The `shardlog` program: it runs a command, and prints an error as one line.
 
-An error of ours is one line on standard error and an exit code that means something
-(exit_codes.py); a traceback is a bug.
+The exit code says what kind of error it was (exit_codes.py); a traceback is a bug.
 """
 
 import sys
@@ -12,23 +11,23 @@ import typer
 
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.output.standard_output import drop_refused_output, tell_refusals
-from connectors.cli.parsing.table import Verbs
+from connectors.cli.parsing.table import CommandTable
 from connectors.cli.standard_descriptors import fill_standard_descriptors
 from connectors.cli.version import installed_version
 from storage_core import ShardlogError
 
 _UNEXPECTED: Final = "unexpected extra argument(s)"
-_HELP: Final = "Kafka topics into a time-indexed shard log, and what is in it."
+_HELP: Final = "Store Kafka topics in a time-indexed shard log, and read it."
 
 
-def _version(is_asked: bool) -> None:  # noqa: FBT001 - as typer calls it
-    if is_asked:
+def _version(is_requested: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if is_requested:
         typer.echo(f"shardlog {installed_version()}")
         raise typer.Exit
 
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=CommandTable,
     help=_HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -46,7 +45,7 @@ def shardlog(
         ),
     ] = False,
 ) -> None:
-    """Hold what concerns no verb."""
+    """Declare the options that belong to no command."""
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -61,7 +60,7 @@ def outcome(arguments: list[str] | None = None) -> int:
     try:
         return _answer(arguments)
     except BrokenPipeError:
-        # Whoever read our output has enough.
+        # The reader has closed the pipe.
         return 0
     except ShardlogError as error:
         _complain(one_line(error))
@@ -85,17 +84,17 @@ def _answer(arguments: list[str] | None) -> int:
 
 
 def _complain(reason: str) -> None:
-    # The exit code says it too, where nobody takes the line.
+    # If standard error is closed, the exit code still says it.
     with suppress(OSError):
         typer.echo(f"shardlog: {reason}", err=True)
 
 
 def _without_values(message: str) -> str:
-    """Leave out arguments that nobody expected: one may be the value of a setting, a secret."""
-    known, is_so, _ = message.partition(_UNEXPECTED)
-    if not is_so:
+    """Leave out unexpected arguments: one may be the value of a setting, a secret."""
+    before, unexpected, _ = message.partition(_UNEXPECTED)
+    if not unexpected:
         return message
-    return f"{known}{_UNEXPECTED}; a setting and its value are one argument, as key=value"
+    return f"{before}{_UNEXPECTED}; a setting and its value are one argument, as key=value"
 
 
 if __name__ == "__main__":

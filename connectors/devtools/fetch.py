@@ -88,9 +88,9 @@ def jars_sha256(directory: Path) -> str:
 
 def ivy_jar() -> Path:
     """Return Ivy's jar in PySpark's wheel, or say that it is not installed."""
-    found = importlib.util.find_spec("pyspark")
-    if found is not None and found.origin is not None:
-        for jar in sorted(Path(found.origin).parent.glob("jars/ivy-*.jar")):
+    spec = importlib.util.find_spec("pyspark")
+    if spec is not None and spec.origin is not None:
+        for jar in sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")):
             return jar
     message = "pyspark, whose Ivy fetches the broker, is missing: pip install 'shardlog[spark]'"
     raise InvalidRequestError(message)
@@ -101,24 +101,24 @@ def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Pa
 
     `on_tick` is called a few times a second while it takes.
     """
-    asked, found, log = directory / "ivy.xml", directory / "found", directory / "ivy.log"
-    asked.write_text(_IVY_FILE.format(dependencies=bundle.dependencies), encoding="utf-8")
+    ivy_file, retrieved, log = directory / "ivy.xml", directory / "found", directory / "ivy.log"
+    ivy_file.write_text(_IVY_FILE.format(dependencies=bundle.dependencies), encoding="utf-8")
     settings = os.environ.get("SHARDLOG_IVY_SETTINGS")
     command = [
         *(str(find_java()), "-Xmx256m", "-XX:+UseSerialGC"),
         *("-cp", str(ivy_jar()), "org.apache.ivy.Main"),
         *(("-settings", settings) if settings else ()),
-        *("-cache", str(directory / "cache"), "-ivy", str(asked), "-confs", "default"),
-        *("-retrieve", str(found / _PATTERN), "-types", *_TYPES),
+        *("-cache", str(directory / "cache"), "-ivy", str(ivy_file), "-confs", "default"),
+        *("-retrieve", str(retrieved / _PATTERN), "-types", *_TYPES),
     ]
     ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
     await_end(ivy.program, log, _FETCH_MAX_S, on_tick)
-    files = len(list(found.glob("*")))
+    files = len(list(retrieved.glob("*")))
     if files != bundle.files:
-        told = last_telling_line(log)
-        message = f"fetched {files} of {bundle.files} files of {bundle.name}: {told}"
+        reason = last_telling_line(log)
+        message = f"fetched {files} of {bundle.files} files of {bundle.name}: {reason}"
         raise UnavailableError(message)
-    return found
+    return retrieved
 
 
 Retrieve = Callable[[Bundle, Path, Callable[[], None]], Path]
@@ -175,7 +175,7 @@ def locked(directory: Path, doing: str, wait_s: float = _LOCK_MAX_S) -> Director
     directory.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock.within(directory, SystemClock(), wait_s)
     if lock is None:
-        message = f"{doing}: another process is at it since {wait_s:.0f} s"
+        message = f"{doing}: another process has held the lock for {wait_s:.0f} s"
         raise UnavailableError(message, path=directory)
     return lock
 
@@ -202,9 +202,9 @@ def _fetch(bundle: Bundle, place: Path, retrieve: Retrieve) -> None:
             with suppress(zipfile.BadZipFile, zlib.error), zipfile.ZipFile(archive) as packed:
                 packed.extractall(gathered)
             archive.unlink()
-        found = jars_sha256(gathered)
-        if found != bundle.sha256:
-            message = f"{bundle.name} has SHA-256 {found}, not {bundle.sha256}: do not run it"
+        checksum = jars_sha256(gathered)
+        if checksum != bundle.sha256:
+            message = f"{bundle.name} has SHA-256 {checksum}, not {bundle.sha256}: do not run it"
             raise CorruptionError(message)
         if place.exists():
             place.rename(partial / "damaged")
@@ -215,7 +215,7 @@ def _fetch(bundle: Bundle, place: Path, retrieve: Retrieve) -> None:
 def _progress(bundle: Bundle, directory: Path) -> Iterator[Callable[[], None]]:
     """Show how a directory fills, a bar on a terminal, a few plain lines elsewhere."""
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-    is_plain, told = not console.is_terminal, 0
+    is_plain, printed = not console.is_terminal, 0
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     bar = Progress(
         *columns, TransferSpeedColumn(), console=console, transient=True, disable=is_plain
@@ -226,19 +226,19 @@ def _progress(bundle: Bundle, directory: Path) -> Iterator[Callable[[], None]]:
         console.print(f"fetching {bundle.name} ({bundle.megabytes} MB), once")
 
     def tick() -> None:
-        nonlocal told
-        there = bytes_below(directory)
-        bar.update(task, completed=min(total, there))
-        step = _LINES * there // total
-        if is_plain and told < step < _LINES:
-            told = step
-            console.print(f"  {there / _BYTES_A_MEGABYTE:.0f} of {bundle.megabytes} MB")
+        nonlocal printed
+        size = disk_bytes(directory)
+        bar.update(task, completed=min(total, size))
+        step = _LINES * size // total
+        if is_plain and printed < step < _LINES:
+            printed = step
+            console.print(f"  {size / _BYTES_A_MEGABYTE:.0f} of {bundle.megabytes} MB")
 
     with bar:
         yield tick
 
 
-def bytes_below(directory: Path) -> int:
+def disk_bytes(directory: Path) -> int:
     """Return the size of all files of a directory in which others are at work."""
     total = 0
     with suppress(FileNotFoundError):

@@ -47,8 +47,8 @@ def main() -> None:
     if is_orphaned:
         os.killpg(program.pid, signal.SIGKILL)
     code = program.wait()
-    told = f"signal {-code}" if code < 0 else f"exit code {code}"
-    os.write(1, f"the process ended with {told}\n".encode())
+    ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+    os.write(1, f"the process ended with {ending}\n".encode())
     if is_orphaned and scratch:
         shutil.rmtree(scratch, ignore_errors=True)
 

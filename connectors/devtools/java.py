@@ -38,8 +38,8 @@ def find_java(installed: Path = _INSTALLED) -> Path:
         if version is not None and version >= JAVA_MIN:
             return java
         too_old.append(f"{java} is {'no JVM' if version is None else f'version {version}'}")
-    found = f"; {', '.join(too_old)}" if too_old else ""
-    message = f"a JVM of version {JAVA_MIN} or later is missing{found}: {_ADVICE}"
+    versions = f"; {', '.join(too_old)}" if too_old else ""
+    message = f"a JVM of version {JAVA_MIN} or later is missing{versions}: {_ADVICE}"
     raise InvalidRequestError(message)
 
 
@@ -51,5 +51,5 @@ def java_version(java: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    return int(found[1]) if found else None
+    match = _VERSION.search(answer.stderr + answer.stdout)
+    return int(match[1]) if match else None

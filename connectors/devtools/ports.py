@@ -31,11 +31,11 @@ def free_ports(count: int) -> tuple[int, ...]:
         UnavailableError: None were found.
     """
     tried = secrets.SystemRandom().sample(_PORTS, min(_TRIES_MAX, len(_PORTS)))
-    found = tuple(islice(filter(_is_chosen, tried), count))
-    if len(found) < count:
+    free = tuple(islice(filter(_is_chosen, tried), count))
+    if len(free) < count:
         message = f"no {count} free ports in {_PORTS.start}..{_PORTS.stop}: stop what listens there"
         raise UnavailableError(message)
-    return found
+    return free
 
 
 def is_free(port: int) -> bool:

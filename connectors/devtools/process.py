@@ -65,11 +65,11 @@ class Process:
     def user(self) -> int | None:
         """Return the number of the user who runs it; None when it has ended."""
         try:
-            found = Path(f"/proc/{self.pid}").stat().st_uid
+            user = Path(f"/proc/{self.pid}").stat().st_uid
         except OSError:
             return None
         # Looked at after that: the number of one that is alive is no other's.
-        return found if self.is_alive() else None
+        return user if self.is_alive() else None
 
     def is_alive(self) -> bool:
         """Tell whether it still runs."""
@@ -181,7 +181,7 @@ def await_end(
         while not program.has_ended_within(_LOOK_EVERY_S):
             on_tick()
             if monotonic() > deadline:
-                message = f"gave up after {timeout_s:.0f} s: {last_telling_line(log)}"
+                message = f"no end after {timeout_s:.0f} s: {last_telling_line(log)}"
                 raise UnavailableError(message, path=log)
     finally:
         program.kill()
@@ -194,6 +194,6 @@ def last_telling_line(log: Path) -> str:
         file.seek(max(0, log.stat().st_size - _LOG_BYTES_READ_MAX))
         text = file.read().decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if not _PASSED_OVER.match(line)]
-    told = [line for line in lines if not line.startswith(_ENDING)]
-    telling = [line for line in told if _TELLING.search(line)]
-    return (telling or told or lines or ["its log is empty"])[-1][:_QUOTE_CHARS_MAX]
+    own_lines = [line for line in lines if not line.startswith(_ENDING)]
+    telling = [line for line in own_lines if _TELLING.search(line)]
+    return (telling or own_lines or lines or ["its log is empty"])[-1][:_QUOTE_CHARS_MAX]

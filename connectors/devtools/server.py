@@ -1,4 +1,4 @@
-"""A server in a JVM of its own, of whatever kind.
+"""A server in a JVM of its own.
 
     <directory>/<kind>.log  data/
 
@@ -147,11 +147,11 @@ class Server:
         deadline = monotonic() + limit_s
         while not self.kind.is_answering(address):
             if program.has_ended_within(_LOOK_EVERY_S):
-                told = last_telling_line(self.log)
-                message = f"the {name} ended while it started: {told}"
-                is_taken = any(words in told for words in _PORT_TAKEN)
+                reason = last_telling_line(self.log)
+                message = f"the {name} ended while it started: {reason}"
+                is_taken = any(words in reason for words in _PORT_TAKEN)
                 raise (PortTakenError if is_taken else UnavailableError)(message, path=self.log)
             if monotonic() > deadline:
-                told = last_telling_line(self.log)
-                message = f"the {name} did not answer within {limit_s:.0f} s: {told}"
+                reason = last_telling_line(self.log)
+                message = f"the {name} did not answer within {limit_s:.0f} s: {reason}"
                 raise UnavailableError(message, path=self.log)

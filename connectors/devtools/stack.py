@@ -1,6 +1,6 @@
-"""One broker and one registry for all who share a directory: the command line, a run of tests.
+"""One broker and one registry for all processes that share a directory.
 
-Whoever asks first starts a server, under a lock, and records it; the others get its address.
+The first that needs a server starts it, under a lock, and records it; the others get its address.
 With an owner the servers end when the owner does; without one they live until `stop`, but even
 then a process killed while it starts them leaves none. $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL
 name servers to use in their place.
@@ -73,10 +73,10 @@ class DevStack:
             UnavailableError: It cannot be started, fetched or reached.
             InvalidRequestError: A JVM or PySpark is missing; or another user runs servers here.
         """
-        given = os.environ.get(kind.variable)
-        if given:
-            _check_given(kind.variable, given)
-            return given
+        address = os.environ.get(kind.variable)
+        if address:
+            _check_reachable(kind.variable, address)
+            return address
         with locked(self.directory, _DOING):
             running = self._own_services().get(kind.name)
             return self._start(kind) if running is None else running.address
@@ -89,10 +89,10 @@ class DevStack:
     def _own_services(self) -> dict[str, Service]:
         """Return the servers that run, all of which are ours to use and to end."""
         running = self.services()
-        for name, found in running.items():
-            user = found.process.user()
+        for name, service in running.items():
+            user = service.process.user()
             if user is not None and user != self._user:
-                raise _not_ours(self.directory, KINDS[name], found.address, user)
+                raise _not_ours(self.directory, KINDS[name], service.address, user)
         return running
 
     def stop(self) -> dict[str, Service]:
@@ -162,17 +162,17 @@ def write_record(directory: Path, services: Mapping[str, Service]) -> None:
     draft.replace(directory / _RECORD_FILE)
 
 
-def _check_given(variable: str, given: str) -> None:
-    for address in given.split(","):
+def _check_reachable(variable: str, value: str) -> None:
+    for address in value.split(","):
         try:
             parts = urlsplit(address if "://" in address else f"//{address}")
             host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme)
         except ValueError:
             host, port = "", None
         if port is None:
-            message = f"{variable}={given}: {address!r} is not host:port"
+            message = f"{variable}={value}: {address!r} is not host:port"
             raise InvalidRequestError(message)
         if is_open(host, port):
             return
-    message = f"{variable}={given} does not answer: unset it to have one started here"
+    message = f"{variable}={value} does not answer: unset it to have one started here"
     raise UnavailableError(message)

@@ -174,7 +174,9 @@ class Forwarder:
         headers = with_origin(letter, reason_word(raw), topic_id, self._group)
         told = _answer_for(address, open_)
         try:
-            producer.send(topic, letter.key, letter.value, letter.timestamp, headers, told=told)
+            producer.send(
+                topic, letter.key, letter.value, letter.timestamp, headers, on_delivery=told
+            )
         except ClientFailedError:
             raise
         except ShardlogError as error:

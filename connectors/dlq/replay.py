@@ -226,7 +226,7 @@ class Replay:
                 heard_s = now_s
             elif now_s - heard_s >= self._silent_s_max:
                 raise self._silence(now_s - heard_s)
-        self._consumer.let_go(asked)
+        self._consumer.unassign(asked)
 
     def _silence(self, silent_s: float) -> BrokerUnavailableError:
         message = (

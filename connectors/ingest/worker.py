@@ -115,7 +115,7 @@ class Worker:
         # Whether one still waits for a registry; the end of the process would wait for it, too.
         self.is_left_asking = False
         self._progress = Progress(
-            self.counts, self._consumer.known_ends, self._broker, clock.monotonic_s(), log
+            self.counts, self._consumer.cached_ends, self._broker, clock.monotonic_s(), log
         )
 
     def stop(self, reason: str = "asked to") -> None:
@@ -160,7 +160,7 @@ class Worker:
     def _standing(self, now_s: float) -> WorkerStanding:
         """Return how it stands, between two fetches."""
         counts, feeds = self.counts, self._holdings.feeds
-        ends = self._consumer.known_ends(list(feeds))
+        ends = self._consumer.cached_ends(list(feeds))
         return WorkerStanding(
             taken_s=now_s,
             shards=tuple(feed.standing(ends.get(at)) for at, feed in feeds.items()),
@@ -256,7 +256,7 @@ class Worker:
         )
 
     def _ends_of(self, partitions: list[Partition]) -> Mapping[Partition, int]:
-        return self._consumer.known_ends(partitions)
+        return self._consumer.cached_ends(partitions)
 
     def _topics_there(self, wait_s: float) -> Collection[str]:
         """Ask the broker for its topics, and take note of whether it answers."""
@@ -464,7 +464,7 @@ class Worker:
                 self._group.tell_last(self._holdings.feeds)
                 self._holdings.close(partitions)
         finally:
-            self._consumer.let_go(partitions)
+            self._consumer.unassign(partitions)
 
     def _lost(self, partitions: list[Partition]) -> None:
         """Drop what is not durable of them; another process may own them by now."""
@@ -474,4 +474,4 @@ class Worker:
             self._rounds.settle()
             self._holdings.close(partitions)
         finally:
-            self._consumer.let_go(partitions)
+            self._consumer.unassign(partitions)

@@ -1,20 +1,20 @@
-"""The one door to librdkafka: consumer, producer, administration, in shardlog's terms.
+"""The only code that calls librdkafka: consumer, producer, administration.
 
-Nothing else imports confluent_kafka. Every call is bounded in time. Names of librdkafka's
-settings are passed through as they are.
+Nothing else imports confluent_kafka. Every call has a time limit. Settings have librdkafka's
+names.
 
     terms            partitions, places
     settings         our defaults, what is fixed, which are one kind of client's own
-    translate        its exceptions and error events in our terms, by one table
-    consumer         a consumer whose owner says where each partition begins; one thread
+    translate        its exceptions and error events as errors of ours, by one table
+    consumer         a consumer whose owner gives each partition its position; one thread
     producer         sends and counts; one thread
     transaction      sends, and commits a group's offsets, as one; one thread
     admin            topics, their ids, watermarks; any thread
-    fetched          what one call brought, in columns
-    native_library   the compiled library, or why it cannot be had
+    fetched          the records of one call, in columns
+    native_library   the compiled library, or why it is missing
     native_fetch     those columns, filled by it
     python_fetch     the same without it, from messages, one pass a field
-    message_fields   how a message's fields are reached
+    message_fields   access to the fields of a message
     reach            whether a broker answers; if none does, why
 """
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         FetchWay,
         likely_setting,
         line_without_secrets,
+        printable_consumer_settings,
         setting_called,
-        shown_consumer_settings,
     )
     from connectors.kafka.terms import Headers, Partition, Place
     from connectors.kafka.transaction import TransactionalProducer
@@ -54,7 +54,7 @@ else:
                 "likely_setting",
                 "line_without_secrets",
                 "setting_called",
-                "shown_consumer_settings",
+                "printable_consumer_settings",
             ),
             "terms": ("Headers", "Partition", "Place"),
             "transaction": ("TransactionalProducer",),
@@ -79,6 +79,6 @@ __all__ = [
     "check_settings",
     "likely_setting",
     "line_without_secrets",
+    "printable_consumer_settings",
     "setting_called",
-    "shown_consumer_settings",
 ]

@@ -34,10 +34,10 @@ class Admin:
     def is_serving(self, timeout_s: float = REQUEST_TIMEOUT_S) -> bool:
         """Tell whether a broker names itself and a controller, so that it takes what is asked."""
         try:
-            known = self._client.list_topics(timeout=timeout_s)
+            metadata = self._client.list_topics(timeout=timeout_s)
         except rdkafka.KafkaException:
             return False
-        return bool(known.brokers) and known.controller_id >= 0
+        return bool(metadata.brokers) and metadata.controller_id >= 0
 
     def partitions(self, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
         """Return every topic with its number of partitions."""
@@ -72,19 +72,19 @@ class Admin:
             is_stable: The last stable offset, where the first open transaction begins, and not the
                 end of all that was written.
         """
-        asked = {TopicPartition(*part): _library.OffsetSpec.latest() for part in partitions}
+        specs = {TopicPartition(*part): _library.OffsetSpec.latest() for part in partitions}
         level = rdkafka.IsolationLevel
         futures: dict[TopicPartition, Future[Any]] = {}
-        if asked:
+        if specs:
             with translated("asking for log ends"):
                 futures = self._client.list_offsets(
-                    asked,
+                    specs,
                     isolation_level=level.READ_COMMITTED if is_stable else level.READ_UNCOMMITTED,
                     request_timeout=timeout_s,
                 )
 
         def answer(wait_s: float) -> dict[Partition, int]:
-            found = {}
+            ends = {}
             for place, future in futures.items():
                 try:
                     self._await({place: future}, "asking for log ends", wait_s)
@@ -92,8 +92,8 @@ class Admin:
                     if not means_no_topic(error):
                         raise
                 else:
-                    found[Partition(place.topic, place.partition)] = int(future.result().offset)
-            return found
+                    ends[Partition(place.topic, place.partition)] = int(future.result().offset)
+            return ends
 
         return answer
 
@@ -105,20 +105,20 @@ class Admin:
         The call takes the longest wait in seconds. A partition without an offset has no entry.
         """
         places = [TopicPartition(*part) for part in partitions]
-        asked = [rdkafka.ConsumerGroupTopicPartitions(group, places)] if places else []
+        requests = [rdkafka.ConsumerGroupTopicPartitions(group, places)] if places else []
         futures: dict[str, Future[Any]] = {}
-        if asked:
+        if requests:
             with translated("asking for the group's offsets"):
                 futures = self._client.list_consumer_group_offsets(
-                    asked, request_timeout=REQUEST_TIMEOUT_S
+                    requests, request_timeout=REQUEST_TIMEOUT_S
                 )
 
         def answer(wait_s: float) -> dict[Partition, int]:
             self._await(futures, "asking for the group's offsets", wait_s)
-            found = [place for one in futures.values() for place in one.result().topic_partitions]
+            offsets = [place for one in futures.values() for place in one.result().topic_partitions]
             return {
                 Partition(place.topic, place.partition): place.offset
-                for place in found
+                for place in offsets
                 if place.offset >= 0 and not place.error
             }
 
@@ -140,18 +140,18 @@ class Admin:
             )
 
         def answer(timeout_s: float) -> dict[str, str | InvalidRequestError]:
-            found: dict[str, str | InvalidRequestError] = {}
+            topic_ids: dict[str, str | InvalidRequestError] = {}
             for name, future in futures.items():
                 try:
                     with translated("asking for topic ids"):
-                        found[name] = str(future.result(timeout_s).topic_id)
+                        topic_ids[name] = str(future.result(timeout_s).topic_id)
                 except TimeoutError as error:
                     message = f"asking for topic ids: no answer in {timeout_s:g} s"
                     raise BrokerUnavailableError(message) from error
                 except InvalidRequestError as error:
                     if not means_no_topic(error):
-                        found[name] = error
-            return found
+                        topic_ids[name] = error
+            return topic_ids
 
         return answer
 

@@ -1,4 +1,4 @@
-"""A consumer whose owner says where each partition begins."""
+"""A consumer whose owner gives each partition its start position."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ from storage_core import ShardlogError
 
 
 def check_settings(settings: Mapping[str, object], fetch: FetchWay = "auto") -> str:
-    """Refuse settings that a consumer would not begin with; no broker is asked.
+    """Refuse settings that a consumer would not start with; no broker is contacted.
 
     Returns:
         The way it would fetch records, as `Consumer.fetches_by` has it.
@@ -30,14 +30,14 @@ def check_settings(settings: Mapping[str, object], fetch: FetchWay = "auto") -> 
     Raises:
         InvalidRequestError: A setting is unknown, unfit, or not the caller's to choose.
     """
-    nobody = {name: value for name, value in settings.items() if name not in BROKER_NAMES}
-    consumer = Consumer(nobody, fetch)
+    without_brokers = {name: settings[name] for name in settings if name not in BROKER_NAMES}
+    consumer = Consumer(without_brokers, fetch)
     consumer.close()
     return consumer.fetches_by
 
 
 class Consumer:
-    """A consumer whose owner says where each partition begins. One thread."""
+    """A consumer whose owner gives each partition its start position. One thread."""
 
     def __init__(self, settings: Mapping[str, object], fetch: FetchWay = "auto") -> None:
         """Connect in the background.
@@ -46,8 +46,8 @@ class Consumer:
             InvalidRequestError: A setting is unknown, or is not the caller's to choose; or records
                 cannot be fetched this way.
         """
-        told = {**consumer_settings(settings), "on_commit": self._note_group}
-        self._client, self._native, self.fetches_by = open_client(told, fetch)
+        own_settings = {**consumer_settings(settings), "on_commit": self._note_group}
+        self._client, self._native, self.fetches_by = open_client(own_settings, fetch)
         self.is_native = self._native is not None
         self._topics: set[str] = set()
         self._failure: Exception | None = None
@@ -67,7 +67,7 @@ class Consumer:
         raised, `close` leaves that to `raise_failed_callback`.
         """
 
-        def told(
+        def guarded(
             callback: Callable[[list[Partition]], None],
         ) -> Callable[[Any, list[TopicPartition]], None]:
             def call(_consumer: Any, places: list[TopicPartition]) -> None:  # noqa: ANN401 - ourselves
@@ -81,13 +81,13 @@ class Consumer:
         with translated("subscribing"):
             self._client.subscribe(
                 list(topics),
-                on_assign=told(on_assign),
-                on_revoke=told(on_revoke),
-                on_lost=told(on_lost),
+                on_assign=guarded(on_assign),
+                on_revoke=guarded(on_revoke),
+                on_lost=guarded(on_lost),
             )
 
     def begin(self, starts: Mapping[Partition, Place]) -> None:
-        """Take partitions from these places on, beside those held."""
+        """Assign partitions at these positions, in addition to those assigned."""
         with translated("taking partitions"):
             if self._native is not None:
                 self._native.hold(starts)
@@ -96,15 +96,15 @@ class Consumer:
             # A pause by the application outlives the assignment it was made in.
             self._client.resume([TopicPartition(*part) for part in starts])
 
-    def let_go(self, partitions: Collection[Partition]) -> None:
-        """Give partitions back."""
+    def unassign(self, partitions: Collection[Partition]) -> None:
+        """Unassign partitions."""
         if self._native is not None:
             self._native.give_back(partitions)
         with translated("giving partitions back"), unless_lost():
             self._client.incremental_unassign([TopicPartition(*part) for part in partitions])
 
     def fetch(self, records_max: int, wait_s: float) -> Stretches:
-        """Return up to so many records, waiting at most so long for the last of them.
+        """Return up to `records_max` records, waiting up to `wait_s` for the last of them.
 
         Raises:
             ShardlogError: The consumer cannot go on; or what a callback raised.
@@ -117,13 +117,13 @@ class Consumer:
             messages = self._client.consume(records_max, 0 if native is not None else wait_s)
         self.raise_failed_callback()
         (topic,) = self._topics if len(self._topics) == 1 else (None,)
-        found = stretches_of(messages, topic)
+        stretches = stretches_of(messages, topic)
         if native is None or len(messages) == records_max:
-            return found
-        return found + native.take(records_max - len(messages), 0 if found else wait_s)
+            return stretches
+        return stretches + native.take(records_max - len(messages), 0 if stretches else wait_s)
 
     def raise_failed_callback(self) -> None:
-        """Raise what a callback raised, once; nothing if none did."""
+        """Raise what a callback raised, once."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -131,12 +131,12 @@ class Consumer:
     def positions(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the next offset of each partition; control records passed count.
 
-        A partition from which nothing came since it was taken or sought has none.
+        A partition without a record since it was assigned or sought has none.
         """
-        asked = [TopicPartition(*part) for part in partitions]
+        requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for positions"):
-            found = self._client.position(asked)
-        return {_partition(place): place.offset for place in found if place.offset >= 0}
+            positions = self._client.position(requested)
+        return {_partition(place): place.offset for place in positions if place.offset >= 0}
 
     def watermarks(self, partition: Partition) -> tuple[int, int]:
         """Ask the broker for the first offset and the end of a partition."""
@@ -146,33 +146,33 @@ class Consumer:
             )
         return low, high
 
-    def known_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return the end of each partition as Kafka said it last; nobody is asked.
+    def cached_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the end of each partition from the client's cache, without a request.
 
         A partition from which no answer has come has none.
         """
         with translated("looking up ends"):
-            found = {
+            watermarks = {
                 part: self._client.get_watermark_offsets(TopicPartition(*part), cached=True)
                 for part in partitions
             }
-        return {part: ends[1] for part, ends in found.items() if ends and ends[1] >= 0}
+        return {part: ends[1] for part, ends in watermarks.items() if ends and ends[1] >= 0}
 
     def offset_at(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return the first offset at or after a time; None when there is none."""
-        asked = TopicPartition(partition.topic, partition.number, timestamp_ms)
+        requested = TopicPartition(partition.topic, partition.number, timestamp_ms)
         with translated("asking for an offset by time"):
-            (found,) = self._client.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
-        return found.offset if found.offset >= 0 else None
+            (answer,) = self._client.offsets_for_times([requested], timeout=REQUEST_TIMEOUT_S)
+        return answer.offset if answer.offset >= 0 else None
 
     def group_places(self, partitions: Iterable[Partition]) -> dict[Partition, Place]:
-        """Return what the group has committed, where it has."""
-        asked = [TopicPartition(*part) for part in partitions]
+        """Return the group's committed offsets, where there are any."""
+        requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for the group's offsets"):
-            found = self._client.committed(asked, timeout=REQUEST_TIMEOUT_S)
+            committed = self._client.committed(requested, timeout=REQUEST_TIMEOUT_S)
         return {
             _partition(place): Place(place.offset, metadata=place.metadata or "")
-            for place in found
+            for place in committed
             if place.offset >= 0
         }
 
@@ -183,9 +183,9 @@ class Consumer:
         is_last: bool = False,
         wait_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Tell the group, for those who watch lag; what it takes, `take_group_answer` returns.
+        """Commit the group's offsets, for those who watch lag; `take_group_answer` has the answer.
 
-        The last time its answer is waited for, no longer than `wait_s`.
+        The last commit waits for the answer, up to `wait_s`.
         """
         offsets = [_place(*item) for item in places.items()]
         if is_last:
@@ -215,7 +215,7 @@ class Consumer:
         return answers[0] if answers else []
 
     def take_group_answer(self) -> dict[Partition, int] | None:
-        """Return what the group has taken of what it was told; None if it has not answered."""
+        """Return the offsets that the group has committed; None without an answer yet."""
         answer, self._group_answer = self._group_answer, None
         return answer
 
@@ -234,7 +234,7 @@ class Consumer:
             return self._client.consumer_group_metadata()
 
     def seek(self, partition: Partition, place: Place) -> None:
-        """Go on from another place; what was fetched ahead is dropped.
+        """Go on from another position; prefetched records are dropped.
 
         An epoch in the place is compared with the log's, which assigning does not do.
         """
@@ -253,7 +253,7 @@ class Consumer:
                     self._client.incremental_assign([_place(partition, place)])
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """Stop fetching partitions that stay held."""
+        """Stop fetching partitions that stay assigned."""
         with translated("pausing"), unless_lost():
             self._client.pause([TopicPartition(*part) for part in partitions])
 
@@ -263,7 +263,7 @@ class Consumer:
             self._client.resume([TopicPartition(*part) for part in partitions])
 
     def close(self, wait_s: float = REQUEST_TIMEOUT_S) -> bool:
-        """Leave the group; `on_revoke` is called for what is held, on a thread of its own.
+        """Leave the group; `on_revoke` is called for assigned partitions, on another thread.
 
         NOTE: nothing bounds librdkafka in this (2.16): when the broker dies as it is asked, it may
         wait for minutes, and a signal is not heard meanwhile. After `wait_s` it is left to itself.

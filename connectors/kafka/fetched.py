@@ -54,16 +54,16 @@ class Fetched:
 
     def without(self, partitions: Collection[Partition]) -> "Fetched":
         """Return the records that belong to none of the partitions; nothing is copied."""
-        kept = {at: run for at, run in self.runs.items() if at not in partitions}
-        return replace(self, runs=kept)
+        runs = {at: run for at, run in self.runs.items() if at not in partitions}
+        return replace(self, runs=runs)
 
     def only(self, partitions: Collection[Partition]) -> "Fetched":
         """Return the records that belong to some partitions by themselves, copied."""
         runs: dict[Partition, tuple[int, int]] = {}
         places, first = [], 0
-        for at, (start, end) in self.runs.items():
-            if at in partitions:
-                runs[at] = first, first + end - start
+        for partition, (start, end) in self.runs.items():
+            if partition in partitions:
+                runs[partition] = first, first + end - start
                 places.append(np.arange(start, end))
                 first += end - start
         chosen = np.concatenate(places) if places else np.empty(0, np.int64)

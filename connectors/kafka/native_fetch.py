@@ -102,16 +102,16 @@ class NativeFetch:
         """
         wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
         taken = _held_to(self._here().take(self._handle, records_max, wait_ms))
-        found: Stretches = []
+        stretches: Stretches = []
         while taken:
             self._library.next(self._handle, ctypes.byref(self._stretch))
             columns = self._filled()
             records, fault = columns.records(), columns.fault()
             self._unsettled.difference_update(records.runs)
             if records.runs or fault is not None:
-                found.append((records, fault))
+                stretches.append((records, fault))
             taken = self._stretch.left
-        return found
+        return stretches
 
     def detach(self) -> None:
         """End every queue; before the client is closed. Nothing else is called from then on."""
@@ -132,11 +132,11 @@ class NativeFetch:
 class _Columns:
     """A filled buffer as numpy and Arrow see it; nothing is copied."""
 
-    def __init__(self, buffer: pa.Buffer, told: Stretch) -> None:
-        self._buffer, self._view, self._told = buffer, memoryview(buffer), told
+    def __init__(self, buffer: pa.Buffer, stretch: Stretch) -> None:
+        self._buffer, self._view, self._stretch = buffer, memoryview(buffer), stretch
 
     def records(self) -> Fetched:
-        told, count = self._told, self._told.records
+        stretch, count = self._stretch, self._stretch.records
         runs, epochs = self._runs()
         return Fetched(
             runs,
@@ -144,10 +144,10 @@ class _Columns:
             self._numbers("offsets", np.int64, count),
             self._numbers("timestamps", np.int64, count),
             self._numbers("kinds", np.int8, count),
-            self._binary("keys", pa.binary(), count, told.null_keys),
-            self._binary("values", pa.binary(), count, told.null_values),
-            self._headers() if told.with_headers else None,
-            self._numbers("misnamed", np.bool_, count) if told.misnamed else None,
+            self._binary("keys", pa.binary(), count, stretch.null_keys),
+            self._binary("values", pa.binary(), count, stretch.null_values),
+            self._headers() if stretch.with_headers else None,
+            self._numbers("misnamed", np.bool_, count) if stretch.misnamed else None,
         )
 
     def fault(self) -> PartitionFault | None:
@@ -156,27 +156,27 @@ class _Columns:
         Raises:
             ShardlogError: The consumer cannot go on.
         """
-        told = self._told
-        if not told.has_fault:
+        stretch = self._stretch
+        if not stretch.has_fault:
             return None
-        error = KafkaError(told.fault_code, self._raw("fault_text").decode(errors="replace"))
+        error = KafkaError(stretch.fault_code, self._raw("fault_text").decode(errors="replace"))
         topic = self._raw("fault_topic").decode() or None
-        return fault_from(error, topic, told.fault_partition, told.fault_offset)
+        return fault_from(error, topic, stretch.fault_partition, stretch.fault_offset)
 
     def _piece(self, name: str) -> pa.Buffer | None:
-        at = _AT[name]
-        size = self._told.size[at]
-        return self._buffer.slice(self._told.at[at], size) if size else None
+        index = _AT[name]
+        size = self._stretch.size[index]
+        return self._buffer.slice(self._stretch.starts[index], size) if size else None
 
     def _raw(self, name: str) -> bytes:
-        at = _AT[name]
-        start = self._told.at[at]
-        return bytes(self._view[start : start + self._told.size[at]])
+        index = _AT[name]
+        start = self._stretch.starts[index]
+        return bytes(self._view[start : start + self._stretch.size[index]])
 
     def _numbers(self, name: str, kind: type[Any], count: int) -> npt.NDArray[Any]:
-        at = self._told.at[_AT[name]]
-        found: npt.NDArray[Any] = np.frombuffer(self._view, kind, count, at)
-        return found
+        start = self._stretch.starts[_AT[name]]
+        numbers: npt.NDArray[Any] = np.frombuffer(self._view, kind, count, start)
+        return numbers
 
     def _runs(self) -> tuple[dict[Partition, tuple[int, int]], dict[Partition, int | None]]:
         runs: dict[Partition, tuple[int, int]] = {}
@@ -198,17 +198,19 @@ class _Columns:
         return pa.Array.from_buffers(kind, count, pieces, nulls)
 
     def _headers(self) -> Any:  # noqa: ANN401 - an array of `HEADERS_TYPE`
-        told = self._told
+        stretch = self._stretch
         entries = pa.StructArray.from_arrays(
             [
-                self._binary("names", pa.string(), told.headers, 0),
-                self._binary("contents", pa.binary(), told.headers, told.null_contents),
+                self._binary("names", pa.string(), stretch.headers, 0),
+                self._binary("contents", pa.binary(), stretch.headers, stretch.null_contents),
             ],
             fields=list(HEADERS_TYPE.value_type),
         )
         pieces = [self._piece("headers_valid"), self._piece("headers_ends")]
-        nulls = told.records - told.with_headers
-        return pa.Array.from_buffers(HEADERS_TYPE, told.records, pieces, nulls, children=[entries])
+        nulls = stretch.records - stretch.with_headers
+        return pa.Array.from_buffers(
+            HEADERS_TYPE, stretch.records, pieces, nulls, children=[entries]
+        )
 
 
 def _closed() -> ClosedError:
@@ -241,14 +243,14 @@ def open_client(
     """
     if way == "python":
         return _made(settings), None, "python"
-    client, found = _opened(settings, load_library())
-    if isinstance(found, NativeFetch):
-        return client, found, "native"
+    client, library = _opened(settings, load_library())
+    if isinstance(library, NativeFetch):
+        return client, library, "native"
     if way == "native":
         client.close()
-        message = f'fetch = "native" cannot be had: {found.reason}; "auto" goes on without it'
+        message = f'fetch = "native" is not possible: {library.reason}; "auto" goes on without it'
         raise InvalidRequestError(message)
-    return client, None, f"python, since {found.reason}"
+    return client, None, f"python, since {library.reason}"
 
 
 def _opened(

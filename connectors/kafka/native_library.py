@@ -1,7 +1,7 @@
-"""The compiled library of `native/`: found, loaded, and bound to confluent_kafka's librdkafka.
+"""Loads the compiled library of `native/` and binds it to confluent_kafka's librdkafka.
 
-It needs a C compiler when shardlog is installed, or a wheel that has it inside. Where it cannot
-be had there is a reason, and records are fetched without it.
+It is built by a C compiler when shardlog is installed, or comes in the wheel. Without it there is a
+reason, and records are fetched in Python.
 """
 
 import ctypes
@@ -61,7 +61,7 @@ class Stretch(ctypes.Structure):
     fault_code: int
     fault_partition: int
     fault_offset: int
-    at: "ctypes.Array[ctypes.c_int64]"
+    starts: "ctypes.Array[ctypes.c_int64]"
     size: "ctypes.Array[ctypes.c_int64]"
 
     _fields_ = [
@@ -84,7 +84,7 @@ class Stretch(ctypes.Structure):
                 "fault_offset",
             )
         ),
-        ("at", _NUMBER * len(COLUMNS)),
+        ("starts", _NUMBER * len(COLUMNS)),
         ("size", _NUMBER * len(COLUMNS)),
     ]
 
@@ -108,14 +108,14 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the library cannot be had."""
+    """Why the library cannot be used."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What was made and destroyed by all consumers of the process."""
+    """Objects created and destroyed by all consumers of the process."""
 
     queues_made: int
     queues_gone: int
@@ -136,10 +136,10 @@ class NativeLibrary:
         raise AttributeError(name)
 
     def counted(self) -> Counters:
-        """Return what was made and destroyed so far."""
-        told = (_NUMBER * 4)()
-        self.counters(told)
-        return Counters(*told)
+        """Return the counters."""
+        numbers = (_NUMBER * 4)()
+        self.counters(numbers)
+        return Counters(*numbers)
 
 
 def _machine(path: Path) -> bytes:
@@ -152,7 +152,7 @@ def _machine(path: Path) -> bytes:
 
 @cache
 def load(path: Path = LIBRARY, client: str = cimpl.__file__) -> NativeLibrary | Refusal:
-    """Return the library, ready to be a plugin of librdkafka; or why there is none.
+    """Return the library, ready to be a plugin of librdkafka, or why it cannot be used.
 
     Args:
         path: Where it lies.
@@ -160,21 +160,21 @@ def load(path: Path = LIBRARY, client: str = cimpl.__file__) -> NativeLibrary | 
     """
     if not path.exists():
         return Refusal(
-            "the compiled library is not there; install shardlog again where there is a C compiler"
+            "the compiled library is missing; install shardlog again where there is a C compiler"
         )
     if ";" in str(path):
-        return Refusal(f"librdkafka takes no plugin from a path with a semicolon: {path}")
+        return Refusal(f"librdkafka loads no plugin from a path with a semicolon: {path}")
     try:
         library = NativeLibrary(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:
         # Of another machine's the loader says that there is no such file.
         is_foreign = _machine(path) not in (b"", _machine(Path(client)))
-        reason = "it is another machine's, install shardlog anew" if is_foreign else error
+        reason = "it is for another machine, install shardlog again" if is_foreign else error
         return Refusal(f"the compiled library cannot be loaded: {reason}")
     if library.abi() != _ABI:
-        return Refusal("the compiled library is of another version; install shardlog anew")
+        return Refusal("the compiled library is of another version; install shardlog again")
     # NOTE: what is looked up in an extension module is found in the libraries it stands on.
     missing = library.bind(client.encode())
     if missing is not None:
-        return Refusal(f"this confluent_kafka shows no {missing.decode()} of librdkafka")
+        return Refusal(f"this confluent_kafka exports no {missing.decode()} of librdkafka")
     return library

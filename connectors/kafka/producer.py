@@ -34,11 +34,11 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
         partition: int | None = None,
-        told: Callable[[str | None], object] | None = None,
+        on_delivery: Callable[[str | None], object] | None = None,
     ) -> None:
         """Hand over a record; waits, bounded, while the queue is full.
 
-        Inside a later call `told` gets why the record was not acknowledged, None if it was.
+        A later call runs `on_delivery` with why the record was not acknowledged; None if it was.
         """
         optional: dict[str, Any] = {}
         if timestamp_ms is not None:
@@ -47,8 +47,8 @@ class Producer:
             optional["headers"] = headers
         if partition is not None:
             optional["partition"] = partition
-        if told is not None:
-            optional["on_delivery"] = partial(self._tell, told)
+        if on_delivery is not None:
+            optional["on_delivery"] = partial(self._delivered, on_delivery)
         deadline = None
         while not self._produce(topic, key, value, optional):
             now_s = self._clock.monotonic_s()
@@ -91,11 +91,14 @@ class Producer:
                 return False
         return True
 
-    def _tell(
-        self, told: Callable[[str | None], object], error: KafkaError | None, message: Message
+    def _delivered(
+        self,
+        on_delivery: Callable[[str | None], object],
+        error: KafkaError | None,
+        message: Message,
     ) -> None:
         self._count(error, message)
-        told(None if error is None else error.str())
+        on_delivery(None if error is None else error.str())
 
     def _count(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:

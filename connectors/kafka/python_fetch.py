@@ -92,10 +92,12 @@ def _by_partition(messages: Messages, topic: str | None) -> dict[Partition, Mess
         topics = map(index.__getitem__, map(FIELDS.topic, messages))
         numbers += np.fromiter(topics, np.int64, len(messages))
     cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
-    found: dict[int, Messages] = {}
+    by_partition: dict[int, Messages] = {}
     for start, end in pairwise([0, *cuts, len(messages)]):
-        found.setdefault(int(numbers[start]), []).extend(messages[start:end])
-    return {Partition(names[code >> 32], code & 0xFFFFFFFF): own for code, own in found.items()}
+        by_partition.setdefault(int(numbers[start]), []).extend(messages[start:end])
+    return {
+        Partition(names[code >> 32], code & 0xFFFFFFFF): own for code, own in by_partition.items()
+    }
 
 
 def _joined_offsets(runs: Sequence[Messages]) -> npt.NDArray[np.int64]:
@@ -128,17 +130,17 @@ def _headers(messages: Messages) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     NOTE: confluent-kafka (2.16) raises on a name that is no UTF-8 the first time it is asked, and
     answers with a broken list from then on: no record is asked twice.
     """
-    found: list[Headers | None] = []
+    headers: list[Headers | None] = []
     misnamed = None
-    while len(found) < len(messages):
+    while len(headers) < len(messages):
         try:
-            found.extend(map(FIELDS.headers, messages[len(found) :]))
+            headers.extend(map(FIELDS.headers, messages[len(headers) :]))
         except (SystemError, UnicodeDecodeError):
             # What came before it is in the list.
             misnamed = np.zeros(len(messages), np.bool_) if misnamed is None else misnamed
-            misnamed[len(found)] = True
-            found.append(None)
-    return (pa.array(found, HEADERS_TYPE) if any(found) else None), misnamed
+            misnamed[len(headers)] = True
+            headers.append(None)
+    return (pa.array(headers, HEADERS_TYPE) if any(headers) else None), misnamed
 
 
 def _binary(values: list[bytes | None]) -> Any:  # noqa: ANN401 - of pyarrow's arrays, whose stubs know too few

@@ -1,12 +1,11 @@
-"""Whether a broker answers; and if none does, why: host, port, cause, and what to do.
+"""Waits for a broker; if none answers, says why: host, port, cause, and what to do.
 
-librdkafka answers "broker transport failure" whatever the cause is. What happened at each address
-it tells by error events and, where somebody listens who does not speak as expected, by log lines
-alone. A client that is made for this question collects both.
+librdkafka answers "broker transport failure" whatever the cause is. Error events say what happened
+at each address; for a listener of another protocol only log lines do. A client that is created for
+this purpose collects both.
 
-What does not cure itself (names, credentials, certificates, protocols) is an `InvalidRequestError`,
-found out within a few seconds; what may (closed ports, silence) a `BrokerUnavailableError`, once
-the time is over.
+Permanent causes (names, credentials, certificates, protocols) raise `InvalidRequestError` within a
+few seconds; others (closed ports, silence) raise `BrokerUnavailableError` when the time is over.
 """
 
 import logging
@@ -51,12 +50,12 @@ class _Cause:
 _TLS_LISTENER: Final = _Cause(
     (),
     ("connecting to a SSL listener",),
-    "this listener takes TLS: set kafka.security.protocol to SSL or SASL_SSL, or name another port",
+    "this listener speaks TLS: set kafka.security.protocol to SSL or SASL_SSL, or use another port",
 )
 _HANGS_UP: Final = _Cause(
     (),
     ("in state APIVERSION_QUERY",),
-    "who listens there hangs up at once: is it a broker, does it take kafka.security.protocol",
+    "the listener hangs up at once: is it a broker, does it speak kafka.security.protocol",
     may_pass=True,
 )
 # The first that fits. NOTE: librdkafka (2.16) words its guesses at a wrong protocol as questions.
@@ -64,7 +63,7 @@ _CAUSES: Final = (
     _Cause(
         (),
         ("connecting to a PLAINTEXT broker listener", "wrong version number"),
-        "this listener takes no TLS: set kafka.security.protocol without SSL, or name another port",
+        "this listener speaks no TLS: set kafka.security.protocol without SSL, or use another port",
     ),
     _Cause(
         (),
@@ -79,7 +78,7 @@ _CAUSES: Final = (
     _Cause(
         (),
         ("OAUTHBEARER token: Failed to connect", "OAUTHBEARER token: Could not resolve"),
-        "start what gives tokens, or mend kafka.sasl.oauthbearer.token.endpoint.url",
+        "start the token endpoint, or correct kafka.sasl.oauthbearer.token.endpoint.url",
         may_pass=True,
     ),
     _Cause(
@@ -95,14 +94,14 @@ _CAUSES: Final = (
     _Cause(
         (KafkaError._RESOLVE,),  # noqa: SLF001
         ("Failed to resolve",),
-        "no such host: mend kafka.bootstrap.servers, or the name service",
+        "no such host: correct kafka.bootstrap.servers, or the name service",
     ),
     _TLS_LISTENER,
     _HANGS_UP,
     _Cause(
         (),
         ("Connection refused",),
-        "nobody listens there: start the broker, or mend host and port",
+        "nothing listens there: start the broker, or correct host and port",
         may_pass=True,
     ),
 )
@@ -116,13 +115,13 @@ def await_broker(
     sure_after_s: float = _SURE_AFTER_S,
     clock: Clock = _CLOCK,
 ) -> None:
-    """Return once a broker answers, or once that is no longer wanted.
+    """Return when a broker answers, or when the caller no longer wants to wait.
 
     Args:
         settings: The client's; those that concern consuming alone are left out.
         timeout_s: The longest wait.
-        is_wanted: Asked again and again; whoever got a signal says no.
-        sure_after_s: How long what waiting does not help against has to last.
+        is_wanted: Called repeatedly; False ends the wait, as after a signal.
+        sure_after_s: How long a permanent cause has to last before it is reported.
         clock: Tells when the time is over.
 
     Raises:
@@ -150,10 +149,10 @@ def await_broker(
 
 
 class _Heard:
-    """What a client said of each address: the latest cause, in the words it was first told in."""
+    """What a client reported for each address: the latest cause, in its first words."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[_Cause, str]] = {}
+        self._causes: dict[str, tuple[_Cause, str]] = {}
         self._is_looked_at: set[str] = set()
 
     def listening(self) -> dict[str, object]:
@@ -164,31 +163,31 @@ class _Heard:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether something was heard, and waiting can help against none of it."""
-        return bool(self._told) and not any(cause.may_pass for cause, _ in self._told.values())
+        """Whether all causes are permanent."""
+        return bool(self._causes) and not any(cause.may_pass for cause, _ in self._causes.values())
 
     def look_closer(self, protocol: str) -> None:
-        """Find out whether who hangs up on a plain client speaks TLS, once for each address."""
+        """Find out whether a listener that hangs up on a plain client speaks TLS, once each."""
         if "ssl" in protocol.lower():
             return
-        for address, (cause, text) in self._told.items():
+        for address, (cause, text) in self._causes.items():
             if cause is _HANGS_UP and address not in self._is_looked_at:
                 self._is_looked_at.add(address)
                 if speaks_tls(address):
-                    self._told[address] = (_TLS_LISTENER, text)
+                    self._causes[address] = (_TLS_LISTENER, text)
 
     def verdict(self, servers: str, waited_s: float, tokens_from: object = None) -> ShardlogError:
-        """Return the error for what was heard; what will not pass comes first."""
-        if not self._told:
+        """Return the error for the causes; permanent ones come first."""
+        if not self._causes:
             message = (
-                f"no broker answers at {servers} in {waited_s:.0f} s, and none refuses: check host "
-                "and port, firewalls, and that the listener speaks kafka.security.protocol"
+                f"no broker at {servers} answers within {waited_s:.0f} s, and none refuses: check "
+                "host and port, firewalls, and that the listener speaks kafka.security.protocol"
             )
             if tokens_from is not None:
                 # NOTE: librdkafka (2.16) waits 20 s for it, and says nothing meanwhile.
-                message += f"; or no token comes from {line_without_secrets(str(tokens_from))}"
+                message += f"; or {line_without_secrets(str(tokens_from))} returns no token"
             return BrokerUnavailableError(message)
-        ranked = sorted(self._told.values(), key=lambda told: told[0].may_pass)
+        ranked = sorted(self._causes.values(), key=lambda entry: entry[0].may_pass)
         (cause, text), others = ranked[0], len(ranked) - 1
         more = f" ({others} more of {servers} fail too)" if others else ""
         message = f"no broker can be reached: {text}; {cause.remedy}{more}"
@@ -207,11 +206,13 @@ class _Heard:
         for cause in _CAUSES:
             if code in cause.codes or any(words in text for words in cause.words):
                 # [protocol://]host:port[/bootstrap]: what happened (after 3ms in state ...)
-                where, _, what = text.partition(": ")
+                where, _, event = text.partition(": ")
                 address = where.removesuffix("/bootstrap").rpartition("//")[2]
-                known, _ = self._told.get(address, (None, ""))
-                if known is not cause and not (known is _TLS_LISTENER and cause is _HANGS_UP):
-                    self._told[address] = (cause, f"{address}: {what.partition(' (after ')[0]}")
+                cause_before, _ = self._causes.get(address, (None, ""))
+                if cause_before is not cause and not (
+                    cause_before is _TLS_LISTENER and cause is _HANGS_UP
+                ):
+                    self._causes[address] = (cause, f"{address}: {event.partition(' (after ')[0]}")
                 return
 
 

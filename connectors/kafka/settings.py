@@ -70,7 +70,7 @@ _SECRET_ENDS: Final = ("token",)
 _KEY_TEXT: Final = "PRIVATE KEY"
 # Of an address, who asks and what is asked with it.
 _SECRETS_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*@|(?<=\?)\S+")
-_TOLD_SETTING: Final = re.compile(r"(\S+) = (.*)", re.DOTALL)
+_SETTING_IN_LINE: Final = re.compile(r"(\S+) = (.*)", re.DOTALL)
 _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-producer",
     "enable.idempotence": True,
@@ -226,7 +226,7 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     return {**defaults, **settings, **_CONSUMER_FIXED, "logger": quiet_logger()}
 
 
-def shown_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
+def printable_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return what is in force in a consumer, but for librdkafka's own defaults, by name.
 
     Of what is secret it is only said that it is there.
@@ -238,8 +238,8 @@ def shown_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]
 
 def without_secrets(name: str, value: object) -> object:
     """Return a setting's value as anybody may see it: that there is a secret, and no more."""
-    known = name.lower()
-    is_secret = any(part in known for part in _SECRET_PARTS) or known.endswith(_SECRET_ENDS)
+    lowered = name.lower()
+    is_secret = any(part in lowered for part in _SECRET_PARTS) or lowered.endswith(_SECRET_ENDS)
     if is_secret or (isinstance(value, str) and _KEY_TEXT in value):
         return _MASK
     return _without_users(value) if isinstance(value, str) else value
@@ -247,9 +247,9 @@ def without_secrets(name: str, value: object) -> object:
 
 def line_without_secrets(line: str) -> str:
     """Return what librdkafka says as anybody may see it; with `debug` it tells its settings."""
-    found = _TOLD_SETTING.search(line)
-    if found is not None:
-        line = f"{line[: found.start(2)]}{without_secrets(found[1], found[2])}"
+    match = _SETTING_IN_LINE.search(line)
+    if match is not None:
+        line = f"{line[: match.start(2)]}{without_secrets(match[1], match[2])}"
     return _without_users(line)
 
 
@@ -264,16 +264,16 @@ def _without_users(text: str) -> str:
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Return a producer's settings with our defaults below them."""
     own = CONSUMER_OWN | OF_PATTERNS
-    given = {name: value for name, value in settings.items() if name not in own}
-    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **given}
+    common = {name: value for name, value in settings.items() if name not in own}
+    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **common}
     return {**merged, "logger": quiet_logger()}
 
 
 def admin_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return what of a client's settings concerns every client, this one too."""
     own = CONSUMER_OWN | PRODUCER_OWN | OF_PATTERNS
-    given = {name: value for name, value in settings.items() if name not in own}
-    return {"client.id": _ADMIN_NAME, **given, "logger": quiet_logger()}
+    common = {name: value for name, value in settings.items() if name not in own}
+    return {"client.id": _ADMIN_NAME, **common, "logger": quiet_logger()}
 
 
 def quiet_logger() -> logging.Logger:

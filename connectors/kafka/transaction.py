@@ -29,9 +29,9 @@ class TransactionalProducer:
         Raises:
             ShardlogError: The cluster does not answer, or does not let us.
         """
-        given = {**settings, "transactional.id": name}
+        own_settings = {**settings, "transactional.id": name}
         with translated("kafka settings"):
-            self._client: Any = rdkafka.Producer(producer_settings("", given))
+            self._client: Any = rdkafka.Producer(producer_settings("", own_settings))
         with translated(f"taking the transactional.id {name!r}"):
             self._client.init_transactions(_END_TIMEOUT_S)
 

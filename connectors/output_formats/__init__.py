@@ -1,1 +1,1 @@
-"""What rows look like outside the log: text, CSV, Parquet and Arrow, on a terminal or in a file."""
+"""Rows outside the log: as text, CSV, JSON, Parquet and Arrow, on a terminal or in a file."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from connectors.output_formats.bytes_text import told_bytes
+from connectors.output_formats.bytes_text import encoded_bytes
 from connectors.output_formats.json_text import json_text
 from connectors.output_formats.pieces import pieces
 from connectors.output_formats.values import VALUE_TYPE
@@ -46,31 +46,32 @@ class CsvText:
     def head(self, schema: pa.Schema) -> str:
         """Return the first line, for rows of a schema."""
         pairs = [
-            [one.name, f"{one.name}_encoding"] if _is_bytes(one) else [one.name] for one in schema
+            [field.name, f"{field.name}_encoding"] if _is_bytes(field) else [field.name]
+            for field in schema
         ]
         return ",".join(_quoted(name) for pair in pairs for name in pair) + "\n"
 
     def lines(self, batch: pa.RecordBatch) -> str:
         """Return the lines of rows."""
-        found = io.BytesIO()
+        output = io.BytesIO()
         for piece in pieces(batch):
             columns: list[_Array] = []
             for field in piece.schema:
                 columns += self._columns(field, piece.column(field.name))
             names = [str(number) for number in range(len(columns))]
             flat = _untyped.RecordBatch.from_arrays(columns, names=names)
-            pa_csv.write_csv(flat, found, _OPTIONS)
-        return found.getvalue().decode()
+            pa_csv.write_csv(flat, output, _OPTIONS)
+        return output.getvalue().decode()
 
     def _columns(self, field: "pa.Field[Any]", column: _Array) -> Sequence[_Array]:
         name, kind = field.name, field.type
         if kind == VALUE_TYPE:
-            shown, raw = column.flatten()
-            text, encoding = told_bytes(raw)
-            encoding = _compute.if_else(shown.is_valid(), "json", encoding)
-            return [_compute.coalesce(shown, text), encoding]
+            decoded, raw = column.flatten()
+            text, encoding = encoded_bytes(raw)
+            encoding = _compute.if_else(decoded.is_valid(), "json", encoding)
+            return [_compute.coalesce(decoded, text), encoding]
         if _is_bytes(field):
-            return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
+            return encoded_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
         if pa.types.is_nested(kind):
             cells = to_python(column)
             return [_untyped.array(map(self._cell, [name] * len(column), cells), pa.string())]

@@ -14,5 +14,5 @@ def json_text(value: object, indent: int | None = None) -> str:
     return _ESCAPED.sub(_escape, json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

@@ -1,7 +1,7 @@
-"""Rows in order, however many: sorted in runs, and merged piece by piece.
+"""External merge sort of rows.
 
-Rows that fit one run stay in memory. Of more, runs lie one after the other in a file without a
-name, which is gone when it is closed; merging holds one piece of each run.
+Rows that fit one run stay in memory. More runs are written one after the other to an unnamed
+temporary file; merging holds one piece of each run.
 """
 
 import os
@@ -73,9 +73,9 @@ def merged(
         ranks = np.empty(len(order), np.intp)
         ranks[order] = np.arange(len(order))
         # Behind the last row at hand of a source anything may follow.
-        known = int(ranks[ends - 1].min()) + 1
-        yield rows.take(_untyped.array(order[:known]))
-        taken = np.bincount(np.searchsorted(ends, order[:known], "right"), minlength=len(ends))
+        final = int(ranks[ends - 1].min()) + 1
+        yield rows.take(_untyped.array(order[:final]))
+        taken = np.bincount(np.searchsorted(ends, order[:final], "right"), minlength=len(ends))
         rest = zip(list(pending), ends - counts, counts, taken, strict=True)
         for source, first, count, gone in rest:
             pending[source] = rows.slice(int(first + gone), int(count - gone))
@@ -88,9 +88,9 @@ def merged(
 def _fill(
     pending: dict[int, pa.RecordBatch],
     sources: Sequence[Iterator[pa.RecordBatch]],
-    which: Iterable[int],
+    numbers: Iterable[int],
 ) -> None:
-    for source in which:
+    for source in numbers:
         batch = next((batch for batch in sources[source] if batch.num_rows), None)
         if batch is None:
             pending.pop(source, None)
@@ -107,8 +107,8 @@ def positions(rows: pa.RecordBatch, by: Sequence[str]) -> Positions:
 def ranks_of(column: Any) -> npt.NDArray[np.integer[Any]]:  # noqa: ANN401 - an array
     """Return integers in the order of a column's values, null first."""
     if not pa.types.is_binary(column.type):
-        found: npt.NDArray[np.integer[Any]] = column.to_numpy(zero_copy_only=False)
-        return found
+        values: npt.NDArray[np.integer[Any]] = column.to_numpy(zero_copy_only=False)
+        return values
     coded = column.dictionary_encode()
     order = _untyped.compute.sort_indices(coded.dictionary).to_numpy()
     ranks = np.empty(len(order) + 1, np.int64)
@@ -153,11 +153,11 @@ class _Runs:
 
 
 def _pread(file: int, begin: int, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = os.pread(file, size - len(found), begin + len(found))
+    data = b""
+    while len(data) < size:
+        more = os.pread(file, size - len(data), begin + len(data))
         if not more:
             message = "a file of rows to be sorted is shorter than it was"
             raise OSError(message)
-        found += more
-    return found
+        data += more
+    return data

@@ -1,4 +1,4 @@
-"""Rows in the pieces that outputs work on: small enough to be made into another form at once."""
+"""Splits rows into pieces that outputs convert at once."""
 
 from collections.abc import Iterator
 from typing import Final

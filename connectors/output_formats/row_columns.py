@@ -40,10 +40,10 @@ def chosen_columns(reader: StreamReader, named: list[str] | None) -> list[str]:
     """
     if named is None:
         return default_columns(reader)
-    known = readable_columns(reader.options.unit)
-    unknown = [name for name in named if name not in known]
+    readable = readable_columns(reader.options.unit)
+    unknown = [name for name in named if name not in readable]
     if unknown:
-        raise InvalidRequestError(told_unknown("columns", unknown, known))
+        raise InvalidRequestError(told_unknown("columns", unknown, readable))
     return named
 
 
@@ -70,5 +70,5 @@ def with_time(rows: pa.RecordBatch, unit: Unit) -> pa.RecordBatch:
         return rows
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     columns[TIME] = _times(columns["primary"], unit)
-    found: pa.RecordBatch = _untyped.RecordBatch.from_pydict(columns)
-    return found
+    batch: pa.RecordBatch = _untyped.RecordBatch.from_pydict(columns)
+    return batch

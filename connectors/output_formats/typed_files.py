@@ -88,17 +88,17 @@ class _Drain:
 
     def __init__(self, sink: Bytes) -> None:
         self._sink = sink
-        self._at = 0
+        self._position = 0
         self.is_open = True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - bytes, or a buffer
         if self.is_open:
             self._sink.write(bytes(data))
-        self._at += len(data)
+        self._position += len(data)
         return len(data)
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def flush(self) -> None:
         """Nothing waits here."""

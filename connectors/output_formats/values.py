@@ -60,11 +60,11 @@ class DecodedValues:
         *,
         is_typed: bool,
     ) -> None:
-        """Show these columns.
+        """Decode payloads of rows with these columns.
 
         Args:
-            schemas: Tells the schemas that are known; asked again for one that is not.
-            columns: The columns to show, `payload` among them.
+            schemas: Returns the schemas of the stream; called again for an unknown one.
+            columns: The columns to return, `payload` among them.
             reader: The schema by which all values are read; each row's own if None.
             is_typed: Whether fields are columns; they need a reader.
         """
@@ -73,35 +73,39 @@ class DecodedValues:
         self._reader = reader
         self._is_typed = is_typed
         self._names = _column_names(schemas(), reader) if is_typed and reader else {}
-        self._known: dict[tuple[int, bytes], AvroSchema | None] = {}
-        self.asked = list(dict.fromkeys((*columns, *_BESIDE)))
+        self._parsed: dict[tuple[int, bytes], AvroSchema | None] = {}
+        self.stored = list(dict.fromkeys((*columns, *_BESIDE)))
         self.left = 0
         self.reason: str | None = None
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of what is shown of rows with a schema."""
-        return self.shown(pa.RecordBatch.from_pylist([], schema=schema)).schema
+        """Return the schema of the decoded rows of a schema."""
+        return self.decoded(pa.RecordBatch.from_pylist([], schema=schema)).schema
 
-    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with what their payloads say."""
         payload = batch.column("payload")
         parts = self._decoded(batch, payload)
-        decoded = np.zeros(batch.num_rows, np.bool_)
+        is_decoded = np.zeros(batch.num_rows, np.bool_)
         for places, values in parts:
-            decoded[places] = values.is_decoded
-        raw = _compute.if_else(_untyped.array(decoded), _untyped.scalar(None, pa.binary()), payload)
+            is_decoded[places] = values.is_decoded
+        raw = _compute.if_else(
+            _untyped.array(is_decoded), _untyped.scalar(None, pa.binary()), payload
+        )
         fields = self._fields(parts, batch.num_rows) if self._is_typed else []
         if not self._is_typed:
-            raw = _in_text(parts, raw, decoded | payload.is_null().to_numpy(zero_copy_only=False))
+            raw = _in_text(
+                parts, raw, is_decoded | payload.is_null().to_numpy(zero_copy_only=False)
+            )
         columns: dict[str, _Array] = {}
         for name in self._columns:
             columns[name] = raw if name == "payload" else batch.column(name)
             if name == "payload":
                 columns |= dict(fields)
-        shown: pa.RecordBatch = _untyped.RecordBatch.from_arrays(
+        rows: pa.RecordBatch = _untyped.RecordBatch.from_arrays(
             list(columns.values()), names=list(columns)
         )
-        return shown
+        return rows
 
     def _decoded(self, batch: pa.RecordBatch, payload: _Array) -> list[tuple[Places, _Values]]:
         """Return the values of each schema's rows, and where those rows are."""
@@ -114,7 +118,7 @@ class DecodedValues:
         code = marks.indices.fill_null(0).to_numpy(zero_copy_only=False)
         starts = body_starts(payload, batch.column("headers"))
         pairs = number << 32 | code
-        found = []
+        parts = []
         for pair in np.unique(pairs[with_schema]):
             places = np.flatnonzero(with_schema & (pairs == pair))
             mark = marks.dictionary[int(pair & 0xFFFFFFFF)].as_py()
@@ -125,24 +129,24 @@ class DecodedValues:
                 begins = verified_starts(schema, registry_id, bodies, begins)
             values = self._values(schema, bodies, begins)
             if values is not None:
-                found.append((places, values))
-        return found
+                parts.append((places, values))
+        return parts
 
     def _values(self, schema: AvroSchema | None, bodies: _Array, starts: Places) -> _Values | None:
-        there = bodies.is_valid().to_numpy(zero_copy_only=False)
+        valid = bodies.is_valid().to_numpy(zero_copy_only=False)
         if schema is None:
-            self._leave(int(there.sum()), "its schema is not kept in the stream")
+            self._leave(int(valid.sum()), "its schema is not kept in the stream")
             return None
         try:
             decoded = decode_batch(bodies, schema, reader=self._reader, starts=starts)
         except InvalidRequestError as error:
-            self._leave(int(there.sum()), error.message)
+            self._leave(int(valid.sum()), error.message)
             return None
         for fault in decoded.faults:
-            there[fault.row] = False
+            valid[fault.row] = False
         if decoded.faults:
             self._leave(len(decoded.faults), decoded.faults[0].reason)
-        return _Values(decoded.table, there)
+        return _Values(decoded.table, valid)
 
     def _leave(self, count: int, reason: str) -> None:
         if count and self.reason is None:
@@ -150,12 +154,12 @@ class DecodedValues:
         self.left += count
 
     def _schema_of(self, number: int, mark: bytes) -> AvroSchema | None:
-        if (number, mark) not in self._known:
-            self._known[number, mark] = None
+        if (number, mark) not in self._parsed:
+            self._parsed[number, mark] = None
             for entry in self._schemas():
                 if (entry.registry_id, entry.fingerprint) == (number, mark):
-                    self._known[number, mark] = AvroSchema.stored(entry.text)
-        return self._known[number, mark]
+                    self._parsed[number, mark] = AvroSchema.stored(entry.text)
+        return self._parsed[number, mark]
 
     def _fields(
         self, parts: Sequence[tuple[Places, _Values]], count: int
@@ -210,9 +214,9 @@ def _in_text(
             if is_there:
                 texts[place] = json_text(plain_value(row))
                 is_shown[place] = True
-    told = [_untyped.array(texts, pa.string()), raw]
+    fields = [_untyped.array(texts, pa.string()), raw]
     return _untyped.StructArray.from_arrays(
-        told, fields=list(VALUE_TYPE), mask=_untyped.array(~is_shown)
+        fields, fields=list(VALUE_TYPE), mask=_untyped.array(~is_shown)
     )
 
 

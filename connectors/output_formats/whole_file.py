@@ -27,10 +27,10 @@ class WholeFile:
     """Bytes on their way into a file. A context manager: leaving it by an exception drops them."""
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
-        """Begin a file that shall lie at `path`.
+        """Begin a file that will appear at `path`.
 
         Raises:
-            InvalidRequestError: There is something, or no file can be there.
+            InvalidRequestError: There is a file, or none can be created.
         """
         self.path = path
         self._place = path.resolve()
@@ -65,7 +65,7 @@ class WholeFile:
         self.write(text.encode())
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Give the file its name, or take it away."""
+        """Give the file its name, or remove it."""
         try:
             if error is None:
                 with failing(f"writing {self.path}", _NOTHING):
@@ -106,23 +106,23 @@ class WholeFile:
             message = f"--to cannot be written: {_reason(error)}"
             raise InvalidRequestError(message, path=self.path) from error
         if not stat.S_ISREG(mode):
-            message = "--to names no file; without it rows go to standard output"
+            message = "--to names no regular file; without it rows go to standard output"
             raise InvalidRequestError(message, path=self.path)
         if not self._may_overwrite:
             raise self._refusal()
 
     def _refusal(self) -> InvalidRequestError:
-        message = "--to names a file that is there; give --overwrite to put another in its place"
+        message = "--to names an existing file; give --overwrite to replace it"
         return InvalidRequestError(message, path=self.path)
 
 
 @contextmanager
-def failing(what: str, left: str = "") -> Iterator[None]:
-    """Tell of the system's refusals as a failure of our output.
+def failing(doing: str, left: str = "") -> Iterator[None]:
+    """Raise an `OSError` of writing output as `OutputFailedError`.
 
     Args:
-        what: What fails then.
-        left: What is there of it then.
+        doing: What is done here, for the message.
+        left: What is left of the output then, for the message.
 
     Raises:
         OutputFailedError: The system refused.
@@ -132,7 +132,7 @@ def failing(what: str, left: str = "") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        message = f"{what} failed: {_reason(error)}{left}"
+        message = f"{doing} failed: {_reason(error)}{left}"
         raise OutputFailedError(message) from error
 
 

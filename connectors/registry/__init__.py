@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from connectors.registry.schema_files import SchemaFile, read_schema_files, schema_in_file
     from connectors.registry.settings import (
         RegistrySettings,
+        printable_registry_settings,
         settings_in_file,
-        shown_registry_settings,
     )
 else:
     __getattr__, __dir__ = names_on_demand(
@@ -42,7 +42,7 @@ else:
             ),
             "registered": ("Compatibility", "Reference", "RegisteredSchema"),
             "schema_files": ("SchemaFile", "read_schema_files", "schema_in_file"),
-            "settings": ("RegistrySettings", "settings_in_file", "shown_registry_settings"),
+            "settings": ("RegistrySettings", "settings_in_file", "printable_registry_settings"),
         },
     )
 
@@ -57,8 +57,8 @@ __all__ = [
     "RegistryUnavailableError",
     "SchemaFile",
     "SchemaNotFoundError",
+    "printable_registry_settings",
     "read_schema_files",
     "schema_in_file",
     "settings_in_file",
-    "shown_registry_settings",
 ]

@@ -1,9 +1,9 @@
-"""A registry's answers: schemas by id, by GUID, by subject and version; checking, registering.
+"""The client of a schema registry: schemas by id, GUID, subject and version; check, register.
 
-A schema never changes under its id, GUID or version, so those are asked for once and kept, the
-latest used of a bounded number. That an id is not there is kept for a second: a producer may
-register it any moment, and a topic full of records with a bad id must not become as many questions.
-What moves, such as the latest version, is asked for each time.
+A schema never changes under its id, GUID or version, so those are fetched once and cached, the
+latest used of a bounded number. That an id is missing is cached for a second: a producer may
+register it any moment, and a topic full of records with a bad id must not cause as many requests.
+What changes, such as the latest version, is fetched each time.
 """
 
 from collections import OrderedDict
@@ -21,8 +21,8 @@ from storage_core import Clock, SystemClock
 _NONE: Final = "NONE"
 # In the path under which Apicurio speaks Confluent's protocol.
 _APICURIO: Final = "/ccompat/"
-_KEPT_MAX: Final = 10_000
-_KEPT_MISSING_S: Final = 1.0
+_CACHED_MAX: Final = 10_000
+_MISSING_S: Final = 1.0
 _NO_GUIDS_FOR_S: Final = 60.0
 _REFERENCES_MAX: Final = 1000
 _NESTING_MAX: Final = 50
@@ -30,7 +30,7 @@ _AVRO: Final = "AVRO"
 
 
 class RegistryClient:
-    """One registry. Any thread may call; a schema may be asked for twice at once, no harm done."""
+    """A client of one registry. Any thread may call; two threads may fetch the same schema."""
 
     def __init__(
         self,
@@ -38,19 +38,19 @@ class RegistryClient:
         clock: Clock | None = None,
         question_s_max: float | None = None,
     ) -> None:
-        """Speak to the registry of these settings; nothing is asked yet.
+        """Create a client; no request is sent yet.
 
         Args:
-            settings: How it is reached.
-            clock: Whose time it is.
-            question_s_max: How long a question may take, where that is less than by the settings.
+            settings: How the registry is reached.
+            clock: Tells the time.
+            question_s_max: Time limit of a request, where it is below that of the settings.
 
         Raises:
             InvalidRequestError: A certificate or key cannot be used.
         """
         self._clock = SystemClock() if clock is None else clock
         self._exchange = Exchange(settings, self._clock, question_s_max)
-        self._kept = _Kept(self._clock)
+        self._cache = _Cache(self._clock)
         self._no_guids_until_s = float("-inf")
 
     @property
@@ -62,32 +62,34 @@ class RegistryClient:
         """Return the schema of an id.
 
         Raises:
-            SchemaNotFoundError: There is none, or it is no Avro.
-            RegistryUnavailableError: No answer; each next call would wait as long again.
-            RegistryRefusedError: The answer is another no.
+            SchemaNotFoundError: There is none, or it is not Avro.
+            RegistryUnavailableError: No answer; each further call would wait as long again.
+            RegistryRefusedError: The registry refused for another reason.
         """
-        asked = f"schema id {schema_id}"
+        question = f"schema id {schema_id}"
         path = f"/schemas/ids/{schema_id}"
-        return self._kept.get(asked, lambda: self._schema(asked, self._ask(asked, path), schema_id))
+        return self._cache.get(
+            question, lambda: self._schema(question, self._ask(question, path), schema_id)
+        )
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
         """Return the schema of a GUID, with its id; errors as for an id."""
-        asked = f"schema guid {guid}"
+        question = f"schema guid {guid}"
         path = f"/schemas/guids/{quote(guid, safe='')}"
 
         def ask() -> RegisteredSchema:
-            message = f"schema registry {self.place}: {asked}: this registry has no GUIDs"
+            message = f"schema registry {self.place}: {question}: this registry has no GUIDs"
             if self._clock.monotonic_s() < self._no_guids_until_s:
                 raise SchemaNotFoundError(message)
             try:
-                return self._schema(asked, self._ask(asked, path))
+                return self._schema(question, self._ask(question, path))
             except NoSuchPathError as error:
                 # Older registries, and others', have no GUIDs; else the address is a wrong one.
                 self.subjects()
                 self._no_guids_until_s = self._clock.monotonic_s() + _NO_GUIDS_FOR_S
                 raise SchemaNotFoundError(message) from error
 
-        return self._kept.get(asked, ask)
+        return self._cache.get(question, ask)
 
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest version of a subject; errors as for an id."""
@@ -95,7 +97,7 @@ class RegistryClient:
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
         """Return a version of a subject; errors as for an id."""
-        return self._kept_version(subject, version, 0)
+        return self._cached_version(subject, version, 0)
 
     def subjects(self) -> list[str]:
         """Return the names of all subjects, in order."""
@@ -103,11 +105,11 @@ class RegistryClient:
 
     def versions(self, subject: str) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        asked = f"versions of subject {subject}"
-        return sorted(int(one) for one in self._list(asked, f"{_subject(subject)}/versions"))
+        question = f"versions of subject {subject}"
+        return sorted(int(one) for one in self._list(question, f"{_subject(subject)}/versions"))
 
     def compatibility(self, subject: str) -> Compatibility:
-        """Return what a subject asks of its versions; there need be no such subject."""
+        """Return the compatibility level of a subject, which need not exist."""
         name = quote(subject, safe="")
         try:
             answer = self._ask(f"compatibility of subject {subject}", f"/config/{name}")
@@ -120,10 +122,10 @@ class RegistryClient:
         return Compatibility(_level(answer), is_own=is_own)
 
     def set_compatibility(self, subject: str, level: str) -> None:
-        """Set what a subject asks of its versions."""
-        asked = f"set compatibility of subject {subject}"
+        """Set the compatibility level of a subject."""
+        question = f"set compatibility of subject {subject}"
         path = f"/config/{quote(subject, safe='')}"
-        self._exchange.ask(asked, path, {"compatibility": level}, method="PUT")
+        self._exchange.ask(question, path, {"compatibility": level}, method="PUT")
 
     def incompatibilities(
         self, subject: str, text: str, references: Sequence[Reference] = ()
@@ -144,39 +146,39 @@ class RegistryClient:
         return [" ".join(str(one).split()) for one in answer.get("messages") or ["incompatible"]]
 
     def register(self, subject: str, text: str, references: Sequence[Reference] = ()) -> int:
-        """Make a schema the next version of a subject, unless it is one; return its id.
+        """Register a schema as the next version of a subject, unless it is one; return its id.
 
         Raises:
-            IncompatibleSchemaError: The subject does not take it.
+            IncompatibleSchemaError: It is not compatible with the subject.
             RegistryRefusedError: The text is no schema, or refers to what is not there.
         """
-        asked = f"register with subject {subject}"
-        answer = self._ask(asked, f"{_subject(subject)}/versions", _sent(text, references))
-        return _number(answer, "id", self.place, asked)
+        question = f"register with subject {subject}"
+        answer = self._ask(question, f"{_subject(subject)}/versions", _sent(text, references))
+        return _number(answer, "id", self.place, question)
 
     def registered(
         self, subject: str, text: str, references: Sequence[Reference] = ()
     ) -> RegisteredSchema | None:
         """Return the version of a subject that a schema is, None if it is none of them."""
-        asked = f"look up with subject {subject}"
+        question = f"look up with subject {subject}"
         try:
-            answer = self._ask(asked, _subject(subject), _sent(text, references))
+            answer = self._ask(question, _subject(subject), _sent(text, references))
         except SchemaNotFoundError:
             return None
-        return self._schema(asked, answer)
+        return self._schema(question, answer)
 
-    def _kept_version(self, subject: str, version: int, nesting: int) -> RegisteredSchema:
-        asked = f"subject {subject}, version {version}"
-        return self._kept.get(asked, lambda: self._version(subject, str(version), nesting))
+    def _cached_version(self, subject: str, version: int, nesting: int) -> RegisteredSchema:
+        question = f"subject {subject}, version {version}"
+        return self._cache.get(question, lambda: self._version(subject, str(version), nesting))
 
     def _version(self, subject: str, version: str, nesting: int) -> RegisteredSchema:
-        asked = f"subject {subject}, version {version}"
-        answer = self._ask(asked, f"{_subject(subject)}/versions/{version}")
-        return self._schema(asked, answer, nesting=nesting)
+        question = f"subject {subject}, version {version}"
+        answer = self._ask(question, f"{_subject(subject)}/versions/{version}")
+        return self._schema(question, answer, nesting=nesting)
 
     def _schema(
         self,
-        asked: str,
+        question: str,
         answer: Mapping[str, Any],
         schema_id: int | None = None,
         nesting: int = 0,
@@ -184,18 +186,18 @@ class RegistryClient:
         """Return an answer's schema; the subject where it was not asked for by id."""
         kind = answer.get("schemaType") or _AVRO
         if kind != _AVRO:
-            message = f"schema registry {self.place}: {asked}: is {kind}, no Avro"
+            message = f"schema registry {self.place}: {question}: is {kind}, not Avro"
             raise SchemaNotFoundError(message)
         text, version = answer.get("schema"), answer.get("version")
         if not isinstance(text, str):
-            raise _odd(self.place, asked)
-        referred = _references(answer.get("references"), self.place, asked)
-        texts = self._texts(asked, referred, nesting)
+            raise _odd(self.place, question)
+        referred = _references(answer.get("references"), self.place, question)
+        texts = self._texts(question, referred, nesting)
         if schema_id is not None:
             return RegisteredSchema(schema_id, None, None, text, texts, referred)
         subject = answer.get("subject")
         return RegisteredSchema(
-            _number(answer, "id", self.place, asked),
+            _number(answer, "id", self.place, question),
             subject if isinstance(subject, str) else None,
             version if isinstance(version, int) else None,
             text,
@@ -203,66 +205,66 @@ class RegistryClient:
             referred,
         )
 
-    def _texts(self, asked: str, referred: Iterable[Reference], nesting: int) -> tuple[str, ...]:
+    def _texts(self, question: str, referred: Iterable[Reference], nesting: int) -> tuple[str, ...]:
         """Return the texts of what is referred to, also indirectly, each behind what it needs."""
         texts: dict[str, None] = {}
-        for one in referred:
+        for reference in referred:
             # A registry whose schemas refer to each other in a circle ends here too.
             if nesting >= _NESTING_MAX or len(texts) > _REFERENCES_MAX:
                 most = f"{_NESTING_MAX} schemas in a row, or {_REFERENCES_MAX}"
-                message = f"schema registry {self.place}: {asked}: refers to more than {most}"
+                message = f"schema registry {self.place}: {question}: refers to more than {most}"
                 raise RegistryRefusedError(message)
-            found = self._kept_version(one.subject, one.version, nesting + 1)
-            texts |= dict.fromkeys((*found.references, found.text))
+            schema = self._cached_version(reference.subject, reference.version, nesting + 1)
+            texts |= dict.fromkeys((*schema.references, schema.text))
         return tuple(texts)
 
-    def _ask(self, asked: str, path: str, body: object = None) -> Mapping[str, Any]:
-        answer = self._exchange.ask(asked, path, body)
+    def _ask(self, question: str, path: str, body: object = None) -> Mapping[str, Any]:
+        answer = self._exchange.ask(question, path, body)
         if not isinstance(answer, dict):
-            raise _odd(self.place, asked)
+            raise _odd(self.place, question)
         return answer
 
-    def _list(self, asked: str, path: str) -> list[Any]:
-        answer = self._exchange.ask(asked, path)
+    def _list(self, question: str, path: str) -> list[Any]:
+        answer = self._exchange.ask(question, path)
         if not isinstance(answer, list):
-            raise _odd(self.place, asked)
+            raise _odd(self.place, question)
         return answer
 
 
-class _Kept:
-    """What was found, and for a moment what was not; the latest used. Any thread may call."""
+class _Cache:
+    """Schemas by question, least recently used first out; for a moment also that there is none."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._found: OrderedDict[str, RegisteredSchema] = OrderedDict()
+        self._schemas: OrderedDict[str, RegisteredSchema] = OrderedDict()
         self._missing: OrderedDict[str, tuple[float, SchemaNotFoundError]] = OrderedDict()
 
-    def get(self, asked: str, ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
-        """Return what is kept, or else asked for, without a lock held meanwhile."""
+    def get(self, question: str, ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
+        """Return the cached schema, or ask for it, without the lock."""
         with self._lock:
-            if asked in self._found:
-                self._found.move_to_end(asked)
-                return self._found[asked]
-            until_s, error = self._missing.get(asked, (0.0, None))
+            if question in self._schemas:
+                self._schemas.move_to_end(question)
+                return self._schemas[question]
+            until_s, error = self._missing.get(question, (0.0, None))
         if error is not None and self._clock.monotonic_s() < until_s:
             raise SchemaNotFoundError(error.message) from error
         try:
-            found = ask()
+            schema = ask()
         except SchemaNotFoundError as missing:
             with self._lock:
-                _keep(self._missing, asked, (self._clock.monotonic_s() + _KEPT_MISSING_S, missing))
+                _keep(self._missing, question, (self._clock.monotonic_s() + _MISSING_S, missing))
             raise
         with self._lock:
-            _keep(self._found, asked, found)
-        return found
+            _keep(self._schemas, question, schema)
+        return schema
 
 
-def _keep(kept: OrderedDict[str, Any], asked: str, what: object) -> None:
-    kept[asked] = what
-    kept.move_to_end(asked)
-    if len(kept) > _KEPT_MAX:
-        kept.popitem(last=False)
+def _keep(cache: OrderedDict[str, Any], question: str, entry: object) -> None:
+    cache[question] = entry
+    cache.move_to_end(question)
+    if len(cache) > _CACHED_MAX:
+        cache.popitem(last=False)
 
 
 def _subject(subject: str) -> str:
@@ -273,7 +275,8 @@ def _sent(text: str, references: Sequence[Reference]) -> dict[str, object]:
     sent: dict[str, object] = {"schema": text, "schemaType": _AVRO}
     if references:
         sent["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version} for one in references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in references
         ]
     return sent
 
@@ -282,23 +285,23 @@ def _level(answer: Mapping[str, Any]) -> str:
     return str(answer.get("compatibilityLevel") or answer.get("compatibility") or _NONE)
 
 
-def _references(given: object, place: str, asked: str) -> tuple[Reference, ...]:
+def _references(value: object, place: str, question: str) -> tuple[Reference, ...]:
     try:
         return tuple(
-            Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
-            for one in (given if isinstance(given, list) else ())
+            Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+            for reference in (value if isinstance(value, list) else ())
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _odd(place, asked) from error
+        raise _odd(place, question) from error
 
 
-def _number(answer: Mapping[str, Any], name: str, place: str, asked: str) -> int:
+def _number(answer: Mapping[str, Any], name: str, place: str, question: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int):
-        raise _odd(place, asked)
+        raise _odd(place, question)
     return value
 
 
-def _odd(place: str, asked: str) -> RegistryRefusedError:
-    message = f"schema registry {place}: {asked}: answers otherwise than a registry does"
+def _odd(place: str, question: str) -> RegistryRefusedError:
+    message = f"schema registry {place}: {question}: the answer is not a registry's"
     return RegistryRefusedError(message)

@@ -1,7 +1,7 @@
-"""One question to a registry over HTTP: asked again where that may help, each wait bounded.
+"""One request to a registry over HTTP: retried where that may help, each wait bounded.
 
-Every exception of the HTTP library, and every answer that is none, leaves here as one of ours.
-Asked again is what no registry saw or none could answer then: no connection, no answer in time,
+Exceptions of the HTTP library and invalid answers become errors of ours. A request is retried if no
+registry received it or could answer it then: no connection, no answer in time,
 408, 429, 502, 503, 504, 500. Everything else stays as it is, however often it is asked. All the
 questions are safe to ask twice: to register what is registered changes nothing.
 
@@ -53,7 +53,7 @@ _WANTS_CERTIFICATE: Final = "it may want a certificate, see ssl.certificate.loca
 _CUT: Final = (ssl.SSLError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 _ADVICE: Final = {
     401: "the credentials are wrong or missing, see basic.auth.user.info",
-    403: "these credentials may not",
+    403: "these credentials are not authorised",
     404: _LEADS,
 }
 # What a registry says of itself, besides what HTTP says: 40401, a subject is not there, and so on.
@@ -92,12 +92,12 @@ class Exchange:
         return ", ".join(self._settings.urls)
 
     def ask(
-        self, asked: str, path: str, body: object = None, *, method: Method | None = None
+        self, question: str, path: str, body: object = None, *, method: Method | None = None
     ) -> Any:  # noqa: ANN401 - JSON
         """Return the answer, as JSON has it.
 
         Args:
-            asked: What is asked for, as people are told it.
+            question: What is asked for, as people are told it.
             path: What is asked for, below the registry's address.
             body: What is sent.
             method: Of HTTP; without it a POST where something is sent, otherwise a GET.
@@ -123,7 +123,7 @@ class Exchange:
             for position, url in enumerate(self._settings.urls):
                 share_s = self._share_of(until_s, len(self._settings.urls) - position)
                 try:
-                    with _translated(url, asked):
+                    with _translated(url, question):
                         return self._answer(url, path, body, method, share_s)
                 except RegistryUnavailableError as error:
                     failures[url] = error
@@ -162,7 +162,7 @@ class Exchange:
         try:
             return json.loads(answer)
         except (ValueError, RecursionError) as error:
-            message = "the answer is no JSON"
+            message = "the answer is not JSON"
             raise _NoRegistryError(message) from error
 
     def _left_until(self, until_s: float) -> float:
@@ -177,9 +177,9 @@ class _NoRegistryError(Exception):
 
 
 @contextmanager
-def _translated(url: str, asked: str) -> Iterator[None]:
+def _translated(url: str, question: str) -> Iterator[None]:
     """Let what goes wrong inside leave as an error of ours."""
-    about = f"schema registry {url}: {asked}"
+    about = f"schema registry {url}: {question}"
     try:
         yield
     except HTTPError as error:
@@ -191,7 +191,9 @@ def _translated(url: str, asked: str) -> Iterator[None]:
     except ValueError:
         # NOTE: so http.client and urllib refuse names, headers and proxies, and show them whole,
         # with whatever is secret in them: neither the text nor the traceback may be told.
-        message = f"{about}: cannot be asked over HTTP; see the url, and proxies in the environment"
+        message = (
+            f"{about}: no HTTP request is possible; see the url, and proxies in the environment"
+        )
         raise RegistryRefusedError(message) from None
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
@@ -237,8 +239,8 @@ def _said(error: HTTPError) -> tuple[int, str]:
     except (OSError, HTTPException):
         return 0, _one_line(error.reason)
     try:
-        found = json.loads(body)
-        code, text = int(found["error_code"]), str(found["message"])
+        parsed = json.loads(body)
+        code, text = int(parsed["error_code"]), str(parsed["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return 0, _one_line(error.reason)
     return code, _one_line(text)

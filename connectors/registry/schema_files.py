@@ -1,7 +1,7 @@
-"""Schemas as files: `<name>.v<k>.avsc`, versions of one schema, in the order they came out.
+"""Schema files: `<name>.v<k>.avsc`, the versions of one schema in their order.
 
-A schema refers to another by full name; the other is a file among those that are read. Which of
-its versions is meant says the attribute `references` of the schema that refers to it:
+A schema refers to another by full name; the other is one of the files that are read. The attribute
+`references` of the schema that refers to it says which of its versions is meant:
 
     {"type": "record", "name": "Telemetry", "references": {"devices.Place": 1}, "fields": [...]}
 
@@ -66,25 +66,25 @@ class _Read:
 
 
 def read_schema_files(paths: Iterable[Path]) -> list[SchemaFile]:
-    """Return the schemas of files and of folders, each behind what it refers to and its elders.
+    """Return the schemas of files and folders, each behind its references and older versions.
 
     Raises:
         InvalidRequestError: A file cannot be read, is no schema, or refers to what is not there.
     """
-    found = [_read(path) for path in dict.fromkeys(_files(paths))]
-    found.sort(key=lambda one: (one.full_name, one.version))
+    read_files = [_read(path) for path in dict.fromkeys(_files(paths))]
+    read_files.sort(key=lambda file: (file.full_name, file.version))
     versions: dict[str, dict[int, _Read]] = {}
-    for one in found:
-        there = versions.setdefault(one.full_name, {})
-        if (same := there.get(one.version)) is not None:
-            message = f"{one.full_name} has version {one.version} in {same.path} too"
-            raise InvalidRequestError(message, path=one.path)
-        there[one.version] = one
-    needed = {one.path: _needed(one, versions) for one in found}
+    for file in read_files:
+        own_versions = versions.setdefault(file.full_name, {})
+        if (same := own_versions.get(file.version)) is not None:
+            message = f"{file.full_name} has version {file.version} in {same.path} too"
+            raise InvalidRequestError(message, path=file.path)
+        own_versions[file.version] = file
+    needed = {file.path: _needed(file, versions) for file in read_files}
     made: dict[Path, SchemaFile] = {}
-    for one in _in_order(found, needed):
-        references = tuple(made[need.path] for need in needed[one.path])
-        made[one.path] = _made(one, references)
+    for file in _in_order(read_files, needed):
+        references = tuple(made[need.path] for need in needed[file.path])
+        made[file.path] = _made(file, references)
     return list(made.values())
 
 
@@ -97,7 +97,7 @@ def schema_in_file(path: Path) -> AvroSchema:
     try:
         alone = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         message = f"{path} cannot be read: {why}"
         raise InvalidRequestError(message) from error
     try:
@@ -107,11 +107,11 @@ def schema_in_file(path: Path) -> AvroSchema:
             beside = read_schema_files([path.parent])
         except InvalidRequestError:
             beside = []
-        found = [one.alone for one in beside if one.path == path]
-        if not found:
+        schemas = [one.alone for one in beside if one.path == path]
+        if not schemas:
             message = f"{path}: {error.message}"
             raise InvalidRequestError(message) from error
-        return found[0]
+        return schemas[0]
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -134,13 +134,13 @@ def _read(path: Path) -> _Read:
     except OSError as error:
         raise InvalidRequestError(error.strerror or str(error), path=path) from error
     except (ValueError, RecursionError) as error:
-        message = f"not an Avro schema: not JSON: {error}"
+        message = f"this is not an Avro schema: not JSON: {error}"
         raise InvalidRequestError(message, path=path) from error
     names = _Names()
     try:
         names.walk(parsed, "")
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        message = f"not an Avro schema: {type(error).__name__} {error}"
+        message = f"this is not an Avro schema: {type(error).__name__} {error}"
         raise InvalidRequestError(message, path=path) from error
     pinned = parsed.get(_REFERENCES, {}) if isinstance(parsed, dict) else {}
     if not isinstance(pinned, dict) or not all(type(one) is int for one in pinned.values()):
@@ -188,25 +188,25 @@ def _full(name: str, inside: str) -> str:
     return name if "." in name or not inside else f"{inside}.{name}"
 
 
-def _needed(one: _Read, versions: Mapping[str, Mapping[int, _Read]]) -> list[_Read]:
+def _needed(file: _Read, versions: Mapping[str, Mapping[int, _Read]]) -> list[_Read]:
     """Return the files of what a schema refers to."""
     needed = []
-    for name in sorted(one.needs):
-        there = versions.get(name, {})
-        version = one.pinned.get(name, max(there, default=1))
-        if version not in there:
-            which = f"{name}, version {version}" if there else name
-            message = f"it refers to {which}, which is in none of the files; name its file too"
-            raise InvalidRequestError(message, path=one.path)
-        needed.append(there[version])
+    for name in sorted(file.needs):
+        own_versions = versions.get(name, {})
+        version = file.pinned.get(name, max(own_versions, default=1))
+        if version not in own_versions:
+            missing = f"{name}, version {version}" if own_versions else name
+            message = f"it refers to {missing}, which is in none of the files; name its file too"
+            raise InvalidRequestError(message, path=file.path)
+        needed.append(own_versions[version])
     return needed
 
 
-def _in_order(found: Sequence[_Read], needed: Mapping[Path, Sequence[_Read]]) -> list[_Read]:
+def _in_order(read_files: Sequence[_Read], needed: Mapping[Path, Sequence[_Read]]) -> list[_Read]:
     """Return schemas behind what they refer to, and behind the versions before them."""
-    by_path = {one.path: one for one in found}
-    before = {one.path: [need.path for need in needed[one.path]] for one in found}
-    for elder, younger in pairwise(found):
+    by_path = {one.path: one for one in read_files}
+    before = {one.path: [need.path for need in needed[one.path]] for one in read_files}
+    for elder, younger in pairwise(read_files):
         if elder.full_name == younger.full_name:
             before[younger.path].append(elder.path)
     try:
@@ -217,13 +217,13 @@ def _in_order(found: Sequence[_Read], needed: Mapping[Path, Sequence[_Read]]) ->
         raise InvalidRequestError(message) from error
 
 
-def _made(one: _Read, references: tuple[SchemaFile, ...]) -> SchemaFile:
+def _made(read: _Read, references: tuple[SchemaFile, ...]) -> SchemaFile:
     texts = dict.fromkeys(text for file in references for text in _texts(file))
     try:
-        alone = AvroSchema.parse(one.text, tuple(texts))
+        alone = AvroSchema.parse(read.text, tuple(texts))
     except InvalidRequestError as error:
-        raise InvalidRequestError(error.message, path=one.path) from error
-    return SchemaFile(one.path, one.name, one.version, one.text, alone, references)
+        raise InvalidRequestError(error.message, path=read.path) from error
+    return SchemaFile(read.path, read.name, read.version, read.text, alone, references)
 
 
 def _texts(file: SchemaFile) -> list[str]:

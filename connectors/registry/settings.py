@@ -94,16 +94,16 @@ class RegistrySettings:
         return max(_QUESTION_S_MAX, self.timeout_s) + pauses_s
 
     @classmethod
-    def parse(cls, given: Mapping[str, object]) -> Self:
+    def parse(cls, settings: Mapping[str, object]) -> Self:
         """Return the settings given by their names.
 
         Raises:
             InvalidRequestError: A name is unknown, a value none that it can have.
         """
-        for name in given:
+        for name in settings:
             _check_name(name)
-        texts = {name: _text(name, given[name]) for name in _TEXTS if name in given}
-        numbers = {name: _number(name, given.get(name)) for name in _NUMBERS}
+        texts = {name: _text(name, settings[name]) for name in _TEXTS if name in settings}
+        numbers = {name: _number(name, settings.get(name)) for name in _NUMBERS}
         urls, users = _addresses(texts.get(_URL, ""))
         users += [texts[_USER]] if _USER in texts else []
         if len(set(users)) > 1 or (users and _TOKEN in texts):
@@ -112,9 +112,9 @@ class RegistrySettings:
             raise _refused(_USER, "write user:password")
         # What no header can say; a value that was read from a file may have the end of its line.
         if any(ord(each) < _SPACE or ord(each) == _DELETE for each in "".join(users)):
-            raise _refused(_USER, "has a control character, as a line's end; leave it out")
+            raise _refused(_USER, "has a control character, such as a line break; leave it out")
         if not _is_plain(texts.get(_TOKEN, "")):
-            raise _refused(_TOKEN, "has a space, a line's end or what is no ASCII; leave it out")
+            raise _refused(_TOKEN, "has a space, a line break or a character that is not ASCII")
         if _CERTIFICATE not in texts and (_KEY in texts or _KEY_PASSWORD in texts):
             raise _refused(_CERTIFICATE, f"is missing; {_KEY} and {_KEY_PASSWORD} are of one")
         return cls(
@@ -139,36 +139,38 @@ def settings_in_file(config: Path) -> dict[str, object]:
         InvalidRequestError: The file cannot be read, or has no such table.
     """
     try:
-        found: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+        section: Any = tomllib.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         message = f"the configuration cannot be read: {why}"
         raise InvalidRequestError(message, path=config) from error
     for key in _TABLE:
-        found = found.get(key, {}) if isinstance(found, dict) else {}
-    if not isinstance(found, dict) or not found:
-        message = "there is no table [schema.registry] in it"
+        section = section.get(key, {}) if isinstance(section, dict) else {}
+    if not isinstance(section, dict) or not section:
+        message = "it has no table [schema.registry]"
         raise InvalidRequestError(message, path=config)
-    return dict(found)
+    return dict(section)
 
 
-def shown_registry_settings(given: Mapping[str, object]) -> dict[str, object]:
-    """Return settings by name as people may see them; of what is secret only that it is there.
+def printable_registry_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return settings by name for people to see, secrets masked.
 
-    What `parse` would refuse is shown too, as long as it opens nothing.
+    Settings that `parse` would refuse are among them, unknown ones masked.
     """
-    shown = {name: _MASK if name in _SECRET else given[name] for name in sorted(given)}
-    if isinstance(url := given.get(_URL), str):
-        shown[_URL] = ",".join(_without_user(one) for one in url.split(","))
-    return {name: value if name in (*_TEXTS, *_NUMBERS) else _MASK for name, value in shown.items()}
+    printable = {name: _MASK if name in _SECRET else settings[name] for name in sorted(settings)}
+    if isinstance(url := settings.get(_URL), str):
+        printable[_URL] = ",".join(_without_user(one) for one in url.split(","))
+    return {
+        name: value if name in (*_TEXTS, *_NUMBERS) else _MASK for name, value in printable.items()
+    }
 
 
 def _addresses(url: str) -> tuple[tuple[str, ...], list[str]]:
     """Return the addresses without users, and the users that stood in them."""
     addresses: list[str] = []
     users: list[str] = []
-    for one in filter(None, (part.strip() for part in url.split(","))):
-        parts = _whole(one)
+    for address in filter(None, (part.strip() for part in url.split(","))):
+        parts = _whole(address)
         if parts.username is not None:
             users.append(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
         addresses.append(_bare(parts).rstrip("/"))
@@ -191,7 +193,7 @@ def _whole(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _refused(_URL, message)
     if not _is_plain(_bare(parts)):
-        message = "has a space or what is no ASCII; write a path with %20, a name as xn--..."
+        message = "has a space or is not ASCII; write a path with %20, a name as xn--..."
         raise _refused(_URL, message)
     return parts
 
@@ -214,11 +216,11 @@ def _without_user(url: str) -> str:
 
 
 def _check_name(name: str) -> None:
-    known = (*_TEXTS, *_NUMBERS)
-    if name in known:
+    names = (*_TEXTS, *_NUMBERS)
+    if name in names:
         return
-    nearest = get_close_matches(name, known, n=1)
-    meant = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"
+    nearest = get_close_matches(name, names, n=1)
+    meant = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
     raise _refused(name, f"no such setting; {meant}")
 
 
@@ -231,13 +233,13 @@ def _text(name: str, value: object) -> str:
 def _number(name: str, value: object) -> float:
     default, least, most = _NUMBERS[name]
     try:
-        found = default if value is None else float(str(value))
+        number = default if value is None else float(str(value))
     except ValueError:
-        found = least - 1
+        number = least - 1
     # Written so that NaN is refused too.
-    if isinstance(value, bool) or not least <= found <= most:
+    if isinstance(value, bool) or not least <= number <= most:
         raise _refused(name, f"takes a number from {least:g} to {most:g}")
-    return found
+    return number
 
 
 def _refused(name: str, why: str) -> InvalidRequestError:

@@ -61,9 +61,9 @@ class _Https(HTTPSHandler):
 
 def _timed(made: Callable[..., HTTPConnection], left_s: Left) -> Any:  # noqa: ANN401 - as urllib calls it
     def connection(host: str, *, timeout: float, **rest: object) -> HTTPConnection:
-        found: Any = made(host, timeout=min(timeout, left_s()), **rest)
-        found.response_class = partial(_TimedResponse, left_s=left_s)
-        return found  # type: ignore[no-any-return]  # what `made` returns
+        opened: Any = made(host, timeout=min(timeout, left_s()), **rest)
+        opened.response_class = partial(_TimedResponse, left_s=left_s)
+        return opened  # type: ignore[no-any-return]  # what `made` returns
 
     return connection
 

@@ -1,1 +1,1 @@
-"""What a worker is told: file, environment and command line, checked before it begins."""
+"""The worker's settings: from file, environment and command line; checked before it starts."""

@@ -1,8 +1,8 @@
-"""What a worker's settings may be, where a type does not say it: topics, times, librdkafka's names.
+"""Checks of single settings beyond their types: topics, times, librdkafka's names.
 
-Pure functions over single values. Each returns what it was given, or raises ValueError with what
-is wrong and what to write; options.py puts the key before it. Whatever Kafka or the disk would
-refuse only once a worker runs is refused here, so that `--check` and a start refuse the same.
+Pure functions. Each returns its value, or raises ValueError with what is wrong and what to write;
+options.py adds the key. What Kafka or the disk would refuse only in a running worker is refused
+here, so that `--check` and a start refuse the same.
 """
 
 import json
@@ -48,27 +48,27 @@ def start_ms(start: object) -> int | None:
     """Return a start as a time in milliseconds, None when it is either end of a log."""
     if start in _STARTS:
         return None
-    found = _milliseconds(start)
-    if found is None:
+    time_ms = _milliseconds(start)
+    if time_ms is None:
         message = (
             f"{start if isinstance(start, datetime) else repr(start)} is neither earliest, latest "
             'nor a time, as "2026-01-31T00:00Z" (in quotes) or milliseconds'
         )
         raise ValueError(message)
-    if not 0 <= found <= _START_MS_MAX:
+    if not 0 <= time_ms <= _START_MS_MAX:
         message = (
             f"{start!r} lies outside 1970-01-01T00:00Z to 9999-12-31T23:59:59Z, "
             f"in milliseconds 0 to {_START_MS_MAX}"
         )
         raise ValueError(message)
-    if 0 < found < _START_MS_MIN and _is_number(start):
+    if 0 < time_ms < _START_MS_MIN and _is_number(start):
         message = (
-            f"{start!r} is a time in milliseconds of {datetime.fromtimestamp(found / 1000, UTC)}, "
+            f"{start!r} is in milliseconds the time {datetime.fromtimestamp(time_ms / 1000, UTC)}, "
             'which no record has: take earliest, latest, a time as "2026-01-31T00:00Z", or '
-            f"milliseconds from {_START_MS_MIN}; no seconds and no offset"
+            f"milliseconds from {_START_MS_MIN}; not seconds and not an offset"
         )
         raise ValueError(message)
-    return found
+    return time_ms
 
 
 def _is_number(start: object) -> bool:
@@ -93,38 +93,38 @@ def _milliseconds(start: object) -> int | None:
 
 
 def check_topics(names: _Topics) -> _Topics:
-    """Refuse names that no topic can have, and one that is there twice."""
+    """Refuse names that no topic can have, and duplicates."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            message = f"{name!r} is there twice; name it once"
+            message = f"{name!r} is listed twice; name it once"
             raise ValueError(message)
         seen.add(name)
         if name.startswith("^"):
             message = f"{name!r} is a pattern; use topic_pattern for it"
             raise ValueError(message)
         if not is_stream_name(name):
-            shown = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
+            shortened = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
             allowed = "1 to 249 letters, digits, dots, dashes, underscores"
-            message = f"{shown!r} can be no topic: use {allowed}"
+            message = f"{shortened!r} is not a topic name: use {allowed}"
             raise ValueError(message)
     return names
 
 
-def check_list_of_topics(given: object) -> object:
+def check_list_of_topics(topics: object) -> object:
     """Refuse a single name where a list of them is meant."""
-    if not isinstance(given, list | tuple):
-        message = f"write a list, as topics={json.dumps([str(given)])}"
+    if not isinstance(topics, list | tuple):
+        message = f"write a list, as topics={json.dumps([str(topics)])}"
         raise ValueError(message)  # noqa: TRY004 - the kind that pydantic takes
-    return given
+    return topics
 
 
 def check_pattern(pattern: str) -> str:
-    """Refuse what is no regular expression, or what librdkafka would take for a name."""
+    """Refuse an invalid regular expression, or one that librdkafka would treat as a name."""
     try:
         re.compile(pattern)
     except re.error as error:
-        message = f"{pattern!r} is no regular expression: {error}"
+        message = f"{pattern!r} is not a regular expression: {error}"
         raise ValueError(message) from error
     if not pattern.startswith("^"):
         message = f"{pattern!r} must begin with ^"
@@ -133,7 +133,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def check_kafka(settings: object) -> object:
-    """Refuse values that librdkafka has no form for, and emptiness that it does not survive."""
+    """Refuse values that librdkafka cannot take, and empty ones that it does not survive."""
     for name, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, Mapping):
             message = f'quote the name: "{first_name(name, value)}" = ...'
@@ -156,13 +156,13 @@ def check_kafka(settings: object) -> object:
     return settings
 
 
-def _is_text(given: str) -> bool:
+def _is_text(text: str) -> bool:
     # NOTE: confluent-kafka (2.16) ends the process over such a group.id.
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
-    return "\0" not in given
+    return "\0" not in text
 
 
 def first_name(name: str, value: object) -> str:

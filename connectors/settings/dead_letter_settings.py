@@ -1,4 +1,4 @@
-"""What becomes of records that could not be stored: the section `[dead_letters]`."""
+"""The section `[dead_letters]`: what becomes of records that cannot be parsed."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from connectors.settings.stream_settings import Section
 from storage_core import is_stream_name
 
-LetterPolicy = Literal["keep", "forward", "stop"]
+DeadLetterPolicyName = Literal["keep", "forward", "stop"]
 
 # Stands for the topic that a dead letter comes from.
 _PLACE: Final = "{topic}"
@@ -26,7 +26,7 @@ class DeadLetterSettings(Section):
             (`keep`), or the worker waits for the topic and stops where it takes none (`forward`).
     """
 
-    policy: LetterPolicy = "keep"
+    policy: DeadLetterPolicyName = "keep"
     topic: str | None = None
     records_max: Annotated[int, Field(ge=0)] = 1_000_000
 
@@ -38,7 +38,9 @@ class DeadLetterSettings(Section):
                 raise ValueError(message)
             return self
         if not is_stream_name(self.topic_for(_PROBE)):
-            message = f"topic: {self.topic!r} can be no topic; {{topic}} is all it may stand for"
+            message = (
+                f"topic: {self.topic!r} is not a topic name; {{topic}} is its only placeholder"
+            )
             raise ValueError(message)
         return self
 
@@ -69,7 +71,7 @@ class DeadLetterSettings(Section):
         if pattern is not None and _PLACE in self.topic:
             if not any(self.topic.split(_PLACE)):
                 message = (
-                    f"dead_letters.topic: {self.topic!r} is any topic, also one that is consumed; "
+                    f"dead_letters.topic: {self.topic!r} can be any topic, also a consumed one; "
                     "add something to the name, as {topic}.dlq"
                 )
                 raise ValueError(message)

@@ -1,7 +1,7 @@
-"""Which setting is meant by a key that is none: what other programs call it, or the nearest.
+"""Suggests a setting for an unknown key: by its name in other programs, or the nearest spelling.
 
-Who comes from Kafka's tools writes `brokers`, `topic` or `auto.offset.reset`, and what is spelled
-most like it would lead elsewhere. Each such name is answered by the setting that does it.
+People who know Kafka's tools write `brokers`, `topic` or `auto.offset.reset`, and the most similar
+spelling would be another setting. Each such name is answered by the setting that does it.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,37 +34,37 @@ _CALLED: Final[Mapping[str, tuple[str, ...]]] = {
 _BY_NAME: Final = {name: setting for setting, names in _CALLED.items() for name in names}
 
 
-def likely_key(key: str, known: Collection[str]) -> str | None:
-    """Return the setting that a key is likely meant for; None if none is.
+def likely_key(key: str, settings: Collection[str]) -> str | None:
+    """Return the setting that a key likely means; None if there is none.
 
     Args:
-        key: What was written; dots lead into sections.
-        known: The settings there are.
+        key: The key; dots lead into sections.
+        settings: The names of all settings.
     """
     plain = _plain(key)
-    by_plain = {_plain(name): name for name in known}
+    by_plain = {_plain(name): name for name in settings}
     if plain in by_plain or plain in _BY_NAME:
         return by_plain.get(plain) or _BY_NAME[plain]
-    inner = [one for one in known if one.partition(".")[2] == key]
+    inner = [one for one in settings if one.partition(".")[2] == key]
     if len(inner) == 1:
         return inner[0]
-    if within := {one.partition(".")[2]: one for one in keys_beside(key, known)}:
+    if within := {one.partition(".")[2]: one for one in keys_beside(key, settings)}:
         # By what follows the section alone: all of them begin with it.
         nearest = likely_name(key.partition(".")[2], within)
         return None if nearest is None else within[nearest]
     name = key.removeprefix(f"{_KAFKA}.")
     called = setting_called(name)
-    nearest = None if called is not None else likely_name(key, known)
+    nearest = None if called is not None else likely_name(key, settings)
     if nearest is not None:
         return nearest
     of_client = called or likely_setting(name)
     return None if of_client is None else f"{_KAFKA}.{of_client}"
 
 
-def keys_beside(key: str, known: Collection[str]) -> list[str]:
+def keys_beside(key: str, settings: Collection[str]) -> list[str]:
     """Return the settings of the section that a key names; none if it names no section."""
     section, dot, _ = key.partition(".")
-    return [one for one in known if dot and one.startswith(f"{section}.")]
+    return [one for one in settings if dot and one.startswith(f"{section}.")]
 
 
 def in_file(key: str) -> str:

@@ -18,9 +18,9 @@ underscores lead into a section; in names of librdkafka's, and of those below sc
 underscore stands for a dot. A section as JSON, such as SHARDLOG_KAFKA, adds to what stands below
 it. KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers".
 
-An unknown key is an error, and so is a variable of our prefix that is no setting: one that is
-ignored without a word is found only when it was needed. What other purposes use the prefix for is
-listed here, and nowhere else.
+An unknown key is an error, and so is a variable of our prefix that names no setting: if it were
+ignored, its mistake would show only when the setting is needed. Other uses of the prefix are listed
+here, and nowhere else.
 
 A text, in a variable or behind `--set`, means what JSON says it does; a table or a list may be
 written as in the file too; anything else is text. The value of one of librdkafka's settings is
@@ -119,18 +119,18 @@ def load_options(
     Raises:
         InvalidRequestError: Something is unknown, missing or of the wrong kind, by name.
     """
-    given: dict[str, Any] = {} if path is None else _read(path)
+    settings: dict[str, Any] = {} if path is None else _read(path)
     variables = os.environ if environment is None else environment
     if ENVIRONMENT_BOOTSTRAP in variables:
-        _put(given, ["kafka", BOOTSTRAP], variables[ENVIRONMENT_BOOTSTRAP])
+        _put(settings, ["kafka", BOOTSTRAP], variables[ENVIRONMENT_BOOTSTRAP])
     for variable, keys, text in _settings_of(variables, _known_keys()):
-        _put(given, keys, _parsed(keys, text, variable))
+        _put(settings, keys, _parsed(keys, text, variable))
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
             # What was meant as its value may be a secret.
-            shown = re.split(r"[^\w.-]", override, maxsplit=1)[0]
-            message = f"--set {shown}...: is not of the form key=value"
+            name = re.split(r"[^\w.-]", override, maxsplit=1)[0]
+            message = f"--set {name}...: is not of the form key=value"
             raise InvalidRequestError(message)
         section, dot, rest = name.partition(".")
         has_dots = section in _OF_ANY_KEYS
@@ -138,39 +138,39 @@ def load_options(
         if section == _SCHEMA:
             # Names of the registry's have dots of their own.
             keys = name.split(".", 2)
-        _put(given, keys, _parsed(keys, text, f"--set {name}"))
+        _put(settings, keys, _parsed(keys, text, f"--set {name}"))
     try:
-        return WorkerOptions.model_validate(given)
+        return WorkerOptions.model_validate(settings)
     except ValidationError as error:
-        raise InvalidRequestError(_one_line(error, given), path=path) from error
+        raise InvalidRequestError(_one_line(error, settings), path=path) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError as error:
-        message = "there is no such configuration file"
+        message = "no such configuration file"
         raise InvalidRequestError(message, path=path) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         message = f"the configuration cannot be read: {error}"
         raise InvalidRequestError(message, path=path) from error
 
 
-def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
-    if keys[0] == _ON_FAULT and isinstance(given.get(_ON_FAULT), str):
+def _put(settings: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    if keys[0] == _ON_FAULT and isinstance(settings.get(_ON_FAULT), str):
         # One word stands for all kinds; what comes may be of one of them.
-        given[_ON_FAULT] = dict.fromkeys(FaultSettings.model_fields, given[_ON_FAULT])
+        settings[_ON_FAULT] = dict.fromkeys(FaultSettings.model_fields, settings[_ON_FAULT])
     for key in keys[:-1]:
-        inner = given.setdefault(key, {})
+        inner = settings.setdefault(key, {})
         if not isinstance(inner, dict):
             message = f"{key}: is not a section"
             raise InvalidRequestError(message)
-        given = inner
-    known = given.get(keys[-1])
-    if keys[-1] in _ADDED_TO and isinstance(known, dict) and isinstance(value, dict):
-        given[keys[-1]] = {**known, **value}
+        settings = inner
+    before = settings.get(keys[-1])
+    if keys[-1] in _ADDED_TO and isinstance(before, dict) and isinstance(value, dict):
+        settings[keys[-1]] = {**before, **value}
     else:
-        given[keys[-1]] = value
+        settings[keys[-1]] = value
 
 
 def _known_keys() -> list[str]:
@@ -187,37 +187,37 @@ def _known_keys() -> list[str]:
     return [*names, *inner]
 
 
-def _one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
+def _one_line(error: ValidationError, settings: Mapping[str, Any]) -> str:
     """Return all complaints in one line, each with the key it is about."""
     complaints = []
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"])
-        what = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
+        problem = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
         if item["type"] == _EXTRA:
-            what += _meant(_whole_name(item["loc"], given))
-        complaints.append(f"{where}: {what}" if where else what)
+            problem += _meant(_whole_name(item["loc"], settings))
+        complaints.append(f"{where}: {problem}" if where else problem)
     return "; ".join(complaints)
 
 
 def _meant(key: str) -> str:
     """Return which setting an unknown key is likely meant for, as people write it."""
-    known = _known_keys()
-    likely = likely_key(key, known)
-    beside = keys_beside(key, known)
+    settings = _known_keys()
+    likely = likely_key(key, settings)
+    beside = keys_beside(key, settings)
     meant = f"; did you mean {in_file(likely)}?" if likely is not None else ""
     return meant or (f"; there are {listed_names(beside)}" if beside else "")
 
 
-def _whole_name(keys: Sequence[object], given: Mapping[str, Any]) -> str:
+def _whole_name(keys: Sequence[object], settings: Mapping[str, Any]) -> str:
     """Return a key with what its dots were taken for: `auto.offset.reset` of a table `auto`."""
-    inner: object = given
+    inner: object = settings
     for key in keys:
         inner = inner.get(key) if isinstance(inner, Mapping) else None
     return first_name(".".join(map(str, keys)), inner)
 
 
 def _settings_of(
-    environment: Mapping[str, str], known: Collection[str]
+    environment: Mapping[str, str], settings: Collection[str]
 ) -> Iterator[tuple[str, list[str], str]]:
     """Yield the variable, the keys and the text of each setting, by name.
 
@@ -230,10 +230,10 @@ def _settings_of(
             continue
         keys = _keys(name)
         is_of_table = keys[0] in _OF_ANY_KEYS and len(keys) > 1
-        if ".".join(keys) in known or is_of_table or tuple(keys[:2]) in _TABLES_WITHIN:
+        if ".".join(keys) in settings or is_of_table or tuple(keys[:2]) in _TABLES_WITHIN:
             yield variable, keys, text
         elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
-            raise _no_setting(variable, known)
+            raise _no_setting(variable, settings)
 
 
 def _keys(name: str) -> list[str]:
@@ -247,9 +247,9 @@ def _keys(name: str) -> list[str]:
     return name.lower().split(_BETWEEN)
 
 
-def _no_setting(variable: str, known: Collection[str]) -> InvalidRequestError:
+def _no_setting(variable: str, settings: Collection[str]) -> InvalidRequestError:
     key = variable.removeprefix(_PREFIX).lower().replace(_BETWEEN, ".")
-    likely = likely_key(key, known)
+    likely = likely_key(key, settings)
     meant = "" if likely is None else f"; did you mean {_PREFIX}{in_environment(likely)}?"
     return InvalidRequestError(f"{variable}: no such setting{meant}")
 
@@ -268,17 +268,17 @@ def _parsed(keys: Sequence[str], text: str, where: str) -> object:
     if keys == ["topics"] and not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",")]
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except ValueError as error:
-        found = _written_as_in_the_file(keys, text, where, error)
+        parsed = _written_as_in_the_file(keys, text, where, error)
     is_of_registry = tuple(keys[:-1]) == (_SCHEMA, _REGISTRY)
     if is_of_registry or (keys[0] == _DOTTED and len(keys) > 1):
-        is_number = type(found) is int and str(found) == text
-        return found if is_number or isinstance(found, str) else text
-    if _is_one_of(keys, _TABLES) and not isinstance(found, dict):
+        is_number = type(parsed) is int and str(parsed) == text
+        return parsed if is_number or isinstance(parsed, str) else text
+    if _is_one_of(keys, _TABLES) and not isinstance(parsed, dict):
         message = f'{where}: takes a table, as {{"name": "value"}}; or name one setting of it'
         raise InvalidRequestError(message)
-    return found
+    return parsed
 
 
 def _written_as_in_the_file(
@@ -289,7 +289,7 @@ def _written_as_in_the_file(
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        message = f"{where}: is no JSON: {error}"
+        message = f"{where}: is not JSON: {error}"
         raise InvalidRequestError(message) from error
 
 

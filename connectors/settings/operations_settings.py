@@ -46,7 +46,7 @@ def split_address(text: str) -> tuple[str, int]:
     bare = host.removeprefix("[").removesuffix("]")
     is_whole = bool(bare) and (":" not in bare or host != bare)
     if not is_whole or not (port.isascii() and port.isdigit()) or int(port) > _PORT_MAX:
-        message = f'{text!r} is no address; write host:port, as "127.0.0.1:9404"'
+        message = f'{text!r} is not an address; write host:port, as "127.0.0.1:9404"'
         raise ValueError(message)
     return bare, int(port)
 
@@ -59,10 +59,10 @@ def is_loopback(host: str) -> bool:
         return host in _LOOPBACK_NAMES
 
 
-def _check_address(given: object) -> object:
-    if given != "":
-        split_address(str(given))
-    return given
+def _check_address(address: object) -> object:
+    if address != "":
+        split_address(str(address))
+    return address
 
 
 class MetricsSettings(Section):
@@ -79,12 +79,12 @@ class MetricsSettings(Section):
     stalled_after_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
 
 
-def _check_levels(given: object) -> object:
-    unknown = sorted(set(given) - set(LOGGERS)) if isinstance(given, Mapping) else []
+def _check_levels(levels: object) -> object:
+    unknown = sorted(set(levels) - set(LOGGERS)) if isinstance(levels, Mapping) else []
     if unknown:
         message = f"{', '.join(map(repr, unknown))}: no such logger; there are {', '.join(LOGGERS)}"
         raise ValueError(message)
-    return given
+    return levels
 
 
 class LogSettings(Section):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka import FetchWay, shown_consumer_settings
+from connectors.kafka import FetchWay, printable_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,
@@ -34,44 +34,44 @@ _LEFT_OUT: Final = "topic.blacklist"
 _GROUP_DEFAULT: Final = "shardlog"
 _PARTITION_MAX: Final = 2**31 - 1
 
-FaultKind = Literal["refused", "unavailable", "foreign", "overtaken", "damage", "write_failed"]
-OnFault = Literal["set-aside", "stop"]
+FaultKind = Literal["refused", "unavailable", "foreign", "out_of_range", "damage", "write_failed"]
+OnFault = Literal["quarantine", "stop"]
 PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
 
 
 class FaultSettings(Section):
-    """What becomes of a fault of one partition or topic: one word for all kinds, or one a kind.
+    """What a fault of one partition or topic does: one word for all kinds, or one for each.
 
-    The kinds are those of the errors, so that each kind has one exit code.
+    Kinds follow the classes of errors, so that each has one exit code.
 
     Attributes:
-        refused: Settings, names or rights do not let a topic be taken.
-        unavailable: A shard is held by another process, or cannot be opened for the moment, for
-            longer than `lock_wait_s`.
-        foreign: The topic was made anew, its log was cut, or its data lies elsewhere.
-        overtaken: Kafka's retention has passed records that were not stored.
-        damage: A shard cannot be read, or what Kafka holds cannot be.
-        write_failed: A shard's disk goes on refusing its writes.
+        refused: Settings, names or permissions do not allow to ingest a topic.
+        unavailable: Another process holds a shard, or it cannot be opened, for longer than
+            `lock_wait_s`.
+        foreign: The topic was recreated, its log was truncated, or its data is in another root.
+        out_of_range: Kafka's retention has deleted records that were not stored.
+        damage: A shard, or a record batch in Kafka, cannot be read.
+        write_failed: Writes to a shard's disk keep failing.
     """
 
-    refused: OnFault = "set-aside"
-    unavailable: OnFault = "set-aside"
-    foreign: OnFault = "set-aside"
-    overtaken: OnFault = "set-aside"
-    damage: OnFault = "set-aside"
-    write_failed: OnFault = "set-aside"
+    refused: OnFault = "quarantine"
+    unavailable: OnFault = "quarantine"
+    foreign: OnFault = "quarantine"
+    out_of_range: OnFault = "quarantine"
+    damage: OnFault = "quarantine"
+    write_failed: OnFault = "quarantine"
 
     @model_validator(mode="before")
     @classmethod
-    def _of_all(cls, given: object) -> object:
-        if isinstance(given, str):
-            return dict.fromkeys(cls.model_fields, given)
-        return given
+    def _of_all(cls, policy: object) -> object:
+        if isinstance(policy, str):
+            return dict.fromkeys(cls.model_fields, policy)
+        return policy
 
     def stops(self, kind: FaultKind) -> bool:
         """Tell whether a fault of this kind ends the worker."""
-        found: OnFault = getattr(self, kind)
-        return found == "stop"
+        policy: OnFault = getattr(self, kind)
+        return policy == "stop"
 
 
 class WorkerOptions(Section):
@@ -81,36 +81,35 @@ class WorkerOptions(Section):
         root: The directory that holds the streams.
         topics: Topics by name.
         topic_pattern: Topics by a regular expression that begins with ^; instead of names. Topics
-            that begin with two underscores are Kafka's own or a tool's, and are taken by a pattern
-            only if it begins with ^__.
-        mode: `group`: the group shares out the partitions; `static`: those of `partitions`.
+            that begin with two underscores are internal; only a pattern that begins with ^__
+            matches them.
+        mode: `group`: the consumer group assigns partitions; `static`: those of `partitions`.
         partitions: In mode `static`, the partitions of each topic.
-        start: Where a shard begins that is not there yet: `earliest`, `latest`, or a time
-            (ISO with zone, or milliseconds). Partitions and
-            topics that appear later begin at their first record.
-        on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
+        start: Where a new shard begins: `earliest`, `latest`, or a time (ISO with zone, or
+            milliseconds). Partitions and topics that appear later begin at their first record.
+        on_out_of_range: When Kafka's retention has deleted records that were not stored: `stop`
             there, a fault that names them, or `skip`: record the gap and go on.
-        on_fault: What becomes of a fault of one partition or topic, by kind: it is `set-aside`
-            and the others go on, or it has the worker `stop`.
-        dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
-            before the worker stops over it; 0 for any number.
-        dead_letters: What becomes of records that could not be stored.
+        on_fault: What a fault of one partition or topic does, by kind: `quarantine` it while the
+            others go on, or `stop` the worker.
+        dead_letters_only_max: After how many dead letters a topic of which nothing was stored is
+            a fault; 0 for never.
+        dead_letters: What becomes of records that cannot be parsed.
         adopt: Take over a copy of a root whose shards went on elsewhere.
-        linger_ms: How long records gather before they are made durable.
-        round_records_max: Records at which they no longer wait.
-        round_bytes_max: Bytes at which they no longer wait; twice as much gathers beside a round.
+        linger_ms: How long records wait for a commit round.
+        round_records_max: A round begins at once with this many records.
+        round_bytes_max: Or this many bytes; twice as much may wait while a round runs.
         lock_wait_s: How long a new owner waits for a shard another process holds.
         broker_wait_s: How long to wait for a broker at the start.
         stop_timeout_s: How long each step of a clean stop may take.
-        expire_every_s: How often what its streams no longer keep expires; 0 for never.
-        maintain_every_s: How often what is due in the parts of its shards is done; 0 for never.
+        expire_every_s: How often streams expire rows; 0 for never.
+        maintain_every_s: How often shards are sealed, compacted and trimmed; 0 for never.
         fetch: How records come from librdkafka: by the compiled library (`native`), in `python`, or
-            (`auto`) by the library where it can be had.
+            (`auto`) by the library where it can be used.
         kafka: Settings of librdkafka, by its names.
-        stream: How streams are made that are not there yet.
-        value_schemas: In the file `schema`: where the schemas of Avro values are asked for.
-        metrics: Where operators are told how the worker gets on.
-        log: Where its lines go, and which are told.
+        stream: How new streams are created.
+        value_schemas: In the file `schema`: the registry of Avro values.
+        metrics: Where metrics and health are served.
+        log: Where log lines go, and which are written.
     """
 
     root: Annotated[Path, BeforeValidator(check_root)]
@@ -123,7 +122,7 @@ class WorkerOptions(Section):
         Field(default_factory=dict)
     )
     start: Annotated[str | int, BeforeValidator(check_start)] = "earliest"
-    on_overtaken: Literal["stop", "skip"] = "stop"
+    on_out_of_range: Literal["stop", "skip"] = "stop"
     dead_letters_only_max: Annotated[int, Field(ge=0)] = 1000
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     on_fault: FaultSettings = FaultSettings()
@@ -176,13 +175,13 @@ class WorkerOptions(Section):
     @property
     def kafka_settings(self) -> dict[str, object]:
         """The settings of the consumer."""
-        given: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
+        settings: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
         if self.topic_pattern is None:
-            return given
+            return settings
         internal = None if self.topic_pattern.startswith(_INTERNAL) else _INTERNAL
-        theirs = str(given.get(_LEFT_OUT, ""))
+        theirs = str(settings.get(_LEFT_OUT, ""))
         left_out = [*filter(None, (internal, self.dead_letters.own_topics, theirs))]
-        return {**given, _LEFT_OUT: ",".join(left_out)} if left_out else given
+        return {**settings, _LEFT_OUT: ",".join(left_out)} if left_out else settings
 
     @property
     def subscription(self) -> tuple[str, ...]:
@@ -199,11 +198,11 @@ class WorkerOptions(Section):
         """Return the start as a time in milliseconds, None when it is not a time."""
         return start_ms(self.start)
 
-    def shown(self) -> dict[str, Any]:
+    def printable(self) -> dict[str, Any]:
         """Return what is in force, defaults too, as JSON has it, without secrets.
 
         Of librdkafka's settings those that shardlog sets are there, and those that were given.
         """
-        kafka = shown_consumer_settings(self.kafka_settings)
-        known = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
-        return {**known, "schema": self.value_schemas.shown()}
+        kafka = printable_consumer_settings(self.kafka_settings)
+        settings = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
+        return {**settings, "schema": self.value_schemas.printable()}

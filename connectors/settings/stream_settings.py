@@ -1,8 +1,7 @@
-"""How a topic's stream is made and its records become rows, by the file and by the stream itself.
+"""The section `[stream]`: how a topic's stream is created and how its records become rows.
 
-A stream keeps what it was made with, so that settings meant for a new topic do no harm to those
-that are there. Whoever changes a line and starts the worker again would otherwise believe that it
-holds; `idle_settings` says which do not.
+A stream keeps the settings it was created with, so that settings meant for a new topic do not harm
+existing streams. `idle_settings` lists those of the file that do not apply to an existing stream.
 """
 
 import re
@@ -21,7 +20,7 @@ NullKey = Literal["keep", "dead-letter"]
 TimeUnit = Literal["s", "ms", "us", "ns", "sequence"]
 Count = Annotated[int, Field(ge=1)]
 
-_FIXED: Final = "it is fixed: to have it otherwise, `shardlog drop` the stream and take it again"
+_FIXED: Final = "it is fixed: to change it, `shardlog drop` the stream and ingest it again"
 _PAYLOAD_BYTES_MAX: Final = 16 * 2**20
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
 _MINUTES_MAX: Final = 60 * _RETENTION_HOURS_MAX
@@ -54,7 +53,7 @@ def _check_source(source: str, others: tuple[str, ...]) -> str:
 
 
 class Section(BaseModel):
-    """Settings that stand together; a key that is none of them is an error."""
+    """A section of settings; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -122,7 +121,7 @@ class StreamSettings(Section):
             )
             raise ValueError(message)
         if self.jitter_ms and self.stream_unit == "s" and self.jitter_ms % 1000:
-            message = "jitter_ms: is no whole second, the stream's unit"
+            message = "jitter_ms: is not a whole second, the stream's unit"
             raise ValueError(message)
         self.stream_options()
         return self
@@ -196,7 +195,7 @@ class MappingRules:
 
 @dataclass(frozen=True, slots=True)
 class IdleSetting:
-    """A setting that does not count.
+    """A setting of the file that does not apply to the stream.
 
     Attributes:
         name: Its name in the file.

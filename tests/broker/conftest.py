@@ -22,9 +22,9 @@ from connectors.devtools.registry import REGISTRY
 from connectors.devtools.stack import DevStack
 from connectors.kafka import FetchWay, Producer
 from storage_core import ShardlogError
-from tests.broker.docker_stack import broker_container, missing_docker, registry_container
-from tests.broker.lab import Lab
-from tests.broker.spark_program import SparkProgram
+from tests.broker.support.docker_stack import broker_container, missing_docker, registry_container
+from tests.broker.support.lab import Lab
+from tests.broker.support.spark_program import SparkProgram
 from tests.faults.support.campaign import fault_seed
 
 HERE = Path(__file__).parent
@@ -71,14 +71,14 @@ def dev_stack(tmp_path_factory: pytest.TempPathFactory) -> DevStack:
 def broker(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The address of a broker that answers."""
     with _container(request, BROKER.variable, broker_container()) as address:
-        yield address or _told(lambda: dev_stack.address(BROKER))
+        yield address or _started(lambda: dev_stack.address(BROKER))
 
 
 @pytest.fixture(scope="session")
 def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The URL of a schema registry that answers."""
     with _container(request, REGISTRY.variable, registry_container()) as address:
-        yield address or _told(lambda: dev_stack.address(REGISTRY))
+        yield address or _started(lambda: dev_stack.address(REGISTRY))
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +127,7 @@ def _container(
     return container
 
 
-def _told(start: Callable[[], str]) -> str:
+def _started(start: Callable[[], str]) -> str:
     try:
         return start()
     except ShardlogError as error:

@@ -1,8 +1,9 @@
-"""The command starts at once: what a verb works with is loaded when it is called, and not before.
+"""`shardlog` starts at once: the code of a command is loaded when it is called, and not before.
 
-One fresh interpreter asks for the list of verbs, the version and each verb's help, and tells what
-it has loaded after each. `shardlog --help` takes two to three times what a bare interpreter takes
-with argparse, json and logging; Arrow alone would double that, and so would a few dozen modules.
+A fresh interpreter asks for the list of commands, the version and each command's help, and says
+what it has loaded after each. `shardlog --help` takes two to three times what a bare interpreter
+takes with argparse, json and logging; Arrow alone would double that, and so would a few dozen
+modules.
 """
 
 import ast
@@ -20,11 +21,11 @@ import pytest
 import typer
 
 from connectors.cli.main import app
-from connectors.cli.parsing.table import Verb
+from connectors.cli.parsing.table import LazyCommand
 from storage_core import Stream, StreamOptions
 from tests.tidy.tree import ROOT, product_files
 
-# What works for verbs, and for no help of any.
+# What works for commands, and for no help of any.
 FOR_WORK = {
     *("confluent_kafka", "duckdb", "fastavro", "fsspec", "numpy", "pandas", "pyarrow", "pydantic"),
     *("pyspark", "rich", "rocksdict", "structlog", "xxhash"),
@@ -32,8 +33,8 @@ FOR_WORK = {
 # Beside those that an interpreter begins with, which are its own: typer asks for 130; ours are 18.
 MODULES_MAX = 180
 OURS_MAX = 20
-# Beside its declaration, which of ours the help of a verb asks for: options, and what they may be.
-OURS_OF_A_VERB_MAX = 5
+# Modules of ours that the help of a command loads beside its declaration.
+OURS_OF_A_COMMAND_MAX = 5
 OURS = ("connectors", "storage_core")
 LOADED = """
 import sys
@@ -52,8 +53,8 @@ print(json.dumps(loaded))
 
 
 def declared(command: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the names that lead to each verb, and the function that declares it."""
-    command = command.loaded() if isinstance(command, Verb) else command
+    """Yield the names that lead to each command, and the function that declares it."""
+    command = command.loaded() if isinstance(command, LazyCommand) else command
     if hasattr(command, "commands"):
         for name, inner in command.commands.items():
             yield from declared(inner, *names, name)
@@ -61,8 +62,8 @@ def declared(command: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]
         yield names, inspect.unwrap(command.callback)
 
 
-VERBS = dict(declared(typer.main.get_command(app)))
-ASKED = [["--help"], ["--version"], *([*verb, "--help"] for verb in VERBS)]
+COMMANDS = dict(declared(typer.main.get_command(app)))
+ASKED = [["--help"], ["--version"], *([*command, "--help"] for command in COMMANDS)]
 STATUS = "status"
 
 
@@ -85,7 +86,7 @@ def loaded(tmp_path_factory) -> dict[str, list[str]]:
     return {said: one[2] for said, one in zip([*names, STATUS], answers, strict=True)}
 
 
-def test_list_of_verbs_loads_no_verb_and_few_modules(loaded) -> None:
+def test_list_of_commands_loads_no_command_and_few_modules(loaded) -> None:
     names = loaded["--help"]
     ours = [name for name in names if name.split(".")[0] in OURS]
     assert not [name for name in ours if name.startswith("connectors.cli.parsers.")]
@@ -104,9 +105,9 @@ def test_no_help_and_no_version_loads_what_verbs_work_with(loaded) -> None:
     assert {command: names for command, names in foreign.items() if names} == {}
 
 
-def test_help_of_a_verb_loads_its_declaration_and_little_beside_it(loaded) -> None:
+def test_help_of_a_command_loads_its_declaration_and_little_beside_it(loaded) -> None:
     counts = [sum(name.split(".")[0] in OURS for name in names) for names in loaded.values()][:-1]
-    assert max(after - before for before, after in pairwise(counts)) <= OURS_OF_A_VERB_MAX
+    assert max(after - before for before, after in pairwise(counts)) <= OURS_OF_A_COMMAND_MAX
 
 
 def test_status_loads_neither_kafka_nor_what_reads_values_or_parts(loaded) -> None:
@@ -116,9 +117,9 @@ def test_status_loads_neither_kafka_nor_what_reads_values_or_parts(loaded) -> No
     assert names & others == set()
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_verb_is_done_with_what_it_may_be_told(verb) -> None:
-    said = VERBS[verb]
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_command_is_done_with_what_it_may_be_told(command) -> None:
+    said = COMMANDS[command]
     module = import_module(
         said.__module__.replace("connectors.cli.parsers.", "connectors.cli.commands.")
     )

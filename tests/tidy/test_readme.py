@@ -2,7 +2,7 @@
 
 Snippets are the fenced `python` blocks; those of a page run in order, in one interpreter. The
 `text` block under "Read and tail" is what the program above it prints. The snippet for Spark is
-run by tests/spark/test_example_programs.py. Commands in `sh` blocks are not run, but their verbs
+run by tests/spark/test_example_programs.py. Commands in `sh` blocks are not run, but their commands
 and options are there.
 """
 
@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from connectors.cli.main import app
-from connectors.cli.parsing.table import Verb
+from connectors.cli.parsing.table import LazyCommand
 from tests.tidy.tree import ROOT
 
 PROGRAM_LINES_MAX = 15
@@ -109,13 +109,16 @@ def test_command_that_is_none_is_found() -> None:
 
 
 def unknown_words(words: list[str]) -> list[str]:
-    """Return the verb, or the options, of a command that are none."""
+    """Return the command, or the options, of a command that are none."""
     command: Any = typer.main.get_command(app)
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands:
             return words[:1]
         command = command.commands[words[0]]
-        command, words = command.loaded() if isinstance(command, Verb) else command, words[1:]
+        command, words = (
+            command.loaded() if isinstance(command, LazyCommand) else command,
+            words[1:],
+        )
     options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
     return [word for word in words if word.startswith("--") and word.split("=")[0] not in options]
 

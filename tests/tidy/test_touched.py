@@ -53,7 +53,7 @@ BLOCK, MAIN, STREAM = (
         ("storage_core/reader.py", {MAIN: 3}),
         ("storage_core/block.py", {BLOCK: 1, STREAM: 3, MAIN: 4}),
         ("storage_core/__init__.py", {STREAM: 2, MAIN: 3}),
-        # A verb is imported by a name that is put together.
+        # A command is imported by a name that is put together.
         ("connectors/cli/commands/status.py", {MAIN: 2}),
         # Fixtures are lent to the tests below them.
         ("storage_core/alone.py", {BLOCK: 2, MAIN: 2}),

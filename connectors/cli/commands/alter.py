@@ -1,7 +1,7 @@
-"""`shardlog alter`: change of a stream what may change, by the names the worker's settings have.
+"""`shardlog alter`: change settings of a stream, by the names they have in the worker's file.
 
-A stream keeps the settings it was made with; a file that says otherwise later counts for new
-streams only. What rows were judged by (the jitter, where primaries and ids come from) is fixed.
+A stream keeps the settings it was created with; a changed file applies to new streams only. The
+jitter, and where primaries and ids come from, are fixed.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def alter(*, root: Path, stream: str, settings: list[str]) -> None:
             changed["index"] = replace(before.index, **of_index)
         opened.alter(**changed)
         for name, _ in chosen:
-            print_line(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
+            print_line(f"{name}: {_displayed(name, before)} -> {_displayed(name, opened.options)}")
 
 
 def _chosen(text: str) -> tuple[str, object]:
@@ -44,38 +44,38 @@ def _chosen(text: str) -> tuple[str, object]:
         raise InvalidRequestError(message)
     if name in _FIXED:
         message = (
-            f"{name}: is fixed when a stream is made; to have it otherwise, drop the stream "
-            "(`shardlog drop`) and take it again"
+            f"{name}: is fixed when a stream is created; to change it, drop the stream "
+            "(`shardlog drop`) and ingest it again"
         )
         raise InvalidRequestError(message)
     if name in _OF_THE_WORKER:
         message = (
-            f"{name}: is the worker's own setting, which no stream keeps; set stream.{name} in its "
-            "file and start it again"
+            f"{name}: is a setting of the worker, not of the stream; set stream.{name} in its file "
+            "and restart it"
         )
         raise InvalidRequestError(message)
     setting = SETTINGS.get(name) or INDEX.get(name)
     if setting is None:
-        there = [*SETTINGS, *INDEX]
-        meant = did_you_mean([name], there)
-        message = f"{name}: no such setting of a stream{meant}; there are {listed_names(there)}"
+        names = [*SETTINGS, *INDEX]
+        meant = did_you_mean([name], names)
+        message = f"{name}: a stream has no such setting{meant}; it has {listed_names(names)}"
         raise InvalidRequestError(message)
     try:
         parsed: Any = setting.parsed(value)
         if name in SETTINGS:
-            # As the stream will check it, but told as it was typed.
+            # The stream's own check, with the name that was typed.
             StreamOptions(**{setting.option: parsed})
     except InvalidRequestError as error:
         message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
         raise InvalidRequestError(message) from error
     except (ValueError, OverflowError) as error:
-        why = "it needs a bound" if value == NONE else "no number"
-        message = f"{name}={value}: {why}, write {name}=1000 or the like"
+        why = "it needs a bound" if value == NONE else "not a number"
+        message = f"{name}={value}: {why}; write {name}=1000, for example"
         raise InvalidRequestError(message) from error
     return name, parsed
 
 
-def _told(name: str, options: StreamOptions) -> object:
+def _displayed(name: str, options: StreamOptions) -> object:
     setting = SETTINGS.get(name) or INDEX[name]
     of = options if name in SETTINGS else options.index
     value = setting.display(getattr(of, setting.option))

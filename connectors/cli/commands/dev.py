@@ -50,10 +50,12 @@ def status() -> None:
     if not services:
         message = "nothing runs: start it with `shardlog dev up`"
         raise UnavailableError(message)
-    answers = {name: KINDS[name].is_answering(found.address) for name, found in services.items()}
+    answers = {
+        name: KINDS[name].is_answering(service.address) for name, service in services.items()
+    }
     rows = [
-        (name, found.address, found.process.pid, "yes" if answers[name] else "no")
-        for name, found in services.items()
+        (name, service.address, service.process.pid, "yes" if answers[name] else "no")
+        for name, service in services.items()
     ]
     print_table(_COLUMNS, rows)
     if not all(answers.values()):

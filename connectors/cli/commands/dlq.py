@@ -1,9 +1,9 @@
-"""`shardlog dlq`: the records that could not be stored, as they are kept.
+"""`shardlog dlq`: list, show and replay dead letters, records that could not be parsed.
 
-`list` counts by what the shards have counted and reads one dead letter a shard; `show` reads from
-an offset on. A dead letter that the worker did not write is in its writer's own encoding: it is
-shown whole as the value, without a reason. The word beside a reason is the one that metrics count
-by, and stays as it is when the sentence gets better.
+`list` uses the shards' counters and reads one dead letter of each; `show` reads from an offset on.
+A dead letter that the worker did not write is in its writer's own encoding: it is shown whole as
+the value, without a reason. The word beside a reason is the label of the metrics; it stays when the
+wording of the reason changes.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from connectors.cli.commands.each_stream import of_each_stream
 from connectors.cli.input.arguments import kafka_settings
+from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.cli.output.row_printer import RowPrinter
-from connectors.cli.output.shown import counted, were
 from connectors.cli.parsing.options import Format
 from connectors.dlq.record import DeadLetter, decode_dead_letter, reason_word
 from connectors.dlq.replay import Replay
@@ -31,7 +31,7 @@ _BROKER_WAIT_S: Final = 10.0
 
 
 def list_(*, root: Path, stream: str | None, as_json: bool) -> None:
-    """List the shards that keep dead letters: how many, and why the first of them."""
+    """List the shards that have dead letters: how many, and the reason of the first."""
     rows, error = of_each_stream(root, stream, partial(_summaries, root))
     if as_json:
         names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
@@ -51,16 +51,16 @@ def show(  # noqa: PLR0913 - one parameter an option
     limit: int,
     form: Format,
 ) -> None:
-    """Show dead letters: the place, the reason, and the record byte for byte."""
+    """Show dead letters: offset, reason, and the record byte for byte."""
     with StreamReader.open(root, stream) as reader:
-        there = reader.refresh()
-        if shard is not None and shard not in there:
-            message = f"there is no shard {shard}; there are {sorted(there)}"
+        committed = reader.refresh()
+        if shard is not None and shard not in committed:
+            message = f"there is no shard {shard}; there are {sorted(committed)}"
             raise InvalidRequestError(message, stream=stream)
         printer = RowPrinter(form, _COLUMNS)
-        for number in there if shard is None else [shard]:
-            letters = reader.dead_letters(number, start)
-            rows = (_row(number, *letter) for letter in islice(letters, limit or None))
+        for number in committed if shard is None else [shard]:
+            dead_letters = islice(reader.dead_letters(number, start), limit or None)
+            rows = (_row(number, *entry) for entry in dead_letters)
             while chunk := list(islice(rows, _PRINT_ROWS)):
                 printer.rows(chunk)
         printer.end()
@@ -75,20 +75,20 @@ def replay(  # noqa: PLR0913 - one parameter an option
     dry_run: bool,
     kafka: list[str] | None,
 ) -> None:
-    """Send forwarded records back to the partitions they come from, each once."""
+    """Send forwarded records back to the partitions they came from, each once."""
     settings: dict[str, object] = {**kafka_settings(kafka), "bootstrap.servers": bootstrap}
     Admin(settings).await_broker(_BROKER_WAIT_S)
-    one = Replay({**settings, "group.id": group}, topic, is_dry_run=dry_run)
+    replaying = Replay({**settings, "group.id": group}, topic, is_dry_run=dry_run)
     try:
-        with progress_bar(one.waiting) as show:
-            one.run(limit or None, show)
+        with progress_bar(replaying.waiting) as show:
+            replaying.run(limit or None, show)
     finally:
-        one.close()
-        report = one.report
-        verb = "would be replayed" if dry_run else "replayed"
+        replaying.close()
+        report = replaying.report
+        outcome = "would be replayed" if dry_run else "replayed"
         print_line(
-            f"{counted(report.replayed, 'record')} {verb}, {report.doubled} "
-            f"{were(report.doubled)} there twice, passed by without an origin: {report.foreign}"
+            f"{counted(report.replayed, 'record')} {outcome}; skipped: "
+            f"{counted(report.doubled, 'duplicate')}, {report.foreign} without an origin"
         )
 
 
@@ -99,21 +99,28 @@ def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str 
             if first is not None:
                 stats = reader.stats(number)
                 count = max(stats.dead_letters_waiting, 1)
-                letter = _decoded(first[1])
-                yield name, number, count, first[0], None if letter is None else letter.reason
+                dead_letter = _decoded(first[1])
+                yield (
+                    name,
+                    number,
+                    count,
+                    first[0],
+                    None if dead_letter is None else dead_letter.reason,
+                )
 
 
 def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
-    letter = _decoded(raw)
-    if letter is None:
+    dead_letter = _decoded(raw)
+    if dead_letter is None:
         fields: tuple[object, ...] = (None, None, None, None, raw, None)
     else:
-        pairs = letter.headers
+        pairs = dead_letter.headers
         headers = None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
         word = reason_word(raw)
         # Most reasons of a value begin with their word, which has a column of its own.
-        reason = letter.reason.removeprefix(f"{word.replace('_', ' ')}: ")
-        fields = (letter.timestamp, word, reason, letter.key, letter.value, headers)
+        reason = dead_letter.reason.removeprefix(f"{word.replace('_', ' ')}: ")
+        record = dead_letter.key, dead_letter.value, headers
+        fields = (dead_letter.timestamp, word, reason, *record)
     return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
 
 

@@ -13,11 +13,11 @@ def of_each_stream(
     root: Path, stream: str | None, look: Callable[[str], Iterable[_Found]]
 ) -> tuple[list[_Found], ShardlogError | None]:
     """Return what a look at each stream finds, and the first error, to be told after it."""
-    found: list[_Found] = []
+    results: list[_Found] = []
     first: ShardlogError | None = None
     for name in list_streams(root) if stream is None else [stream]:
         try:
-            found += look(name)
+            results += look(name)
         except ShardlogError as error:
             first = first or error
-    return found, first
+    return results, first

@@ -5,7 +5,7 @@ from typing import Literal
 
 from connectors.cli.commands.read import show_newest, show_rows
 from connectors.cli.input.arguments import column_names, keys_of, primary_bound
-from connectors.cli.input.requested_rows import AskedRows
+from connectors.cli.input.requested_rows import RequestedRows
 from connectors.cli.output.row_output import OutputChoice
 from connectors.cli.parsing.options import OutputForm
 from connectors.output_formats.row_columns import chosen_columns
@@ -43,7 +43,7 @@ def latest(  # noqa: PLR0913 - one parameter an option
             raise InvalidRequestError(message)
         chosen = chosen_columns(reader, column_names(columns))
         unit = reader.options.unit
-        asked = AskedRows(
+        request = RequestedRows(
             ids,
             keys_of(keys, hex_keys, null_key=null_key),
             primary_bound("--start", start, unit),
@@ -52,6 +52,6 @@ def latest(  # noqa: PLR0913 - one parameter an option
             latest_by,
         )
         if latest_by is None:
-            show_newest(reader, asked, chosen, choice, count=count)
+            show_newest(reader, request, chosen, choice, count=count)
         else:
-            show_rows(reader, asked, chosen, choice, count=count)
+            show_rows(reader, request, chosen, choice, count=count)

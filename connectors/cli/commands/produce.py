@@ -1,7 +1,7 @@
-"""`shardlog produce`: records into a Kafka topic, made up or read as JSON lines, as text or Avro.
+"""`shardlog produce`: generated records or JSON lines into a Kafka topic, as text or Avro.
 
-However it ends, what was handed over is flushed, in bounded time, and one line says how much of
-it was acknowledged; then the error, if there is one, is told.
+However it ends, what was sent is flushed, in bounded time, and one line says how much of it was
+acknowledged; then an error is raised, if there was one.
 """
 
 import sys
@@ -18,13 +18,13 @@ import typer
 
 from connectors import kafka as kafka_client
 from connectors.cli.input.arguments import kafka_settings
-from connectors.cli.input.avro_values import as_avro, some_bad
-from connectors.cli.input.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.input.avro_values import as_avro, corrupt_some
+from connectors.cli.input.generated_records import TelemetryPlan, generated_records
 from connectors.cli.input.record_lines import Outgoing, records_from
 from connectors.cli.input.schema_arguments import registry_client
+from connectors.cli.output.formatting import nouns, were
 from connectors.cli.output.printing import print_line
 from connectors.cli.output.progress_bar import progress_bar
-from connectors.cli.output.shown import nouns, were
 from connectors.cli.parsers.produce import PARTITIONS_DEFAULT
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
@@ -64,7 +64,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
     schema_from = None
     if avro:
         client = registry_client(registry, config, None)
-        # Nobody is asked yet: the other options are looked at first.
+        # No request yet: the other options are checked first.
         schema_from = partial(client.latest, subject or f"{topic}-value")
     elif subject is not None or config is not None or bad_share:
         message = "--subject, --config and --bad-share go with --avro"
@@ -86,10 +86,10 @@ def produce(  # noqa: PLR0913 - one parameter an option
     plan = replace(plan, start_ms=first_ms)
     settings = kafka_settings(kafka)
     with ExitStack() as files:
-        outgoing = made_up_records(plan) if lines is None else files.enter_context(_opened(lines))
+        outgoing = generated_records(plan) if lines is None else files.enter_context(_opened(lines))
         if schema_from is not None:
             outgoing = as_avro(outgoing, schema_from())
-            outgoing = some_bad(outgoing, bad_share, seed) if bad_share else outgoing
+            outgoing = corrupt_some(outgoing, bad_share, seed) if bad_share else outgoing
         producer = kafka_client.Producer(bootstrap, settings)
         admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
         notice = None
@@ -106,24 +106,24 @@ def produce(  # noqa: PLR0913 - one parameter an option
 
 
 def notice_of_missing(
-    topic: str, there: Collection[str], settings: Mapping[str, str], now_ms: int
+    topic: str, topics: Collection[str], settings: Mapping[str, str], now_ms: int
 ) -> str | None:
-    """Return what to say of a topic that is not there: the Kafka client waits for it, silent."""
-    if topic in there:
+    """Return a notice for a missing topic: the Kafka client waits for it silently."""
+    if topic in topics:
         return None
     wait_ms = int(settings.get(_TOPIC_WAIT_SETTING, _TOPIC_WAIT_MS_DEFAULT))
     until = datetime.fromtimestamp((now_ms + wait_ms) / 1000, UTC)
     return (
-        f"topic {topic!r} is not there; waiting for it until {until:%H:%M:%S} UTC "
+        f"topic {topic!r} does not exist; waiting for it until {until:%H:%M:%S} UTC "
         f"({wait_ms / 1000:g} s)"
     )
 
 
-def notice_of_partitions(topic: str, there: int | None, asked: int) -> str | None:
-    """Return what to say of a topic that is there with another number of partitions."""
-    if there in (None, asked):
+def notice_of_partitions(topic: str, existing: int | None, requested: int) -> str | None:
+    """Return a notice for a topic that exists with another number of partitions."""
+    if existing in (None, requested):
         return None
-    return f"topic {topic!r} is there with {there} partitions; --partitions {asked} says nothing"
+    return f"topic {topic!r} has {existing} partitions already; --partitions {requested} is ignored"
 
 
 class _Run:
@@ -143,7 +143,7 @@ class _Run:
     def through(
         self, producer: kafka_client.Producer, outgoing: Iterator[Outgoing], total: int | None
     ) -> None:
-        """Send everything and say what became of it."""
+        """Send everything and print how much was acknowledged."""
         started_s = self._clock.monotonic_s()
         try:
             # Leaving the producer flushes, in bounded time, whatever ended the sending.
@@ -154,7 +154,7 @@ class _Run:
             done = producer.acknowledged
             print_line(
                 # Scripts read the numbers of this line.
-                f"{done} {nouns(done, 'record')} acknowledged, {self._bytes} bytes handed over, "
+                f"{done} {nouns(done, 'record')} acknowledged, {self._bytes} bytes sent, "
                 f"{seconds:.2f} s, {done / max(seconds, 1e-6):.0f} records/s"
             )
         unanswered = self._records - done

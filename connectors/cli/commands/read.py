@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.cli.input.arguments import column_names, keys_of, primary_bound
-from connectors.cli.input.requested_rows import AskedRows, first_rows
+from connectors.cli.input.requested_rows import RequestedRows, first_rows
 from connectors.cli.output.printing import print_json
 from connectors.cli.output.row_output import OutputChoice, output_of
 from connectors.cli.parsing.options import OutputForm
@@ -63,60 +63,77 @@ def read(  # noqa: PLR0913 - one parameter an option
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
         named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
-        asked = AskedRows(ids, named, least, largest, tombstones, latest_by, limit, limit_per_id)
+        request = RequestedRows(
+            ids, named, least, largest, tombstones, latest_by, limit, limit_per_id
+        )
         if latest:
-            show_newest(reader, asked, chosen, choice, count=count)
+            show_newest(reader, request, chosen, choice, count=count)
         elif null_key and not has_keys:
-            _show_without_key(reader, asked, chosen, choice, count=count)
+            _show_without_key(reader, request, chosen, choice, count=count)
         else:
-            show_rows(reader, asked, chosen, choice, count=count)
+            show_rows(reader, request, chosen, choice, count=count)
 
 
 def show_newest(
-    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+    reader: StreamReader,
+    request: RequestedRows,
+    columns: list[str],
+    choice: OutputChoice,
+    *,
+    count: bool,
 ) -> None:
     """Print the newest record of each id, or of each key by its bytes, none first."""
     if count:
-        print_json(asked.newest(reader, ["address"]).num_rows)
+        print_json(request.newest(reader, ["address"]).num_rows)
         return
-    with output_of(reader, asked, columns, choice) as output:
-        output.batch(asked.newest(reader, output.columns))
+    with output_of(reader, request, columns, choice) as output:
+        output.batch(request.newest(reader, output.columns))
 
 
 def show_rows(
-    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+    reader: StreamReader,
+    request: RequestedRows,
+    columns: list[str],
+    choice: OutputChoice,
+    *,
+    count: bool,
 ) -> None:
     """Print records in order."""
     if count:
-        print_json(_count(reader, asked))
+        print_json(_count(reader, request))
         return
-    with output_of(reader, asked, columns, choice, total=_total(reader, asked)) as output:
-        for batch in asked.batches(reader, output.columns, output.folder):
+    with output_of(reader, request, columns, choice, total=_total(reader, request)) as output:
+        for batch in request.batches(reader, output.columns, output.folder):
             output.batch(batch)
 
 
-def _total(reader: StreamReader, asked: AskedRows) -> int:
+def _total(reader: StreamReader, request: RequestedRows) -> int:
     """Return how many rows there will be, where it is known."""
-    is_all = asked == AskedRows(None, None, None, None, asked.tombstones)
+    is_all = request == RequestedRows(None, None, None, None, request.tombstones)
     return sum(reader.stats(shard).records for shard in reader.committed()) if is_all else 0
 
 
 def _show_without_key(
-    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+    reader: StreamReader,
+    request: RequestedRows,
+    columns: list[str],
+    choice: OutputChoice,
+    *,
+    count: bool,
 ) -> None:
     """Print the records without a key; a key whose number is their id is not among them."""
-    if asked.keys is not None:
-        # Refused as any read of such a stream by keys.
-        asked.read(reader, ["address"])
+    if request.keys is not None:
+        # Refused, as every read of such a stream by keys.
+        request.read(reader, ["address"])
     if reader.origin is None:
-        message = "--null-key: the stream is no topic's copy, its records have no keys"
+        message = "--null-key: the stream does not come from a topic, its records have no keys"
         raise InvalidRequestError(message)
-    # They are of one id.
-    limit = min(filter(None, (asked.limit, asked.limit_per_id)), default=0)
-    of_no_key = replace(asked, ids=[NULL_KEY_ID], limit=0, limit_per_id=0)
+    # They all have one id.
+    limit = min(filter(None, (request.limit, request.limit_per_id)), default=0)
+    of_no_key = replace(request, ids=[NULL_KEY_ID], limit=0, limit_per_id=0)
     if count:
-        found = _of_no_key(of_no_key.batches(reader, ["address", "key"]), limit)
-        print_json(sum(batch.num_rows for batch in found))
+        batches = _of_no_key(of_no_key.batches(reader, ["address", "key"]), limit)
+        print_json(sum(batch.num_rows for batch in batches))
         return
     with output_of(reader, of_no_key, columns, choice) as output:
         every = of_no_key.batches(reader, [*dict.fromkeys((*output.columns, "key"))])
@@ -125,14 +142,17 @@ def _show_without_key(
 
 
 def _of_no_key(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    kept = (batch.filter(pc.is_null(batch.column("key"))) for batch in batches)
-    return first_rows(kept, limit) if limit else kept
+    without_key = (batch.filter(pc.is_null(batch.column("key"))) for batch in batches)
+    return first_rows(without_key, limit) if limit else without_key
 
 
-def _count(reader: StreamReader, asked: AskedRows) -> int:
-    found: Iterator[pa.RecordBatch]
-    if asked.limit_per_id or asked.latest_by:
-        found = iter(asked.read(reader, ["address"]).to_batches())
+def _count(reader: StreamReader, request: RequestedRows) -> int:
+    batches: Iterator[pa.RecordBatch]
+    if request.limit_per_id or request.latest_by:
+        batches = iter(request.read(reader, ["address"]).to_batches())
     else:
-        found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])
-    return sum(one.num_rows for one in (first_rows(found, asked.limit) if asked.limit else found))
+        batches = reader.scan(
+            request.ids, request.start, request.end, keys=request.keys, columns=["address"]
+        )
+    batches = first_rows(batches, request.limit) if request.limit else batches
+    return sum(batch.num_rows for batch in batches)

@@ -42,9 +42,9 @@ def check(  # noqa: PLR0913 - one parameter an option
     """Say of each schema whether it is registered, or could be; change nothing."""
     files = read_schema_files(paths)
     client = None if offline else registry_client(registry, config, settings)
-    found = checked(files, subject_names(files, naming, subject), client)
-    _print(found, as_json=as_json)
-    _end_if_incompatible(found)
+    results = checked(files, subject_names(files, naming, subject), client)
+    _print(results, as_json=as_json)
+    _end_if_incompatible(results)
 
 
 def register(  # noqa: PLR0913 - one parameter an option
@@ -61,10 +61,10 @@ def register(  # noqa: PLR0913 - one parameter an option
     files = read_schema_files(paths)
     client = registry_client(registry, config, settings)
     subjects = subject_names(files, naming, subject)
-    found = checked(files, subjects, client)
-    if any(one.status == "incompatible" for one in found):
-        _print(found, as_json=as_json)
-        _end_if_incompatible(found)
+    results = checked(files, subjects, client)
+    if any(one.status == "incompatible" for one in results):
+        _print(results, as_json=as_json)
+        _end_if_incompatible(results)
     _print(registered(files, subjects, client), as_json=as_json)
 
 
@@ -107,29 +107,29 @@ def show(  # noqa: PLR0913 - one parameter an option
         raise InvalidRequestError(message)
     client = registry_client(registry, config, settings)
     if schema_id is not None:
-        found = client.schema_by_id(schema_id)
+        schema = client.schema_by_id(schema_id)
     else:
         assert subject is not None, "one of them is there"
-        found = client.latest(subject) if version is None else client.version(subject, version)
-    facts = _facts(found)
+        schema = client.latest(subject) if version is None else client.version(subject, version)
+    facts = _facts(schema)
     if subject is not None:
         level = client.compatibility(subject)
         facts["level"] = level.level
         _warn({subject: level})
     if as_json:
-        print_json({**facts, "schema": found.text})
+        print_json({**facts, "schema": schema.text})
     else:
         lines = [f"{name}: {value}" for name, value in facts.items() if value is not None]
-        print_lines([*lines, "", *_indented(found.text)])
+        print_lines([*lines, "", *_indented(schema.text)])
 
 
-def _facts(found: RegisteredSchema) -> dict[str, Any]:
-    schema = AvroSchema.parse(found.text, found.references)
-    referred = [f"{one.name} ({one.subject}, version {one.version})" for one in found.referred]
+def _facts(registered: RegisteredSchema) -> dict[str, Any]:
+    schema = AvroSchema.parse(registered.text, registered.references)
+    referred = [f"{one.name} ({one.subject}, version {one.version})" for one in registered.referred]
     return {
-        "subject": found.subject,
-        "version": found.version,
-        "id": found.id,
+        "subject": registered.subject,
+        "version": registered.version,
+        "id": registered.id,
         "name": schema.full_name,
         "fingerprint": schema.fingerprint.hex(),
         "references": ", ".join(referred) or None,
@@ -140,26 +140,30 @@ def _indented(text: str) -> Sequence[str]:
     return json_text(json.loads(text), indent=2).splitlines()
 
 
-def _print(found: Iterable[Checked], *, as_json: bool) -> None:
-    found = list(found)
+def _print(results: Iterable[Checked], *, as_json: bool) -> None:
+    results = list(results)
     rows = [
         (
-            str(one.file.path),
-            one.subject,
-            one.status,
-            one.id,
-            one.version,
-            None if one.compatibility is None else one.compatibility.level,
+            str(result.file.path),
+            result.subject,
+            result.status,
+            result.id,
+            result.version,
+            None if result.compatibility is None else result.compatibility.level,
         )
-        for one in found
+        for result in results
     ]
     if as_json:
         names = (*_COLUMNS, "why")
-        whole = [(*row, one.why) for row, one in zip(rows, found, strict=True)]
+        whole = [(*row, result.why) for row, result in zip(rows, results, strict=True)]
         print_json([dict(zip(names, row, strict=True)) for row in whole])
     else:
         print_table(_COLUMNS, rows)
-    levels = {one.subject: one.compatibility for one in found if one.compatibility is not None}
+    levels = {
+        result.subject: result.compatibility
+        for result in results
+        if result.compatibility is not None
+    }
     _warn(levels)
 
 
@@ -177,9 +181,11 @@ def _warn(levels: dict[str, Compatibility]) -> None:
         )
 
 
-def _end_if_incompatible(found: Iterable[Checked]) -> None:
-    bad = [one for one in found if one.status == "incompatible"]
-    for one in bad:
-        typer.echo(f"shardlog: {one.file.path}: subject {one.subject}: {one.why}", err=True)
+def _end_if_incompatible(results: Iterable[Checked]) -> None:
+    bad = [result for result in results if result.status == "incompatible"]
+    for result in bad:
+        typer.echo(
+            f"shardlog: {result.file.path}: subject {result.subject}: {result.why}", err=True
+        )
     if bad:
         raise typer.Exit(EXIT_INCOMPATIBLE)

@@ -1,11 +1,10 @@
-"""`shardlog status`: how the shards of streams stand, and whether anything is lost.
+"""`shardlog status`: the state of each shard, its lag, faults and lost ranges.
 
-The figures are looked at one after the other beside a writer that goes on: `records` and its
-neighbours may count what is not committed yet. Lost ranges end the command with exit code 5, and
-what workers have set aside with that of the oldest fault, so that a script notices; gaps, which the
-source no longer had, do not. The ends of Kafka's partitions are asked for where brokers are named;
-where there is no answer they are left out. That, what is set aside, and what an open transaction
-holds back is told on standard error, a line each.
+The figures are read one after the other while a writer goes on: `records` and its neighbours may
+count rows that are not committed yet. Lost ranges end the command with exit code 5, quarantined
+partitions with that of the oldest fault; gaps, which the source no longer had, do not. Log ends are
+fetched where brokers are named; without an answer they are left out. Standard error has a line for
+each quarantined partition, for an open transaction, and for a lag that is not known.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,14 +18,26 @@ from connectors.cli.commands.each_stream import of_each_stream
 from connectors.cli.exit_codes import exit_code_of_fault
 from connectors.cli.input.arguments import kafka_settings
 from connectors.cli.log_ends import Brokers
+from connectors.cli.output.formatting import (
+    counted,
+    format_age,
+    format_bytes,
+    format_primary,
+    format_ranges,
+)
 from connectors.cli.output.printing import print_json, print_lines, print_table
-from connectors.cli.output.shard_status import ShardStatus, noted, shard_statuses, with_log_end
-from connectors.cli.output.shown import counted, shown_age, shown_bytes, shown_primary, shown_ranges
+from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
 from connectors.ingest.assignment.quarantine_notes import SetAsideNote, SetAsideNotes
 from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None
-# How each column is told, of a shard and the unit of its primaries.
+
+
+def _kind_of_fault(shard: ShardStatus) -> str | None:
+    return None if shard.quarantined is None else str(shard.quarantined["kind"])
+
+
+# How each column is printed, of a shard and the unit of its primaries.
 _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "stream": lambda shard, _: shard.stream,
     "shard": lambda shard, _: shard.shard,
@@ -34,27 +45,27 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "log end": lambda shard, _: shard.log_end,
     "lag": lambda shard, _: shard.lag,
     "held back": lambda shard, _: shard.held_back,
-    "set aside": lambda shard, _: None if shard.set_aside is None else str(shard.set_aside["kind"]),
-    "newest": lambda shard, _: shown_age(shard.age_s),
+    "quarantined": lambda shard, _: _kind_of_fault(shard),
+    "newest": lambda shard, _: format_age(shard.age_s),
     "records": lambda shard, _: shard.records,
     "late": lambda shard, _: shard.late,
     "unsealed": lambda shard, _: shard.unsealed,
-    "size": lambda shard, _: shown_bytes(shard.bytes),
+    "size": lambda shard, _: format_bytes(shard.bytes),
     "dead letters": lambda shard, _: shard.dead_letters_waiting,
     "forwarded": lambda shard, _: shard.dead_letters_forwarded,
     "dropped": lambda shard, _: shard.dead_letters_dropped,
-    "first": lambda shard, unit: shown_primary(shard.first, unit),
-    "last": lambda shard, unit: shown_primary(shard.last, unit),
+    "first": lambda shard, unit: format_primary(shard.first, unit),
+    "last": lambda shard, unit: format_primary(shard.last, unit),
     "ahead": lambda shard, _: shard.ahead,
     "expired": lambda shard, _: shard.expired,
     "gaps": lambda shard, _: len(shard.gaps),
-    "lost": lambda shard, _: shown_ranges(shard.lost) or None,
+    "lost": lambda shard, _: format_ranges(shard.lost) or None,
 }
-# Told only where a shard has something to tell: a row fits a terminal.
+# Printed only where some shard has a value, so that a row fits a terminal.
 _LEFT_OUT_IF_EMPTY: Final = (
     "log end",
     "held back",
-    "set aside",
+    "quarantined",
     "late",
     "unsealed",
     "dead letters",
@@ -76,18 +87,18 @@ def status(  # noqa: PLR0913 - one parameter an option
     kafka: list[str] | None,
     broker_wait: float,
 ) -> int:
-    """Show how each shard stands; the exit code is 5 where addresses are lost."""
+    """Show the state of each shard; the exit code is 5 where a range is lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
-        found = list(shard_statuses(root, own_id, name, now_ns))
+        statuses = list(shard_statuses(root, own_id, name, now_ns))
         # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
         ends = brokers.log_ends(root, name)
         return [
-            (with_log_end(shard, ends, noted(notes, name, shard.shard)), unit)
-            for shard, unit in found
+            (with_log_end(shard, ends, note_on(notes, name, shard.shard)), unit)
+            for shard, unit in statuses
         ]
 
     shards, error = of_each_stream(root, stream, look)
@@ -121,9 +132,9 @@ def _held_back(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 
 
 def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
-    """Yield a line for each stream of which the lag is not known; what is set aside has its own."""
-    told = [(one.stream, one.lag_unknown) for one, _ in shards if one.set_aside is None]
-    for stream, reason in dict.fromkeys(told):
+    """Yield a line for each stream of unknown lag; quarantined shards have a line already."""
+    reasons = [(one.stream, one.lag_unknown) for one, _ in shards if not one.quarantined]
+    for stream, reason in dict.fromkeys(reasons):
         if reason is not None:
             yield f"shardlog: {stream}: lag is not known: {reason}"
 
@@ -131,11 +142,11 @@ def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 def _without_shards(
     root: Path, own_id: str, notes: Iterable[SetAsideNote], facts: Sequence[Mapping[str, Any]]
 ) -> Iterable[dict[str, Any]]:
-    """Yield what is set aside of streams that are not there, as other shards are told."""
-    there = {(one["stream"], one["shard"]) for one in facts}
+    """Yield quarantined partitions of streams that do not exist, in the form of other shards."""
+    listed = {(one["stream"], one["shard"]) for one in facts}
     streams = {one["stream"] for one in facts}
     for note in notes:
-        if (note.stream, note.shard) in there or (note.shard < 0 and note.stream in streams):
+        if (note.stream, note.shard) in listed or (note.shard < 0 and note.stream in streams):
             continue
         yield {
             **dict.fromkeys(each.name for each in fields(ShardStatus)),
@@ -143,22 +154,22 @@ def _without_shards(
             "root_id": own_id,
             "stream": note.stream,
             "shard": None if note.shard < 0 else note.shard,
-            "set_aside": note.facts(),
+            "quarantined": note.facts(),
         }
 
 
 def _table(shards: Collection[tuple[ShardStatus, Unit]]) -> tuple[list[str], list[list[_Cell]]]:
-    """Return the names of the columns to show, and the rows."""
-    columns = {name: [told(*shard) for shard in shards] for name, told in _COLUMNS.items()}
-    kept = {
+    """Return the names of the columns to print, and the rows."""
+    columns = {name: [cell(*shard) for shard in shards] for name, cell in _COLUMNS.items()}
+    shown_columns = {
         name: cells
         for name, cells in columns.items()
-        if name not in _LEFT_OUT_IF_EMPTY or any(_says_something(name, cell) for cell in cells)
+        if name not in _LEFT_OUT_IF_EMPTY or any(_has_value(name, cell) for cell in cells)
     }
-    return list(kept), [list(row) for row in zip(*kept.values(), strict=True)]
+    return list(shown_columns), [list(row) for row in zip(*shown_columns.values(), strict=True)]
 
 
-def _says_something(column: str, value: _Cell) -> bool:
+def _has_value(column: str, value: _Cell) -> bool:
     # A log that ends at 0 is an answer; a counter of 0 is none.
     return value is not None if column == "log end" else bool(value)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.cli.input.arguments import column_names, keys_of
-from connectors.cli.input.requested_rows import AskedRows
+from connectors.cli.input.requested_rows import RequestedRows
 from connectors.cli.output.row_output import Output, OutputChoice, output_of
 from connectors.cli.parsing.options import OutputForm
 from connectors.output_formats.row_columns import chosen_columns
@@ -45,12 +45,12 @@ def tail(  # noqa: PLR0913 - one parameter an option
     # All is refused at once that has no meaning: what is followed may stay silent for long.
     of_ids = None if ids is None else tuple(ids)
     request = ReadRequest(0, ids=of_ids)
-    asked = keys_of(keys, hex_keys)
+    key_list = keys_of(keys, hex_keys)
     with StreamReader.open(root, stream) as reader:
         chosen = chosen_columns(reader, named)
-        request = replace(request, keys=None if asked is None else tuple(asked))
-        asked_rows = AskedRows(ids, asked, None, None, tombstones=False)
-        with output_of(reader, asked_rows, chosen, choice, is_followed=follow) as output:
+        request = replace(request, keys=None if key_list is None else tuple(key_list))
+        requested_rows = RequestedRows(ids, key_list, None, None, tombstones=False)
+        with output_of(reader, requested_rows, chosen, choice, is_followed=follow) as output:
             request = replace(request, columns=tuple(output.columns))
             turn = _Turn(reader, output, shard, request, limit)
             turn.begin(start)
@@ -82,8 +82,8 @@ class _Turn:
         self._reader = reader
         self._output = output
         self._shard = shard
-        self._asked = request
-        self._shown: dict[int, int] = {}
+        self._request = request
+        self._positions: dict[int, int] = {}
         self._left: int | None = limit or None
 
     @property
@@ -97,9 +97,9 @@ class _Turn:
         first = None if start is None or only_new else _address(start)
         for number, end in self._committed().items():
             if only_new:
-                self._shown[number] = end
+                self._positions[number] = end
             elif first is not None and first >= end:
-                self._shown[number] = first
+                self._positions[number] = first
             else:
                 self._show(number, first, end)
 
@@ -107,18 +107,18 @@ class _Turn:
         """Wait a little for each shard in turn, and show what it has got."""
         ends = self._committed()
         for number in ends:
-            shown = self._shown.get(number)
-            if shown is None:
+            position = self._positions.get(number)
+            if position is None:
                 self._show(number, None, ends[number])
-            elif self._reader.wait(number, shown, _TURN_S / len(ends)):
-                self._show(number, shown, self._reader.committed()[number])
+            elif self._reader.wait(number, position, _TURN_S / len(ends)):
+                self._show(number, position, self._reader.committed()[number])
 
     def _show(self, shard: int, start: int | None, end: int) -> None:
         if self.is_over:
             return
-        asked = self._asked
+        request = self._request
         for batch in self._reader.tail(
-            shard, start, end, asked.ids, asked.columns, keys=asked.keys
+            shard, start, end, request.ids, request.columns, keys=request.keys
         ):
             some = batch if self._left is None else batch.slice(0, self._left)
             self._output.batch(some)
@@ -126,7 +126,7 @@ class _Turn:
                 self._left -= some.num_rows
                 if not self._left:
                     return
-        self._shown[shard] = end
+        self._positions[shard] = end
 
     def _committed(self) -> dict[int, int]:
         ends = self._reader.refresh()

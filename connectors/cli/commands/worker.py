@@ -51,7 +51,7 @@ def worker(
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
-        print_line(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
+        print_line(json.dumps({**options.printable(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
     raise_file_limit()
@@ -97,40 +97,40 @@ def _serve(
     fetches_by: str,
     log: Any,  # noqa: ANN401 - a structlog logger
 ) -> OperationsServer | None:
-    """Serve what operators watch, if that is wanted, and tell where."""
+    """Serve metrics and health, if configured, and log the address."""
     if not options.metrics.listen:
         return None
-    told = Told(
+    identity = Told(
         version=installed_version(),
         fetches_by=fetches_by,
         group=str(options.kafka_settings["group.id"]),
         cluster=options.metrics.cluster,
         stalled_after_s=options.metrics.stalled_after_s,
-        settings={**options.shown(), "fetches_by": fetches_by},
+        settings={**options.printable(), "fetches_by": fetches_by},
     )
     running.is_watched = True
-    answers = Answers(told, running.standings)
+    answers = Answers(identity, running.standings)
     server = OperationsServer(options.metrics.listen, answers.of, answers.at_once)
     log.info("listening", address=server.address)
     if not is_loopback(server.host):
         log.warning(
             "listening to others",
             address=server.address,
-            reason="whoever reaches it sees metrics and settings; there is no password and no TLS",
+            reason="anyone who reaches it sees metrics and settings: no password, no TLS",
         )
     return server
 
 
 def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a structlog logger
-    """Run a worker, tell how it ended, and return the exit code for that."""
+    """Run a worker, log how it ended, and return the exit code."""
     try:
         running.run()
     except ShardlogError as error:
         # What the library still had to say stands above the line that a run ends with.
         tell_library_lines_left_out()
         code = exit_code_for(error)
-        told = {"reason": one_line(error), "exit_code": code, **running.counts.totals}
-        log.error("failed", **told)  # noqa: TRY400 - its text says what to do; a trace helps nobody
+        outcome = {"reason": one_line(error), "exit_code": code, **running.counts.totals}
+        log.error("failed", **outcome)  # noqa: TRY400 - its text says what to do; a trace helps nobody
         return code
     tell_library_lines_left_out()
     log.info("stopped", **running.counts.totals)

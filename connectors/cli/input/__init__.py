@@ -1,1 +1,1 @@
-"""Input."""
+"""What commands read: requested rows, records to produce, schema files, settings."""

@@ -1,6 +1,6 @@
-"""Texts that verbs are told, as what they work with: keys, columns, times, settings.
+"""Parses texts of arguments: keys, columns, times, settings.
 
-Refuses with `InvalidRequestError` what it cannot read.
+Invalid texts raise `InvalidRequestError`.
 """
 
 import re
@@ -23,7 +23,7 @@ def keys_of(
     texts: Iterable[str] | None, hexes: Iterable[str] | None, *, null_key: bool = False
 ) -> list[bytes | None] | None:
     """Return the keys that `--key`, `--key-hex` and `--null-key` name; None if none is named."""
-    # What the shell hands over may be bytes that are no text.
+    # Arguments from the shell may be bytes that are not UTF-8.
     keys: list[bytes | None] = [text.encode(errors="surrogateescape") for text in texts or ()]
     for digits in hexes or ():
         try:
@@ -51,9 +51,9 @@ def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            # What was meant as its value may be a secret.
-            shown = re.split(r"[^\w.-]", pair, maxsplit=1)[0]
-            message = f"--kafka {shown}...: write KEY=VALUE"
+            # The rest may be a value, a secret.
+            name_part = re.split(r"[^\w.-]", pair, maxsplit=1)[0]
+            message = f"--kafka {name_part}...: write KEY=VALUE"
             raise InvalidRequestError(message)
         settings[name.strip()] = value
     return settings

@@ -2,8 +2,8 @@
 
     0x00 | the registry's id, 4 bytes, big-endian | the body
 
-To try what becomes of records that no schema wrote, a share of them can be spoilt: half have a
-text in place of their value, half the value without its last bytes.
+To test dead letters, a share of the records can be corrupted: half get a text as their value, half
+lose the last bytes of it.
 """
 
 import json
@@ -25,10 +25,10 @@ _CHUNK_RECORDS: Final = 4096
 
 
 def as_avro(outgoing: Iterator[Outgoing], schema: RegisteredSchema) -> Iterator[Outgoing]:
-    """Yield records with their JSON values written by a schema; tombstones stay.
+    """Yield records with their JSON values encoded by a schema; tombstones stay.
 
     Raises:
-        InvalidRequestError: A value is no JSON, or does not fit; the message has its number.
+        InvalidRequestError: A value is not JSON, or does not fit; the message has its number.
     """
     encoder = JsonEncoder(AvroSchema.parse(schema.text, schema.references))
     framing = _MAGIC + schema.id.to_bytes(_ID_BYTES, "big")
@@ -45,10 +45,10 @@ def as_avro(outgoing: Iterator[Outgoing], schema: RegisteredSchema) -> Iterator[
         yield record._replace(value=framing + body)
 
 
-def some_bad(outgoing: Iterator[Outgoing], share: float, seed: int) -> Iterator[Outgoing]:
-    """Yield records of which a share is spoilt; the same seed spoils the same."""
+def corrupt_some(outgoing: Iterator[Outgoing], share: float, seed: int) -> Iterator[Outgoing]:
+    """Yield records of which a share is corrupted; the same seed corrupts the same."""
     chance = np.random.default_rng((seed, 1))
-    spoil: Callable[[bytes], bytes]
+    corrupt: Callable[[bytes], bytes]
     drawn: list[float] = []
     for record in outgoing:
         if not drawn:
@@ -57,8 +57,8 @@ def some_bad(outgoing: Iterator[Outgoing], share: float, seed: int) -> Iterator[
         if draw >= share or not record.value:
             yield record
             continue
-        spoil = _without_framing if draw < share / 2 else _cut
-        yield record._replace(value=spoil(record.value))
+        corrupt = _without_framing if draw < share / 2 else _cut
+        yield record._replace(value=corrupt(record.value))
 
 
 def _without_framing(_value: bytes) -> bytes:

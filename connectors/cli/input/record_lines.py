@@ -7,8 +7,7 @@
     timestamp   milliseconds since the epoch; not there or null: the moment it is produced
     headers     names with strings or null
 
-Lines of white space are passed over. The first line that is anything else ends the records with
-an error that says its number.
+Blank lines are skipped. The first invalid line raises an error with its number.
 """
 
 import json
@@ -38,7 +37,7 @@ def records_from(source: BinaryIO) -> Iterator[Outgoing]:
     """Yield the record of each line as it is read.
 
     Raises:
-        InvalidRequestError: A line is no record; those before it were yielded.
+        InvalidRequestError: A line is invalid; the records before it were yielded.
     """
     number = 0
     while line := source.readline(LINE_BYTES_MAX + 1):

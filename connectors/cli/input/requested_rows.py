@@ -1,8 +1,7 @@
-"""The rows that `read` and `latest` ask for, in order, in memory that does not grow with them.
+"""The rows that `read` and `latest` return, in order, in bounded memory.
 
-All rows are sorted in runs; those of ids and keys come from each shard by time, id by id. What is
-the newest of each, and the first of some ids, are decided by the log, which bounds what it holds
-by `read_bytes_max`.
+All rows are sorted in runs; those of ids and keys come from each shard by time, id by id. The log
+decides which row is the newest, and the first of some ids, within `read_bytes_max`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,18 +21,18 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRows:
-    """Which records are asked for; of ids and keys one at most.
+class RequestedRows:
+    """Which records to read, by ids or by keys.
 
     Attributes:
-        ids: Theirs; all if None.
-        keys: Theirs; all if None.
+        ids: Their ids; all if None.
+        keys: Their keys; all if None.
         start: The least primary.
         end: The largest primary.
-        tombstones: Whether newest ones that are tombstones are shown.
-        latest_by: Of what the newest alone.
+        tombstones: Whether to return a newest record that is a tombstone.
+        latest_by: Return only the newest record by this.
         limit: How many rows in all; 0 for no limit.
-        limit_per_id: How many of each id or key; 0 for no limit.
+        limit_per_id: How many rows of each id or key; 0 for no limit.
     """
 
     ids: list[int] | None
@@ -46,18 +45,18 @@ class AskedRows:
     limit_per_id: int = 0
 
     def schema(self, reader: StreamReader, columns: Sequence[str]) -> pa.Schema:
-        """Return the schema of columns; what cannot be asked is refused at once."""
+        """Return the schema of columns; an impossible request is refused at once."""
         self._request(columns, "primary")
         has_keys = reader.options.key_mode == "dictionary"
-        # Of nobody, and of no time: refused as any of them would be.
-        nobody = replace(
+        # Of no id and no time, but refused for the same reasons.
+        empty = replace(
             self,
             ids=self.ids if has_keys else [],
             keys=[] if has_keys else self.keys,
             start=INT64_MIN,
             end=INT64_MIN,
         )
-        return nobody.read(reader, columns).schema
+        return empty.read(reader, columns).schema
 
     def read(self, reader: StreamReader, columns: Sequence[str]) -> pa.Table:
         """Return columns of them in order, in memory, whatever their limit in all is."""
@@ -90,16 +89,16 @@ class AskedRows:
         if self.latest_by or (self.limit_per_id and not is_of_all):
             yield from pieces(self.read(reader, columns))
             return
-        # What is committed meanwhile is in no part of the answer, so that all are of one moment.
+        # All batches end at the addresses committed at the start: one snapshot.
         ends = reader.refresh()
         if is_of_all:
             name = "key" if reader.options.key_mode == "dictionary" else "secondary"
             order = (name, "primary", "shard", "address")
             request = self._request((*columns, *order), "arrival")
-            found = sorted_rows(_each_shard(reader, request, ends), order, folder)
+            batches = sorted_rows(_each_shard(reader, request, ends), order, folder)
             if self.limit_per_id:
-                found = _first_of_each(found, name, self.limit_per_id)
-            yield from (batch.select([*columns]) for batch in found)
+                batches = _first_of_each(batches, name, self.limit_per_id)
+            yield from (batch.select([*columns]) for batch in batches)
         else:
             yield from self._one_by_one(reader, columns, ends)
 
@@ -110,14 +109,14 @@ class AskedRows:
         request = replace(
             self._request((*columns, *order), "newest"), bytes_max=reader.options.read_bytes_max
         )
-        found = list(_each_shard(reader, request, dict.fromkeys(reader.refresh())))
-        if not found:
+        batches = list(_each_shard(reader, request, dict.fromkeys(reader.refresh())))
+        if not batches:
             return pa.RecordBatch.from_pylist([], schema=self.schema(reader, columns))
-        rows = _untyped.concat_batches(found)
-        at = positions(rows, order)
-        ids = ranks_of(rows.column(name))[at]
+        rows = _untyped.concat_batches(batches)
+        indices = positions(rows, order)
+        ids = ranks_of(rows.column(name))[indices]
         is_last = np.append(ids[1:] != ids[:-1], np.ones(min(len(ids), 1), np.bool_))
-        newest: pa.RecordBatch = rows.take(_untyped.array(at[is_last])).select([*columns])
+        newest: pa.RecordBatch = rows.take(_untyped.array(indices[is_last])).select([*columns])
         return newest
 
     def _one_by_one(
@@ -125,11 +124,11 @@ class AskedRows:
     ) -> Batches:
         order = ("primary", "shard", "address")
         every = self._request((*columns, *order), "time")
-        asked = [replace(every, ids=(one,)) for one in sorted(set(self.ids or ()))]
+        requests = [replace(every, ids=(one,)) for one in sorted(set(self.ids or ()))]
         keys = sorted(set(self.keys or ()), key=lambda one: (one is not None, one or b""))
-        asked += [replace(every, keys=(one,)) for one in keys]
-        for one in asked:
-            shards = [_each_shard(reader, one, {shard: end}) for shard, end in ends.items()]
+        requests += [replace(every, keys=(one,)) for one in keys]
+        for request in requests:
+            shards = [_each_shard(reader, request, {shard: end}) for shard, end in ends.items()]
             yield from (batch.select([*columns]) for batch in merged(shards, order))
 
     def _request(
@@ -150,7 +149,7 @@ class AskedRows:
 
 
 def first_rows(batches: Batches, limit: int) -> Batches:
-    """Yield so many rows of batches, and ask for no more than that."""
+    """Yield the first rows of batches, and fetch no more."""
     left = limit
     for batch in batches:
         some = batch.slice(0, left)
@@ -161,7 +160,7 @@ def first_rows(batches: Batches, limit: int) -> Batches:
 
 
 def _first_of_each(batches: Batches, name: str, limit: int) -> Batches:
-    """Yield at most so many rows of each id or key; those of one come one after the other."""
+    """Yield at most `limit` rows of each id or key; the batches are sorted by it."""
     before: object = None
     seen = 0
     for batch in batches:
@@ -181,5 +180,5 @@ def _each_shard(
     reader: StreamReader, request: ReadRequest, ends: Mapping[int, int | None]
 ) -> Batches:
     for shard, end in ends.items():
-        asked = replace(request, shard=shard, end_address=end)
-        yield from reader.shard(shard).scan(asked)
+        of_shard = replace(request, shard=shard, end_address=end)
+        yield from reader.shard(shard).scan(of_shard)

@@ -1,4 +1,4 @@
-"""Files, subjects and the registry that the verbs of `shardlog schema` are told of."""
+"""The registry and subjects that the options of `shardlog schema` name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,26 +12,26 @@ _URL: Final = "url"
 
 
 def registry_client(
-    url: str | None, config: Path | None, given: list[str] | None
+    url: str | None, config: Path | None, pairs: list[str] | None
 ) -> RegistryClient:
     """Return a client for the registry that the options name.
 
     Raises:
-        InvalidRequestError: None is named, or a setting is none.
+        InvalidRequestError: No registry is named, or a setting is invalid.
     """
     settings = {} if config is None else settings_in_file(config)
     if url is not None:
         settings[_URL] = url
-    for one in given or ():
-        name, equals, value = one.partition("=")
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
         if not equals:
             message = "--set: write KEY=VALUE"
             raise InvalidRequestError(message)
         settings[name] = value
     if _URL not in settings:
         message = (
-            "no schema registry is named: give --registry URL, set SCHEMA_REGISTRY_URL, or name a "
-            "file with [schema.registry] by --config"
+            "no schema registry is named: give --registry URL, set SCHEMA_REGISTRY_URL, or give a "
+            "file with [schema.registry] as --config"
         )
         raise InvalidRequestError(message)
     return RegistryClient(RegistrySettings.parse(settings))
@@ -49,8 +49,8 @@ def subject_names(
     own = {file.full_name for file in files if file.full_name not in referred}
     if subject is not None and len(own) != 1:
         message = (
-            f"--subject {subject}: the files hold {len(own)} schemas that nothing refers to; a "
-            "subject is of one"
+            f"--subject {subject}: the files have {len(own)} schemas that no other refers to; a "
+            "subject has one"
         )
         raise InvalidRequestError(message)
 

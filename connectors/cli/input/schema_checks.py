@@ -1,7 +1,7 @@
-"""Schemas in files against each other and against a registry, and their way into it.
+"""Checks schema files against each other and against a registry, and registers them.
 
-Two judgements, and a schema must pass both: ours, that it reads what every older file of it wrote,
-for rows of all versions lie in one stream; and the registry's, by the level of its subject.
+A schema must pass two checks: that it reads what every older file of it wrote, since one stream has
+rows of all versions; and the registry's, by the compatibility level of its subject.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _NONE: Final = pa.array([], pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found of a file.
+    """The result of checking a file.
 
     Attributes:
         file: The file.
@@ -30,7 +30,7 @@ class Checked:
         status: `registered`: it is a version of the subject; `compatible`: it could be.
         id: Its id, if it is registered.
         version: The version of the subject that it is, if it is registered.
-        compatibility: What the subject asks of its versions; None where no registry was asked.
+        compatibility: The subject's compatibility level; None without a registry.
         why: Why it is incompatible.
     """
 
@@ -46,12 +46,12 @@ class Checked:
 def checked(
     files: Sequence[SchemaFile], subjects: Mapping[Path, str], client: RegistryClient | None
 ) -> list[Checked]:
-    """Return what is to be said of each file, in their order.
+    """Return the result for each file, in their order.
 
     Args:
-        files: Each behind what it refers to and its elders.
-        subjects: Of each file.
-        client: The registry; without it files are held against each other alone.
+        files: Each behind the files it refers to and its older versions.
+        subjects: The subject of each file.
+        client: The registry; without it files are only checked against each other.
     """
     levels: dict[str, Compatibility] = {}
     done: dict[Path, Checked] = {}
@@ -73,13 +73,13 @@ def registered(
         subject = subjects[file.path]
         references = _references(file, done)
         client.register(subject, file.text, references or ())
-        found = client.registered(subject, file.text, references or ())
-        if found is None:
-            message = f"subject {subject}: the registry took it, and does not find it"
+        version = client.registered(subject, file.text, references or ())
+        if version is None:
+            message = f"subject {subject}: the registry accepted the schema and does not find it"
             raise InvalidRequestError(message, path=file.path)
         levels.setdefault(subject, client.compatibility(subject))
         done[file.path] = Checked(
-            file, subject, "registered", found.id, found.version, levels[subject]
+            file, subject, "registered", version.id, version.version, levels[subject]
         )
     return list(done.values())
 
@@ -96,12 +96,12 @@ def _judged(
         status: Status = "incompatible" if why else "compatible"
         return Checked(file, subject, status, why=why)
     references = _references(file, done)
-    # What refers to a schema that is not registered is not registered either.
-    found = None if references is None else client.registered(subject, file.text, references)
-    if found is not None:
-        return Checked(file, subject, "registered", found.id, found.version, level)
+    # A schema that refers to an unregistered one is not registered either.
+    version = None if references is None else client.registered(subject, file.text, references)
+    if version is not None:
+        return Checked(file, subject, "registered", version.id, version.version, level)
     if why is None:
-        # Put together, so that it can be judged before what it refers to is registered.
+        # With its references inlined, so that they need not be registered yet.
         why = "; ".join(client.incompatibilities(subject, file.alone.text)) or None
     return Checked(
         file, subject, "incompatible" if why else "compatible", compatibility=level, why=why
@@ -109,7 +109,7 @@ def _judged(
 
 
 def _unread(file: SchemaFile, elders: Iterable[SchemaFile]) -> str | None:
-    """Return what a file's schema could not read; None if it reads all older versions."""
+    """Return which older version a schema does not read, and why; None if it reads all."""
     for elder in elders:
         if elder.full_name != file.full_name:
             continue
@@ -121,11 +121,11 @@ def _unread(file: SchemaFile, elders: Iterable[SchemaFile]) -> str | None:
 
 
 def _references(file: SchemaFile, done: Mapping[Path, Checked]) -> list[Reference] | None:
-    """Return what a file refers to, as registered; None if some of it is not."""
+    """Return the registered references of a file; None if one is not registered."""
     references = []
     for below in file.references:
-        found = done[below.path]
-        if found.version is None:
+        checked_below = done[below.path]
+        if checked_below.version is None:
             return None
-        references.append(Reference(below.full_name, found.subject, found.version))
+        references.append(Reference(below.full_name, checked_below.subject, checked_below.version))
     return references

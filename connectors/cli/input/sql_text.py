@@ -1,4 +1,4 @@
-"""Where `shardlog sql` has its query from: the command line, a file, or standard input."""
+"""Reads the query of `shardlog sql` from the command line, a file or standard input."""
 
 import sys
 from pathlib import Path
@@ -12,17 +12,17 @@ _BYTES_MAX: Final = 16 * 2**20
 
 
 def query_text(query: str | None, file: str | None) -> str:
-    """Return the query that was given in one of the ways there are.
+    """Return the query.
 
     Args:
         query: The argument; - for standard input, as without it where something is piped there.
         file: The file that has it; - for standard input.
 
     Raises:
-        InvalidRequestError: None was given, or two, or it cannot be read.
+        InvalidRequestError: There is no query, or two, or it cannot be read.
     """
     if query is not None and file is not None:
-        message = "QUERY and --file are two queries; give one of them"
+        message = "QUERY and --file exclude each other"
         raise InvalidRequestError(message)
     if file is not None and file != _STANDARD_INPUT:
         return _of_file(Path(file))
@@ -54,6 +54,6 @@ def _read(source: BinaryIO, name: str) -> str:
         message = f"{name}: the query is not UTF-8, at byte {error.start}"
         raise InvalidRequestError(message) from error
     if not text.strip():
-        message = f"{name}: there is no query in it"
+        message = f"{name}: the query is empty"
         raise InvalidRequestError(message)
     return text

@@ -1,4 +1,4 @@
-"""The settings of a stream that may change, by the names the worker's settings have."""
+"""The settings of a stream that `alter` can change, by their names in the worker's file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ NONE: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting: the option of the stream behind it, and its form in both directions."""
+    """A setting: its stream option, and how it is parsed and displayed."""
 
     option: str
     parsed: Callable[[str], object]
@@ -61,7 +61,7 @@ def _in_milliseconds(value: object) -> object:
 
 
 def _index_setting(name: str) -> tuple[str, Setting]:
-    """Return what an option of the index is called here, and the setting."""
+    """Return the name of an option of the index, and its setting."""
     if name == "tick":
         return "index.tick_ms", Setting(name, _milliseconds, _in_milliseconds)
     if name == "is_on":

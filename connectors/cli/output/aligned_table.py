@@ -1,8 +1,8 @@
 """Aligned text tables for people, plain enough for scripts.
 
-Numbers stand to the right. What a terminal could take for a command is escaped. On a terminal lines
-are cut to its width where that leaves the last column, mostly the longest, some room; else each row
-is a block, a column a line that goes on below. Nothing is coloured.
+Numbers are right-aligned. Control characters are escaped. On a terminal, lines are cut to its width
+if that leaves the last column, mostly the longest, some room; else each row is a block with a line
+for each column. There are no colours.
 """
 
 import shutil
@@ -13,34 +13,34 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 
 _GAP: Final = "  "
-# A cut line holds no more characters than this a cell, accents of their own among them.
+# Most characters of a cut line for each cell, combining accents among them.
 _CHARACTERS_A_CELL: Final = 4
-# So much of the last column is shown at least in a line with the others.
+# A line has at least this much of the last column.
 _LAST_CELLS_MIN: Final = 24
-# So many lines of a terminal are filled by one cell of a block at most.
+# A cell of a block fills at most this many lines of a terminal.
 _CELL_LINES_MAX: Final = 8
 Cell = str | int | None
 
 
 class AlignedTable:
-    """Lines laid out by the widths of columns, which grow with what is shown, never shrink."""
+    """Formats rows as lines; a column's width grows with its values and never shrinks."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        """Lay out these columns; the first lines begin with their names."""
-        self._names = [_shown(name) for name in columns]
+        """Format rows of these columns; the first lines begin with a header."""
+        self._names = [_printable(name) for name in columns]
         self._has_head = False
         self._widths = [_width(name) for name in self._names]
         self._is_number = [False] * len(columns)
         self._cut_at = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        # Once rows did not fit a line, none that come later are laid out otherwise.
+        # Once rows did not fit a line, later rows are blocks too.
         self._is_by_block = False
 
     def lines(self, rows: Sequence[Sequence[Cell]]) -> list[str]:
-        """Return the lines of rows; None is shown as `-`."""
-        cells = [["-" if value is None else _shown(value) for value in row] for row in rows]
-        for at, column in enumerate(zip(*cells, strict=True)):
-            self._widths[at] = max(self._widths[at], *map(_width, column))
-            self._is_number[at] |= any(type(row[at]) is int for row in rows)
+        """Return the lines of rows; None is printed as `-`."""
+        cells = [["-" if value is None else _printable(value) for value in row] for row in rows]
+        for index, column in enumerate(zip(*cells, strict=True)):
+            self._widths[index] = max(self._widths[index], *map(_width, column))
+            self._is_number[index] |= any(type(row[index]) is int for row in rows)
         self._is_by_block |= bool(rows) and not self._fits()
         if self._is_by_block:
             self._has_head = True
@@ -50,7 +50,7 @@ class AlignedTable:
         return [self._line(row) for row in (*head, *cells)]
 
     def _fits(self) -> bool:
-        """Tell whether a row fits a line, the last column cut if need be."""
+        """Tell whether a row fits a line, its last column cut."""
         if self._cut_at is None or not self._widths:
             return True
         *others, last = self._widths
@@ -58,7 +58,7 @@ class AlignedTable:
         return before + min(last, _LAST_CELLS_MIN) <= self._cut_at
 
     def _block(self, cells: list[str]) -> list[str]:
-        """Return a row as a line for each column, and an empty one."""
+        """Return a row as a line for each column, and an empty line."""
         width = max(map(_width, self._names))
         pairs = zip(self._names, cells, strict=True)
         return [
@@ -91,12 +91,13 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - _width(text))
 
 
-def _shown(value: str | int) -> str:
+def _printable(value: str | int) -> str:
     text = str(value)
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 

@@ -1,7 +1,6 @@
-"""How lines and figures are printed.
+"""Prints lines, tables and JSON to standard output.
 
-Everything is printed through `print_lines`, which flushes: a reader of our output that went away
-is noticed there, and ends the command well.
+Everything is flushed at once: a reader that has closed the pipe ends the command with exit code 0.
 """
 
 import io
@@ -17,14 +16,14 @@ from connectors.output_formats.whole_file import failing
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print lines; end the command if nobody reads them any more.
+    """Print lines; end the command if the reader has closed the pipe.
 
     Raises:
-        typer.Exit: Whoever read our output has enough.
+        typer.Exit: The reader has closed the pipe.
     """
     if lines:
         with _to_standard_output():
-            # As they are: typer would take codes of colours out of them, which are part of a text.
+            # color=True: typer would remove colour codes, which are part of the text.
             typer.echo("\n".join(lines), color=True)
 
 
@@ -46,7 +45,7 @@ def _to_standard_output() -> Iterator[None]:
         with failing("writing to standard output"):
             yield
     except BrokenPipeError as error:
-        # What is still in the buffer has no place to go when the interpreter flushes it.
+        # The interpreter would flush what is left in the buffer, and fail.
         sys.stdout = io.StringIO()
         raise typer.Exit(0) from error
 

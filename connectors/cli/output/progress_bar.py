@@ -1,24 +1,20 @@
 """A bar on a terminal for what takes long; elsewhere nothing is drawn."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from connectors.cli.output.shown import counted
-from storage_core import Clock, SystemClock
+from connectors.cli.output.formatting import counted
 
-_FIRST_S: Final = 1.0
 _BAR_CELLS: Final = 24
-_CLEAR: Final = "\r\x1b[K"
 
 
 @contextmanager
 def progress_bar(total: int | None, noun: str = "record") -> Iterator[Callable[[int], None]]:
-    """Yield what is told how many are done; it draws on a terminal only.
+    """Yield a function that takes how many are done and draws a bar on a terminal.
 
     Args:
         total: How many there are; None if that is not known.
@@ -35,52 +31,7 @@ def progress_bar(total: int | None, noun: str = "record") -> Iterator[Callable[[
 
 
 def how_far(done: int, total: int | None, noun: str) -> str:
-    """Return how far work is; what has grown since it was counted is all done with its last."""
+    """Return how far work is; the total may have grown since it was counted."""
     if total is None:
         return counted(done, noun)
     return f"{done:,} of {counted(max(done, total), noun)}"
-
-
-class QueryLine:
-    """How far a query is, in a line that is drawn over; not of one that answers within a second.
-
-    Whoever writes to a terminal meanwhile hides it first.
-    """
-
-    def __init__(self, stream: TextIO | None, clock: Clock) -> None:
-        """Begin; without a stream nothing is drawn."""
-        self._stream = stream
-        self._clock = clock
-        self._begun_s = self._waits_since_s = clock.monotonic_s()
-        self._is_shown = False
-
-    def tell(self, percent: float) -> None:
-        """Draw how far it is; below 0 it is not known."""
-        now_s = self._clock.monotonic_s()
-        if self._stream is None or now_s - self._waits_since_s < _FIRST_S:
-            return
-        share = min(percent / 100, 1.0)
-        full = int(max(share, 0.0) * _BAR_CELLS)
-        far = "    " if share < 0 else f"{share:4.0%}"
-        bar = f"[{'#' * full}{'.' * (_BAR_CELLS - full)}] {far}"
-        self._stream.write(f"{_CLEAR}{bar}  {now_s - self._begun_s:,.0f} s")
-        self._stream.flush()
-        self._is_shown = True
-
-    def hide(self) -> None:
-        """Take the line away until it has been waited for a second again."""
-        self._waits_since_s = self._clock.monotonic_s()
-        if self._is_shown and self._stream is not None:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
-        self._is_shown = False
-
-
-@contextmanager
-def query_line() -> Iterator[QueryLine]:
-    """Yield what draws on a terminal how far a query is, and ends clean."""
-    line = QueryLine(sys.stderr if sys.stderr.isatty() else None, SystemClock())
-    try:
-        yield line
-    finally:
-        line.hide()

@@ -1,7 +1,7 @@
-"""Where rows of a verb go: standard output or a file, as text, Parquet or Arrow.
+"""Output of rows: to standard output or a file, as text, Parquet or Arrow.
 
-Opening one refuses at once what cannot be meant. Text on standard output is flushed by each batch;
-a file appears when all of it is written. What a terminal shows of progress goes to standard error.
+Contradictory options are refused before anything is read. Text on standard output is flushed after
+each batch; a file appears when it is complete. Progress is drawn on standard error.
 """
 
 import sys
@@ -15,12 +15,12 @@ from typing import Final, Protocol, Self
 import pyarrow as pa
 import typer
 
-from connectors.cli.input.requested_rows import AskedRows
+from connectors.cli.input.requested_rows import RequestedRows
 from connectors.cli.output.printing import print_bytes
+from connectors.cli.output.progress_line import RowsLine
 from connectors.cli.output.row_printer import RowPrinter, base64_columns
 from connectors.cli.parsing.options import Format, OutputForm
 from connectors.output_formats.pieces import pieces
-from connectors.output_formats.progress import Progress
 from connectors.output_formats.row_columns import stored_columns, with_time
 from connectors.output_formats.typed_files import TypedForm, TypedRows
 from connectors.output_formats.values import DecodedValues, latest_schema
@@ -52,14 +52,14 @@ class _Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutputChoice:
-    """What a user said of the output, judged.
+    """The options of an output, checked.
 
     Attributes:
         form: How rows are written.
         to: The file, or None for standard output.
-        overwrite: Whether the file may take the place of one that is there.
-        raw: Whether payloads are shown as the bytes they are.
-        schema: A schema by which all values are read.
+        overwrite: Whether the file may replace an existing one.
+        raw: Whether payloads stay bytes.
+        schema: A reader's schema for all values.
     """
 
     form: OutputForm
@@ -78,7 +78,7 @@ class OutputChoice:
         raw: bool = False,
         schema: Path | None = None,
     ) -> Self:
-        """Return the choice, the form by the file's name where it is not said.
+        """Return the checked options; without a form the file's name decides it.
 
         Raises:
             InvalidRequestError: The options do not go together.
@@ -89,15 +89,15 @@ class OutputChoice:
         if form is None and to is not None:
             form = _BY_SUFFIX.get(to.suffix.lower())
             if form is None:
-                known = ", ".join(_BY_SUFFIX)
-                message = f"--to {to}: its name tells no format; give --output, or one of {known}"
+                suffixes = ", ".join(_BY_SUFFIX)
+                message = f"--to {to}: unknown suffix; give --output, or use one of {suffixes}"
                 raise InvalidRequestError(message)
         chosen = form or "table"
         if to is None and chosen not in _TEXT and sys.stdout.isatty():
             message = f"--output {chosen} is not for a terminal; give --to FILE, or a pipe"
             raise InvalidRequestError(message)
         if raw and schema is not None:
-            message = "--raw shows bytes as they are; it goes without --schema"
+            message = "--raw and --schema exclude each other"
             raise InvalidRequestError(message)
         by = None if schema is None else _schema_of(schema)
         return cls(chosen, to, overwrite, raw, by)
@@ -108,7 +108,7 @@ class OutputChoice:
         return self.form not in _TEXT
 
     def refuse_to_follow(self) -> None:
-        """Refuse what has an end, for rows that have none."""
+        """Refuse formats that must be complete, for rows without an end."""
         if self.to is not None or self.form == "parquet":
             message = (
                 "--follow has no end, and such a file would never be whole; send text or Arrow to "
@@ -118,7 +118,7 @@ class OutputChoice:
 
 
 class Output:
-    """Rows on their way out. A context manager: leaving it well ends the output."""
+    """Writes rows. A context manager: leaving it without an error completes the output."""
 
     def __init__(
         self,
@@ -128,14 +128,14 @@ class Output:
         total: int = 0,
         rows: "StreamRows | None" = None,
     ) -> None:
-        """Begin with no rows.
+        """Open the output.
 
         Args:
-            choice: How and where.
-            schema: The schema of the rows that come.
-            base64_columns: Those whose bytes are base64 throughout, in text.
+            choice: Format and destination.
+            schema: The schema of the rows.
+            base64_columns: Columns that text always has in base64.
             total: How many rows there will be; 0 if that is not known.
-            rows: What is shown of rows of a stream; None to show what comes as it is.
+            rows: Projects rows of a stream; None to write rows as they come.
 
         Raises:
             InvalidRequestError: The file cannot be there.
@@ -157,8 +157,8 @@ class Output:
                 self._rows = self._typed = _typed_rows(choice.form, schema, file)
             self._undo = undo.pop_all()
         self._schema = schema
-        is_seen = sys.stderr.isatty() and not (file is None and sys.stdout.isatty())
-        self._progress = Progress(sys.stderr if is_seen else None, SystemClock(), total)
+        is_drawn = sys.stderr.isatty() and not (file is None and sys.stdout.isatty())
+        self._progress = RowsLine(sys.stderr if is_drawn else None, SystemClock(), total)
 
     def __enter__(self) -> Self:
         return self
@@ -166,11 +166,11 @@ class Output:
     def batch(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows."""
         for piece in pieces(rows):
-            self._rows.batch(piece if self._of_stream is None else self._of_stream.shown(piece))
+            self._rows.batch(piece if self._of_stream is None else self._of_stream.project(piece))
             self._progress.add(piece.num_rows)
 
     def flush(self) -> None:
-        """Send on what was gathered; whoever follows waits for it."""
+        """Write buffered rows; a reader that follows waits for them."""
         if self._typed is not None:
             self._typed.flush()
 
@@ -180,7 +180,7 @@ class Output:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the output, or drop it."""
+        """Complete the output, or discard it."""
         with self._undo as undo:
             undo.callback(self._progress.end)
             if error is None:
@@ -192,24 +192,24 @@ class Output:
 
     def _end(self) -> None:
         if self._typed is None and not self._progress.rows and self._schema.names:
-            # A head is told by the schema where no row tells it.
+            # Without rows the schema still gives the header.
             self._rows.batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         self._rows.end()
         values = None if self._of_stream is None else self._of_stream.values
         if values is not None and values.left:
             self._progress.end()
-            line = f"shardlog: values that did not decode, shown as bytes: {values.left}"
+            line = f"shardlog: values that cannot be decoded, written as bytes: {values.left}"
             typer.echo(f"{line}; the first: {values.reason}", err=True)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """What is shown of rows of a stream.
+    """Projects rows of a stream to the columns of an output.
 
     Attributes:
-        columns: Those that are shown.
+        columns: The columns of the output.
         unit: What primaries count.
-        values: Decodes payloads; None to show them as they are.
+        values: Decodes payloads; None to leave them bytes.
     """
 
     columns: Sequence[str]
@@ -218,34 +218,34 @@ class StreamRows:
 
     @property
     def stored(self) -> list[str]:
-        """The columns of the log that rows are shown by."""
-        names = self.columns if self.values is None else self.values.asked
+        """The columns of the log that are read for it."""
+        names = self.columns if self.values is None else self.values.stored
         return stored_columns(names, self.unit)
 
     def schema(self, stored: pa.Schema) -> pa.Schema:
-        """Return the schema of what is shown of rows with a schema."""
-        return self.shown(pa.RecordBatch.from_pylist([], schema=stored)).schema
+        """Return the schema of the output, for rows of a stored schema."""
+        return self.project(pa.RecordBatch.from_pylist([], schema=stored)).schema
 
-    def shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what is shown of rows that have the columns stored."""
+    def project(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of the output of rows that have the columns `stored`."""
         if TIME in self.columns:
             rows = with_time(rows, self.unit)
-        return rows.select([*self.columns]) if self.values is None else self.values.shown(rows)
+        return rows.select([*self.columns]) if self.values is None else self.values.decoded(rows)
 
 
-def output_of(  # noqa: PLR0913 - what is asked of which stream, and how it is shown
+def output_of(  # noqa: PLR0913 - a request, and options of the output
     reader: StreamReader,
-    asked: AskedRows,
+    request: RequestedRows,
     columns: Sequence[str],
     choice: OutputChoice,
     *,
     total: int = 0,
     is_followed: bool = False,
 ) -> Output:
-    """Return an output for columns of a stream; what it needs to be given is its `columns`."""
+    """Return an output for columns of a stream; rows need its attribute `columns`."""
     values = None if choice.raw else _values_of(reader, columns, choice, is_followed=is_followed)
     rows = StreamRows(columns, reader.options.unit, values)
-    schema = asked.schema(reader, rows.stored)
+    schema = request.schema(reader, rows.stored)
     return Output(choice, schema, base64_columns(reader.origin), total, rows)
 
 
@@ -258,10 +258,10 @@ def _values_of(
     by = choice.schema
     if by is None and choice.is_typed:
         by = latest_schema(schemas)
-        is_shown = by is not None
+        decodes = by is not None
     else:
-        is_shown = bool(schemas) or is_followed
-    if not is_shown:
+        decodes = bool(schemas) or is_followed
+    if not decodes:
         return None
     return DecodedValues(reader.schemas, columns, by, is_typed=choice.is_typed)
 
@@ -289,7 +289,7 @@ def _typed_rows(form: OutputForm, schema: pa.Schema, file: WholeFile | None) -> 
 
 
 class _StandardOutput:
-    """Standard output as a place for bytes."""
+    """Standard output as a destination of bytes."""
 
     def write(self, data: bytes) -> int:
         print_bytes(data)

@@ -1,8 +1,7 @@
-"""How rows are printed: aligned tables, JSON lines, CSV.
+"""Rows as text: aligned tables, JSON lines, CSV.
 
-Bytes are text where they are UTF-8 without control characters, and base64 where they are not,
-and it is said which. A column may be base64 throughout: the four bytes of an integer key are text
-by chance only, and print in one way.
+Bytes are text where they are UTF-8 without control characters, else base64, and the output says
+which. A column may always be base64: the four bytes of an integer key are text by chance only.
 
     table    base64:q83v
     json     "payload": "q83v", "payload_encoding": "base64"
@@ -12,9 +11,7 @@ A payload that was decoded is JSON: an object in JSON lines, its text in tables 
 its encoding is `json`.
 """
 
-import base64
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -24,6 +21,7 @@ import pyarrow as pa
 from connectors.cli.output.aligned_table import AlignedTable
 from connectors.cli.output.printing import print_lines
 from connectors.cli.parsing.options import Format
+from connectors.output_formats.bytes_text import encoded_text
 from connectors.output_formats.csv_text import CsvText
 from connectors.output_formats.json_text import json_text
 from connectors.output_formats.pieces import pieces
@@ -31,7 +29,6 @@ from connectors.output_formats.values import is_value, plain_value
 from storage_core import StreamOrigin
 from storage_core.platform.python_values import to_python
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PRINT_ROWS: Final = 4096
 
 Row = Mapping[str, Any]
@@ -53,12 +50,12 @@ class RowPrinter:
         Args:
             kind: The format.
             columns: Their names.
-            base64_columns: Those whose bytes are base64 throughout.
+            base64_columns: Columns that are always base64.
             to: Takes lines; standard output if None.
         """
         self._to = to or print_lines
         self._csv: _CsvForm | None = None
-        # The lines of rows, the first time with what stands before all of them.
+        # Returns the lines of rows, the first time with the header.
         self._lines: Callable[[Sequence[Row]], list[str]]
         if kind == "table":
             self._lines = _TableForm(columns, base64_columns).lines
@@ -71,7 +68,7 @@ class RowPrinter:
 
     def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Print the rows of a batch."""
-        for part in pieces(batch, _PRINT_ROWS):
+        for part in pieces(batch, _PRINT_ROWS) if batch.num_rows else [batch]:
             if self._csv is not None:
                 self._has_printed = True
                 self._to(self._csv.batch_lines(part))
@@ -84,7 +81,7 @@ class RowPrinter:
             self._print(rows)
 
     def end(self) -> None:
-        """Where there was no row, print what stands before rows."""
+        """Print the header if there was no row."""
         if not self._has_printed:
             self._print([])
 
@@ -94,7 +91,7 @@ class RowPrinter:
 
 
 def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
-    """Return the columns of a stream whose bytes are numbers."""
+    """Return the columns of a stream whose bytes are numbers or digests."""
     has_integer_keys = origin is not None and origin.key_mode == "integer"
     return frozenset(("key",) * has_integer_keys + ("schema_fingerprint",))
 
@@ -113,7 +110,7 @@ class _TableForm:
                 return str(value["json"])
             value = value["raw"]
         if isinstance(value, bytes):
-            text, encoding = _text(value, is_base64=name in self._base64)
+            text, encoding = encoded_text(value, is_base64=name in self._base64)
             return text if encoding == "utf-8" else f"{encoding}:{text}"
         plain = _plain(name, value)
         if plain is None or isinstance(plain, str) or type(plain) is int:
@@ -125,12 +122,12 @@ def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[st
     lines = []
     for row in rows:
         fields: dict[str, object] = {}
-        for name, given in row.items():
-            value = given["raw"] if is_value(given) else given
-            if is_value(given) and given["json"] is not None:
-                fields[name] = json.loads(given["json"])
+        for name, cell in row.items():
+            value = cell["raw"] if is_value(cell) else cell
+            if is_value(cell) and cell["json"] is not None:
+                fields[name] = json.loads(cell["json"])
             elif isinstance(value, bytes):
-                fields |= _told_bytes(name, value, is_base64=name in base64_columns)
+                fields |= _bytes_fields(name, value, is_base64=name in base64_columns)
             else:
                 fields[name] = _plain(name, value)
         lines.append(json_text(fields))
@@ -150,7 +147,7 @@ class _CsvForm:
             )
         )
 
-    def batch_lines(self, batch: pa.RecordBatch) -> list[str]:
+    def batch_lines(self, batch: pa.RecordBatch | pa.Table) -> list[str]:
         head = "" if self._has_head else self._csv.head(batch.schema)
         self._has_head = True
         text = head + self._csv.lines(batch)
@@ -158,16 +155,18 @@ class _CsvForm:
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
-    """Return a value as JSON has it; headers by their keys, with what their bytes are told as."""
+    """Return a value as JSON has it; header values with the encoding of their bytes."""
     if name == "headers" and _are_headers(value):
-        return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
+        return [{"key": one["key"], **_bytes_fields("value", one["value"])} for one in value]
     return plain_value(value)
 
 
 def _are_headers(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, dict) and one.keys() == {"key", "value"} and _may_be_bytes(one["value"])
-        for one in value
+        isinstance(header, dict)
+        and header.keys() == {"key", "value"}
+        and _may_be_bytes(header["value"])
+        for header in value
     )
 
 
@@ -175,20 +174,10 @@ def _may_be_bytes(value: object) -> bool:
     return value is None or isinstance(value, bytes)
 
 
-def _told_bytes(
+def _bytes_fields(
     name: str, value: bytes | None, *, is_base64: bool = False
 ) -> dict[str, str | None]:
     if value is None:
         return {name: None}
-    text, encoding = _text(value, is_base64=is_base64)
+    text, encoding = encoded_text(value, is_base64=is_base64)
     return {name: text} if encoding == "utf-8" else {name: text, f"{name}_encoding": encoding}
-
-
-def _text(value: bytes, *, is_base64: bool = False) -> tuple[str, str]:
-    try:
-        text = "\0" if is_base64 else value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if _CONTROL.search(text) is None:
-        return text, "utf-8"
-    return base64.b64encode(value).decode(), "base64"

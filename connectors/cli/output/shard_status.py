@@ -1,8 +1,8 @@
-"""How a shard stands: its figures, what it takes of the disk, and what time its rows span.
+"""The state of a shard: its figures, its size on disk, and the time its rows span.
 
-None of it costs more where more is stored: counters, markers and the first and the last rows that
-arrived say it. So the newest row is looked for among the last thousand addresses; one that lies
-further back is not found.
+None of it costs more where more is stored: it reads counters, markers and the rows that arrived
+first and last. So the newest row is sought among the last thousand addresses; one further back is
+not found.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
-from connectors.cli.output.shown import bytes_below
+from connectors.cli.output.formatting import disk_bytes
 from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote
 from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
@@ -27,7 +27,7 @@ _WIDENINGS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardStatus:
-    """How a shard stands.
+    """The state of a shard, as `shardlog status` prints it.
 
     Attributes:
         root: The path of the root.
@@ -41,17 +41,17 @@ class ShardStatus:
             reader of what is committed goes beyond.
         held_back: Offsets from there to the end.
         lag: Offsets from next_offset to log_end; None where that is not known.
-        lag_unknown: Why that is not known, though brokers were asked.
-        set_aside: Its fault, where a worker has set it aside: kind, reason, since_ms.
+        lag_unknown: Why that is not known, though brokers were named.
+        quarantined: Its fault, where a worker has quarantined it: kind, reason, since_ms.
         records: Records stored, expired ones apart.
         late: Of those, how many came late.
         ahead: Of those, how many came from the future.
-        expired: Rows that were expired when they came.
+        expired: Rows that had expired when they arrived.
         dead_letters_waiting: Records that could not become rows, and are kept raw.
         dead_letters_forwarded: Such records that were published to a topic.
-        dead_letters_dropped: Such records that went, since a shard had too many of them.
+        dead_letters_dropped: Such records that were deleted, since a shard had too many of them.
         unsealed: Addresses that are in no part yet.
-        bytes: What the shard takes of the disk.
+        bytes: Its size on disk.
         first: The primary of the row that arrived first of those kept; None where there are none.
         last: The primary of the row that arrived last. Neither is of a row ahead of the clock.
         age_s: How long ago the largest primary of the last thousand rows is; None where primaries
@@ -71,7 +71,7 @@ class ShardStatus:
     held_back: int = 0
     lag: int | None = None
     lag_unknown: str | None = None
-    set_aside: dict[str, str | int] | None = None
+    quarantined: dict[str, str | int] | None = None
     records: int
     late: int
     ahead: int
@@ -129,7 +129,7 @@ def shard_statuses(
                     dead_letters_forwarded=stats.dead_letters_forwarded,
                     dead_letters_dropped=stats.dead_letters_dropped,
                     unsealed=unsealed[number],
-                    bytes=bytes_below(root / name / f"shard-{number:04d}"),
+                    bytes=disk_bytes(root / name / f"shard-{number:04d}"),
                     first=None if first is None else first.first,
                     last=None if last is None else last.last,
                     age_s=_age_s(newest, unit, now_ns),
@@ -140,20 +140,19 @@ def shard_statuses(
             )
 
 
-def noted(notes: Iterable[SetAsideNote], stream: str, shard: int) -> SetAsideNote | None:
-    """Return the note on a shard, or on all of its topic."""
+def note_on(notes: Iterable[SetAsideNote], stream: str, shard: int) -> SetAsideNote | None:
+    """Return the note on a shard, or on the whole topic."""
     of_stream = {note.shard: note for note in notes if note.stream == stream}
     return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
 def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -> ShardStatus:
-    """Return how a shard stands with the end of its partition, asked for after the shard was.
+    """Return the state of a shard with the end of its partition, fetched after the shard was read.
 
-    An end that was asked for before may lie below what was stored since, as that of a log that
-    was cut does.
+    An end that was fetched before may lie below what was stored since, and look like a cut log.
 
     Args:
-        shard: The shard without it.
+        shard: The state without it.
         ends: What Kafka says.
         note: Its fault, or that of all of its topic.
     """
@@ -163,7 +162,7 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -
     if note is not None and note.kind == "foreign":
         unknown = unknown or note.reason
     elif end is not None and end < reached:
-        # Cut or made anew: what is missing nobody knows.
+        # Cut or created again: nobody knows what is missing.
         unknown = unknown or f"the log ends at {end}, below {reached}, up to which it is stored"
     is_known = end is not None and unknown is None
     return replace(
@@ -173,7 +172,7 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -
         held_back=0 if end is None or stable is None else max(end - stable, 0),
         lag=end - reached if is_known and end is not None else None,
         lag_unknown=unknown,
-        set_aside=None if note is None else note.facts(),
+        quarantined=None if note is None else note.facts(),
     )
 
 
@@ -193,9 +192,9 @@ def _edge(reader: StreamReader, shard: int, end: int, *, is_first: bool) -> _Edg
         width = _EDGE_ADDRESSES * 4**widened
         begin = least if is_first else max(end - width, least)
         until = min(least + width, end) if is_first else end
-        found = _primaries(reader, shard, begin, until)
-        if len(found):
-            return _Edge(int(found[0]), int(found[-1]), int(found.max()))
+        primaries = _primaries(reader, shard, begin, until)
+        if len(primaries):
+            return _Edge(int(primaries[0]), int(primaries[-1]), int(primaries.max()))
         if begin <= least and until >= end:
             return None
     return None
@@ -205,7 +204,7 @@ def _primaries(reader: StreamReader, shard: int, start: int, end: int) -> "npt.N
     """Return the primaries of a range of addresses, in their order, without ahead rows."""
     parts = [np.empty(0, dtype=np.int64)]
     if start < end:
-        # A range that is lost is told by its name; what it held, nobody knows.
+        # A lost range is reported by its addresses; nobody knows what it held.
         with suppress(LostRangeError):
             for batch in list(reader.tail(shard, start, end, columns=["primary", "state"])):
                 is_ahead = batch.column("state").to_numpy() == State.AHEAD

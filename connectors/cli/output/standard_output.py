@@ -1,7 +1,7 @@
-"""Standard output as the command's processes have it: what it refuses is a failure of our output.
+"""Standard output whose write errors end the command with one line and an exit code.
 
-Whoever writes, the help of a verb too: a full disk or a closed descriptor ends the command by one
-line and an exit code. Who reads our output and has enough of it is no failure.
+A full disk or a closed descriptor is a failure, of `--help` too; a reader of the output that has
+closed it is none.
 """
 
 import io
@@ -30,7 +30,7 @@ class StandardOutput(io.TextIOWrapper):
 
 
 def tell_refusals() -> None:
-    """Have what standard output refuses told as a failure, from here on."""
+    """Raise `OutputFailedError` from here on where standard output refuses to be written."""
     usual = sys.stdout
     if isinstance(usual, io.TextIOWrapper):
         settings: dict[str, Any] = {
@@ -42,7 +42,7 @@ def tell_refusals() -> None:
 
 
 def drop_refused_output() -> None:
-    """Let go of what standard output refuses: the interpreter would try it again at its end."""
+    """Drop what standard output refuses: the interpreter would write it again at its end."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, OutputFailedError):

@@ -23,8 +23,8 @@ Settings = Annotated[
 def alter(root: Root, stream: StreamName, settings: Settings) -> None:
     """Change settings of a stream: how long it keeps records, what it takes, how it is read.
 
-    Refused while a writer holds the stream: stop the worker first. It tells the old and the new
-    value of each; what was judged by the old ones stays as it is.
+    Refused while a writer holds the stream: stop the worker first. Prints the old and the new value
+    of each; rows that were stored under the old ones do not change.
 
     Example: shardlog alter ./data telemetry retention_hours=48
     """

@@ -21,7 +21,7 @@ _REPLAY_GROUP: Final = "shardlog-replay"
 
 app = typer.Typer(
     cls=Group,
-    help="Look at dead letters: records that could not be stored, and why.\n\n"
+    help="Show and replay dead letters: records that could not be parsed.\n\n"
     "Example: shardlog dlq list ./data",
     no_args_is_help=True,
     add_completion=False,
@@ -38,16 +38,16 @@ Limit = Annotated[
 ]
 
 
-@app.command("list", short_help="List the shards that keep dead letters.")
+@app.command("list", short_help="List the shards that have dead letters.")
 @done_in("connectors.cli.commands.dlq")
 def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
-    """List the shards that keep dead letters: how many, and why the first of them.
+    """List the shards that have dead letters: how many, and the reason of the first.
 
     Example: shardlog dlq list ./data telemetry
     """
 
 
-@app.command("show", short_help="Show dead letters byte for byte, and why.")
+@app.command("show", short_help="Show dead letters byte for byte, and their reasons.")
 @done_in("connectors.cli.commands.dlq")
 def show(  # noqa: PLR0913 - one parameter an option
     root: Root,
@@ -57,32 +57,33 @@ def show(  # noqa: PLR0913 - one parameter an option
     limit: Limit = 100,
     form: FormatOption = "table",
 ) -> None:
-    """Show dead letters: the place, the reason, and the record byte for byte.
+    """Show dead letters: offset, reason, and the record byte for byte.
 
     Example: shardlog dlq show ./data telemetry --shard 0 --format json
     """
 
 
-@app.command("replay", short_help="Send forwarded records back where they came from.")
+@app.command("replay", short_help="Send forwarded records back to their partitions.")
 @done_in("connectors.cli.commands.dlq")
 def replay(  # noqa: PLR0913 - one parameter an option
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     group: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose offsets say what was replayed.")
+        str,
+        typer.Option(metavar="NAME", help="Consumer group whose offsets say what was replayed."),
     ] = _REPLAY_GROUP,
     limit: Annotated[
         int, typer.Option(metavar="N", min=0, help="Most records to send back; 0 for all.")
     ] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be sent back.")
+        bool, typer.Option("--dry-run", help="Only say what would be sent back.")
     ] = False,
     kafka: KafkaSettings = None,
 ) -> None:
-    """Send forwarded records back to the partitions they come from, each once.
+    """Send forwarded records back to the partitions they came from, each once.
 
-    What was replayed is not replayed again, also where a replay was killed. Mend first what had the
-    records refused, or they come back.
+    A record that was replayed is not replayed again, even if a replay was killed. Fix the cause
+    first, or the records come back as dead letters.
 
     Example: shardlog dlq replay orders.dlq --dry-run
     """

@@ -8,16 +8,16 @@ from connectors.cli.parsing.options import Execute, Root, StreamName
 from connectors.cli.parsing.work import done_in
 
 Remove = Annotated[
-    bool, typer.Option("--remove", help="Remove its files; without it they are set aside.")
+    bool, typer.Option("--remove", help="Remove its files; without it they are moved away.")
 ]
 
 
 @done_in("connectors.cli.commands.drop")
 def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
-    """Take a stream away: set it aside under the root, or remove it.
+    """Drop a stream: move its directory to ROOT/~dropped, or remove it.
 
     Refused while a writer holds the stream. Without --execute it only says what would happen.
-    A worker of the same group takes the topic again from where `start` says.
+    A worker of the same group then reads the topic again, from where `start` says.
 
     Example: shardlog drop ./data telemetry --execute
     """

@@ -11,7 +11,7 @@ Now = Annotated[
     int | None,
     typer.Option(
         metavar="TIME",
-        help="Judge by this time, in the stream's unit.",
+        help="Expire as of this time, in the stream's unit.",
         show_default="the clock's",
     ),
 ]
@@ -25,9 +25,9 @@ def expire(
     execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let what the stream no longer keeps go, by retention and caps; a worker does so by itself.
+    """Delete rows by retention and caps; a worker does so by itself.
 
-    Refused while a writer holds the stream. Without --execute it only says what would go.
+    Refused while a writer holds the stream. Without --execute it only says what would be deleted.
 
     Example: shardlog expire ./data telemetry --execute
     """

@@ -19,11 +19,11 @@ LossEnd = Annotated[
 
 @done_in("connectors.cli.commands.repair")
 def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
-    """Read all that is stored, and tell what is wrong.
+    """Read all that is stored, and report damage.
 
-    Every block, zone, late row and part is read. A line a stream says what was looked at and, under
-    it, what was not; the exit code is 5 where something is wrong. Like a worker's start it recovers
-    what a crash left. Refused while a writer holds the stream: stop the worker first.
+    Every block, zone, late row and part is read. A line for each stream says what was checked and,
+    below it, what was not; the exit code is 5 where there is a problem. Like a worker's start it
+    recovers what a crash left. Refused while a writer holds the stream: stop the worker first.
 
     Example: shardlog verify ./data telemetry
     """
@@ -38,7 +38,7 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
     end: LossEnd,
     execute: Execute = False,
 ) -> None:
-    """Give up a lost range by name, so that reads pass over it; `status` names those there are.
+    """Accept the loss of a range of addresses, so that reads skip it; `status` lists lost ranges.
 
     Refused while a writer holds the shard. Without --execute it only says what would happen.
 

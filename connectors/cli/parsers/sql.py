@@ -30,14 +30,14 @@ MemoryMib = Annotated[
     typer.Option(
         metavar="MIB",
         min=32,
-        help="What DuckDB may hold in memory; what needs more goes to disk. Without it a quarter "
-        "of the memory, and no less than 1024.",
+        help="Memory limit of DuckDB; what needs more spills to disk. Default: a quarter of the "
+        "memory, at least 1024.",
         show_default=False,
     ),
 ]
 VerifyChecksums = Annotated[
     bool,
-    typer.Option(help="Compare what is read of parts with their checksums."),
+    typer.Option(help="Verify the checksums of the parts that are read."),
 ]
 AllowExternalAccess = Annotated[
     bool,
@@ -61,10 +61,10 @@ def sql(  # noqa: PLR0913 - one parameter an option
     verify_checksums: VerifyChecksums = True,
     allow_external_access: AllowExternalAccess = False,
 ) -> None:
-    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
+    """Run SQL over streams: their parts and the rows that are not sealed yet.
 
-    A stream is a table by its name, in quotes where that has a dot or a dash. The column "primary"
-    is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
+    A query reads one snapshot. A stream is a table of its name, in quotes if it has a dot or dash.
+    The column "primary" is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
 
     Example: shardlog sql ./data 'SELECT count(*) FROM telemetry'
     """

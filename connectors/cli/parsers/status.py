@@ -30,12 +30,12 @@ def status(  # noqa: PLR0913 - one parameter an option
     kafka: KafkaSettings = None,
     broker_wait: BrokerWait = 5.0,
 ) -> None:
-    """Show how each shard stands; the exit code tells of what is lost or set aside.
+    """Show the state of each shard; the exit code says if a range is lost or quarantined.
 
     `newest` is the age of the newest of the last thousand records; `first` and `last` are the times
-    of the rows that arrived first and last. `dead letters` wait in the store; others were
-    `forwarded` or `dropped`. An open transaction holds back what lies behind it. Columns that say
-    nothing of any shard are left out, but not of the JSON.
+    of the rows that arrived first and last. `dead letters` are in the store; others were
+    `forwarded` or `dropped`. `held back` are offsets behind an open transaction. Columns that are
+    empty for every shard are left out of the table, not of the JSON.
 
     Example: shardlog status ./data telemetry --json
     """

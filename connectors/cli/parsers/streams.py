@@ -8,9 +8,9 @@ from connectors.cli.parsing.work import done_in
 def streams(root: Root, as_json: AsJson = False) -> None:
     """List the streams under a root.
 
-    `keys` says what records belong to: ids (`id`), a topic's keys as ids (`integer`), keys of any
-    bytes (`dictionary`), or nothing that their keys say (`none`). `committed` is the sum of the
-    shards' exclusive ends, `dead letters` are records kept raw.
+    `keys` says what ids are: given by the caller (`id`), integer keys of the topic (`integer`),
+    keys of any bytes (`dictionary`), or not keys (`none`). `committed` is the sum of the shards'
+    next addresses; `dead letters` are records that could not be parsed.
 
     Example: shardlog streams ./data --json
     """

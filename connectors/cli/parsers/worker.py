@@ -16,21 +16,21 @@ def worker(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help="A setting over the file's, as key=value; repeatable."),
+        typer.Option("--set", "-s", help="Override a setting, as key=value; repeatable."),
     ] = None,
     log_format: Annotated[
         LogFormat | None,
         typer.Option(help="json or text; text on a terminal, json elsewhere."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check the settings, say what is in force, stop.")
+        bool, typer.Option("--check", help="Check the settings, print those in force, and exit.")
     ] = False,
 ) -> None:
     """Consume Kafka topics into shards, exactly once, until SIGTERM, SIGHUP or Ctrl-C.
 
-    A clean stop makes durable what was consumed, leaves the group and exits with 0; a second
-    signal exits at once, and loses nothing that was acknowledged. SIGUSR1 has the line about
-    progress told, which comes by itself 3 s after the first records and every 30 s.
+    A clean stop commits what was consumed, leaves the group and exits with 0; a second signal
+    exits at once, and loses nothing that was acknowledged. The worker logs its progress 3 s after
+    the first records, every 30 s, and on SIGUSR1.
 
     Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
     """

@@ -1,4 +1,4 @@
-"""Options that several verbs share: root, stream, ids, times, broker.
+"""Options that several commands share: root, stream, ids, times, broker.
 
 The types stand for typer to read; `connectors/cli/input/arguments.py` turns texts into what the
 commands work with.

@@ -1,4 +1,4 @@
-"""The verbs, with what the list of them says of each; a verb's own module is loaded when named."""
+"""The table of commands: a line of help for each; a command's own module is loaded when named."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,39 +9,38 @@ from typer.core import TyperCommand
 from connectors.cli.parsing.group import Group
 from connectors.cli.parsing.work import imported
 
-# By name: which module here declares the verb or the group of verbs, and as what; and what the list
-# says of it.
-_VERBS: Final[Mapping[str, tuple[str, str]]] = {
+# By name: the declaration in `connectors/cli/parsers`, and the line of help.
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "worker": ("worker.worker", "Store Kafka topics, exactly once, until Ctrl-C."),
     "produce": ("produce.produce", "Send telemetry, or JSON lines, to a topic."),
     "streams": ("streams.streams", "List the streams under a root."),
     "read": ("read.read", "Read records of ids or keys between two times."),
     "latest": ("latest.latest", "Show the newest record of each id or key."),
     "tail": ("tail.tail", "Show rows as they arrived, with their state."),
-    "status": ("status.status", "Show how each shard stands, and what is lost."),
-    "verify": ("repair.verify", "Read all that is stored, and tell what is wrong."),
-    "accept-loss": ("repair.accept_loss", "Go on without a lost range."),
+    "status": ("status.status", "Show the state of each shard, and lost ranges."),
+    "verify": ("repair.verify", "Read all that is stored, and report damage."),
+    "accept-loss": ("repair.accept_loss", "Accept the loss of a range of addresses."),
     "alter": ("alter.alter", "Change settings of a stream."),
-    "expire": ("expire.expire", "Let go what a stream no longer keeps."),
-    "seal": ("cold.seal", "Make parts of rows: sorted files of Parquet."),
-    "compact": ("cold.compact", "Join small parts to larger ones."),
-    "trim": ("cold.trim", "Free the log of rows that are in parts."),
-    "parts": ("cold.parts", "List the parts of a stream."),
-    "sql": ("sql.sql", "Ask streams in SQL."),
-    "export": ("exchange.export", "Write a stream to Parquet, Avro or JSON."),
-    "import": ("exchange.import_", "Take an export into a stream."),
-    "drop": ("drop.drop", "Set a stream aside, or remove it."),
+    "expire": ("expire.expire", "Delete rows older than retention or over a cap."),
+    "seal": ("tiering.seal", "Write rows to parts: sorted Parquet files."),
+    "compact": ("tiering.compact", "Merge small parts into larger ones."),
+    "trim": ("tiering.trim", "Delete blocks of the log whose rows are in parts."),
+    "parts": ("tiering.parts", "List the parts of a stream."),
+    "sql": ("sql.sql", "Run SQL over streams."),
+    "export": ("export_import.export", "Write a stream to Parquet, Avro or JSON."),
+    "import": ("export_import.import_", "Read an export into a stream."),
+    "drop": ("drop.drop", "Drop a stream: move it away, or remove it."),
     "dev": ("dev.app", "Run a real Kafka broker on this machine."),
-    "dlq": ("dlq.app", "Look at records that could not be stored."),
+    "dlq": ("dlq.app", "Show and replay dead letters."),
     "schema": ("schema.app", "Check, register and show Avro schemas."),
 }
 
 
-class Verb(TyperCommand):
-    """A verb, or a group of them, of which only the list's line is there until it is called."""
+class LazyCommand(TyperCommand):
+    """A command, or a group of them: a name and a line of help until it is called."""
 
     def __init__(self, name: str, declaration: str, short_help: str) -> None:
-        """Name a verb, where it is declared, and what the list says of it."""
+        """Name a command, its declaration, and its line of help."""
         super().__init__(name, short_help=short_help)
         self._called = name
         self._declaration = declaration
@@ -57,15 +56,15 @@ class Verb(TyperCommand):
         return typer.main.get_command(alone)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as typer calls it
-        """Begin the command, which is where typer calls a verb."""
+        """Load the command and begin it: typer calls this first."""
         return self.loaded().make_context(*args, **extra)
 
 
-class Verbs(Group):
-    """The command, with all its verbs."""
+class CommandTable(Group):
+    """`shardlog`, with all its commands."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as typer calls it
-        """Have every verb, none loaded."""
+        """Add every command, none loaded."""
         super().__init__(**settings)
-        for name, (declaration, short_help) in _VERBS.items():
-            self.add_command(Verb(name, declaration, short_help))
+        for name, (declaration, short_help) in _COMMANDS.items():
+            self.add_command(LazyCommand(name, declaration, short_help))

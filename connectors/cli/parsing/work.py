@@ -1,7 +1,7 @@
-"""A verb's work: the function of its name in another module, loaded when the verb is called.
+"""A command's code: the function of its name in another module, loaded when it is called.
 
-A verb is declared as a function without a body, for typer to read; its work takes the same
-parameters, each by its name. `tests/tidy/test_command_start.py` holds both against each other.
+A command is declared as a function without a body, for typer to read; its code takes the same
+parameters, each by its name. `tests/tidy/test_command_start.py` compares both.
 """
 
 import signal
@@ -12,19 +12,19 @@ from types import ModuleType
 
 
 def done_in(module: str) -> Callable[[Callable[..., None]], Callable[..., object]]:
-    """Return what gives a declared verb its work.
+    """Return a decorator that has a declared command run the function of its name.
 
     Args:
-        module: The module that has a function of the verb's name.
+        module: The module of that function.
     """
 
     def with_work(declared: Callable[..., None]) -> Callable[..., object]:
         @wraps(declared)
-        def verb(**arguments: object) -> object:
+        def command(**arguments: object) -> object:
             work = getattr(imported(module), declared.__name__)
             return work(**arguments)
 
-        return verb
+        return command
 
     return with_work
 

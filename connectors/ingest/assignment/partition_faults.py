@@ -100,6 +100,6 @@ def _unreadable(fault: PartitionFault, offset: int) -> CorruptionError:
     topic, number = fault.partition
     message = (
         f"Kafka holds what cannot be read: {fault.text}; restore the partition from a replica, or "
-        "remove the records and start with on_overtaken=skip"
+        "remove the records and start with on_out_of_range=skip"
     )
     return CorruptionError(message, stream=topic, shard=number, start=offset, end=offset + 1)

@@ -38,7 +38,7 @@ _KINDS: Final[tuple[tuple[type[ShardlogError], FaultKind], ...]] = (
     (InvalidRequestError, "refused"),
     (UnavailableError, "unavailable"),
     (ForeignDataError, "foreign"),
-    (LostRangeError, "overtaken"),
+    (LostRangeError, "out_of_range"),
     (CorruptionError, "damage"),
     (ShardPoisonedError, "write_failed"),
 )

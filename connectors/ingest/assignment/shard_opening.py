@@ -190,7 +190,7 @@ class ShardOpening:
         gap = check_watermarks(shard_next, watermarks, partition)
         source = stream.source(number) or {}
         if gap is not None:
-            if self._options.on_overtaken == "stop":
+            if self._options.on_out_of_range == "stop":
                 raise overtaken(gap, partition)
             self._log.warning(
                 "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]

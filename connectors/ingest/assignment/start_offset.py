@@ -116,6 +116,6 @@ def overtaken(gap: tuple[int, int], place: tuple[str, int]) -> LostRangeError:
     topic, number = place
     message = (
         "Kafka's retention has passed these offsets before they were stored (they may have held "
-        "only control or compacted records); set on_overtaken=skip to record the gap and go on"
+        "only control or compacted records); set on_out_of_range=skip to record the gap and go on"
     )
     return LostRangeError(message, stream=topic, shard=number, start=gap[0], end=gap[1])

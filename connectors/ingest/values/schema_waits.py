@@ -178,7 +178,7 @@ class SchemaWaits:
         answers = self._lookup.answers
         answered = {name: answers[name] for name in frames.names if name in answers}
         unknown = {name for name, answer in answered.items() if isinstance(answer, str)}
-        stops = lacking | unknown if self._settings.unknown == "set-aside" else lacking
+        stops = lacking | unknown if self._settings.unknown == "quarantine" else lacking
         if stops or self._waits:
             fetched = self._cut(fetched, frames, stops, lacking | unknown)
         return fetched, FramedValues(frames, answered)

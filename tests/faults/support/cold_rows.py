@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from storage_core import Environment, ShardlogError, Stream, StreamReader
+from storage_core.sql import query_batches
 from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
 
 SHARDS: Final = 2

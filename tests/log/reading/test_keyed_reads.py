@@ -58,7 +58,7 @@ def two_partitions(root) -> Iterator[Stream]:
         yield stream
 
 
-# --- every verb -------------------------------------------------------------------------------
+# --- every command -------------------------------------------------------------------------------
 
 
 def test_rows_come_by_key_then_primary_and_show_no_secondary(reads):

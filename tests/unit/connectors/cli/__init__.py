@@ -1,1 +1,1 @@
-"""The verbs, each run in this process; what they print is what people read."""
+"""The commands, each run in this process; what they print is what people read."""

@@ -1,4 +1,4 @@
-"""What the tests of the verbs share: the command, run in this process."""
+"""What the tests of the commands share: the command, run in this process."""
 
 import pytest
 

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from storage_core import Stream, StreamOptions
 from tests.thin import covering, thinned
 
@@ -46,12 +44,6 @@ def run_entry(program, *arguments):
 def test_interrupt_while_the_command_is_imported_ends_it_without_a_word(name, words):
     ran = run_entry(INTERRUPTED_AT.format(name=name), *words.split())
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
-
-
-def test_entry_runs_the_command_with_its_exit_code():
-    ran = run_entry("from connectors.cli.entry import run; run()", "status", "/nowhere")
-    assert ran.returncode == 2
-    assert ran.stderr.startswith("shardlog: ")
 
 
 LACKING = """
@@ -102,7 +94,7 @@ from connectors.cli.entry import run
 run()
 """
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-# Imported by the entry; with what the verb works with; while its settings are read.
+# Imported by the entry; with what the command works with; while its settings are read.
 MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
 
 
@@ -164,21 +156,6 @@ def test_check_that_is_interrupted_has_not_checked(tmp_path):
     program = INTERRUPTED_AT_FILE.format(path=path)
     ran = run_entry(program, "worker", "--check", "--config", path)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
-
-
-@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
-def test_no_file_takes_the_place_of_a_standard_descriptor_that_is_closed(closed, tmp_path):
-    program = f"""
-import os, sys
-for each in {closed}:
-    os.close(each)
-from connectors.cli.standard_descriptors import fill_standard_descriptors
-fill_standard_descriptors()
-with open({os.fspath(tmp_path / "opened")!r}, "w") as opened:
-    opened.write(str(opened.fileno()))
-"""
-    assert run_entry(program).returncode == 0
-    assert int((tmp_path / "opened").read_text()) > 2
 
 
 @thinned("closed", [[1], [2], [0, 1, 2]], count=1)

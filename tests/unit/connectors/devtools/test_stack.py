@@ -19,13 +19,6 @@ COMPOSE_FILE = Path(__file__).parents[4] / "docker-compose.yml"
 GONE = Process(os.getpid(), 0)
 
 
-def test_record_is_read_as_it_was_written(tmp_path):
-    services = {"broker": Service("127.0.0.1:1", Process(2, 3))}
-    write_record(tmp_path, services)
-    assert read_record(tmp_path) == services
-    assert read_record(tmp_path / "none") == {}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -56,11 +49,11 @@ def test_servers_of_another_user_are_neither_used_nor_ended(tmp_path, monkeypatc
     write_record(tmp_path, {"broker": Service("127.0.0.1:1", Process.current())})
     (tmp_path / "broker").mkdir()
     stack = DevStack(tmp_path, user=os.geteuid() + 1)
-    told = re.escape(
+    message = re.escape(
         f"127.0.0.1:1 is that of user {pwd.getpwuid(os.geteuid()).pw_name}: set SHARDLOG_STATE"
     )
     for use in (lambda: stack.address(BROKER), stack.stop):
-        with pytest.raises(InvalidRequestError, match=told):
+        with pytest.raises(InvalidRequestError, match=message):
             use()
     assert (tmp_path / "broker").exists()
     assert stack.services() == DevStack(tmp_path).services() != {}
@@ -77,10 +70,10 @@ def test_named_servers_replace_those_of_the_stack(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", ["127.0.0.1:1", "nowhere", "no:where", "[::1:1", "no..where:1"])
-def test_named_broker_that_cannot_be_reached_is_told_by_its_variable(tmp_path, monkeypatch, given):
-    monkeypatch.setenv("KAFKA_BOOTSTRAP", given)
-    name = re.escape(f"KAFKA_BOOTSTRAP={given}")
+@pytest.mark.parametrize("value", ["127.0.0.1:1", "nowhere", "no:where", "[::1:1", "no..where:1"])
+def test_named_broker_that_cannot_be_reached_is_told_by_its_variable(tmp_path, monkeypatch, value):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", value)
+    name = re.escape(f"KAFKA_BOOTSTRAP={value}")
     with pytest.raises((UnavailableError, InvalidRequestError), match=name):
         DevStack(tmp_path).address(BROKER)
 

@@ -234,7 +234,7 @@ class TakenBack:
     def __init__(self, worker):
         self._worker = worker
 
-    def let_go(self, partitions):
+    def unassign(self, partitions):
         assert partitions == [A, B]
 
     def close(self, _wait_s):

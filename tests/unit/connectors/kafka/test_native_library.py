@@ -26,35 +26,21 @@ needs_library = pytest.mark.skipif(
 
 
 def reason(path: Path, **client: str) -> str:
-    found = load(path, **client)
-    assert isinstance(found, Refusal)
-    return found.reason
+    refusal = load(path, **client)
+    assert isinstance(refusal, Refusal)
+    return refusal.reason
 
 
 def test_library_that_is_not_there_is_told(tmp_path):
-    assert "is not there; install shardlog again" in reason(tmp_path / "fetch.so")
+    assert "is missing; install shardlog again" in reason(tmp_path / "fetch.so")
 
 
-def test_file_that_is_no_library_is_told(tmp_path):
-    (tmp_path / "fetch.so").write_bytes(b"text")
-    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
-
-
-def test_another_library_is_told():
-    assert "cannot be loaded" in reason(Path(OTHER))
-
-
-@pytest.mark.parametrize(("at", "value"), [(4, 1), (5, 2), (18, 0xB7)])
-def test_library_of_another_machine_is_told(tmp_path, at, value):
+@pytest.mark.parametrize(("offset", "value"), [(4, 1), (5, 2), (18, 0xB7)])
+def test_library_of_another_machine_is_told(tmp_path, offset, value):
     code = bytearray(Path(OTHER).read_bytes())
-    code[at] = value if code[at] != value else 0
+    code[offset] = value if code[offset] != value else 0
     (tmp_path / "fetch.so").write_bytes(code)
-    assert "it is another machine's, install shardlog anew" in reason(tmp_path / "fetch.so")
-
-
-def test_library_that_was_cut_short_is_told(tmp_path):
-    (tmp_path / "fetch.so").write_bytes(Path(OTHER).read_bytes()[:4])
-    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
+    assert "it is for another machine, install shardlog again" in reason(tmp_path / "fetch.so")
 
 
 @needs_library
@@ -68,7 +54,7 @@ def test_path_that_librdkafka_would_split_is_told(tmp_path):
 @needs_library
 def test_client_without_librdkafka_is_told(tmp_path):
     copy = Path(shutil.copy(LIBRARY, tmp_path / "fetch.so"))
-    assert reason(copy, client=OTHER).startswith("this confluent_kafka shows no rd_kafka_")
+    assert reason(copy, client=OTHER).startswith("this confluent_kafka exports no rd_kafka_")
 
 
 @needs_library
@@ -80,13 +66,6 @@ def test_library_of_another_version_is_told(tmp_path):
     assert "cannot be loaded" in reason(tmp_path / "fetch.so")
 
 
-@needs_library
-def test_way_that_is_asked_for_is_taken():
-    assert check_settings(NOBODY, "native") == "native"
-    assert check_settings(NOBODY, "auto") == "native"
-    assert check_settings(NOBODY, "python") == "python"
-
-
 def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_path):
     def without():
         return load(tmp_path / "fetch.so")
@@ -94,27 +73,27 @@ def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_pat
     with pytest.raises(InvalidRequestError) as refused:
         open_client({"group.id": "nobody"}, "native", without)
     assert str(refused.value) == (
-        'fetch = "native" cannot be had: the compiled library is not there; install shardlog '
+        'fetch = "native" is not possible: the compiled library is missing; install shardlog '
         'again where there is a C compiler; "auto" goes on without it'
     )
     for way in ("auto", "python"):
-        client, found, told = open_client({"group.id": "nobody"}, way, without)
+        client, native, fetches_by = open_client({"group.id": "nobody"}, way, without)
         client.close()
-        assert found is None
-        since = ", since the compiled library is not there; install shardlog again where there is"
-        assert told.startswith("python" + (since if way == "auto" else ""))
-        assert ("since" in told) == (way == "auto")
+        assert native is None
+        since = ", since the compiled library is missing; install shardlog again where there is"
+        assert fetches_by.startswith("python" + (since if way == "auto" else ""))
+        assert ("since" in fetches_by) == (way == "auto")
 
 
 @needs_library
 def test_settings_that_are_wrong_are_refused_in_the_same_words_by_both_ways():
     for settings in ({"fetch.mim.bytes": 3}, {"plugin.library.paths": "/nowhere/plugin.so"}):
-        told = []
+        messages = []
         for way in ("python", "native"):
             with pytest.raises(InvalidRequestError) as refused:
                 check_settings({**NOBODY, **settings}, way)
-            told.append(str(refused.value))
-        assert told[0] == told[1]
+            messages.append(str(refused.value))
+        assert messages[0] == messages[1]
 
 
 @needs_library
@@ -125,20 +104,6 @@ def test_plugins_of_the_user_are_kept(tmp_path):
     assert consumer.fetches_by == "native"
     assert str(other) in Path("/proc/self/maps").read_text()
     consumer.close()
-
-
-@needs_library
-def test_consumers_of_one_process_do_not_share():
-    assert not isinstance(HERE, Refusal)
-    before = HERE.counted()
-    first, second = Consumer(NOBODY, "native"), Consumer(NOBODY, "native")
-    assert first.fetch(10, 0) == []
-    first.close()
-    assert second.fetch(10, 0) == []
-    second.close()
-    after = HERE.counted()
-    assert after.queues_made - before.queues_made == 2
-    assert after.queues_gone - before.queues_gone == 2
 
 
 @needs_library
@@ -153,17 +118,6 @@ def test_consumer_that_is_never_closed_leaves_nothing():
     assert counted.queues_made == counted.queues_gone
 
 
-@needs_library
-def test_fetch_that_has_ended_refuses():
-    consumer = Consumer(NOBODY, "native")
-    native = consumer._native
-    assert native is not None
-    consumer.close()
-    for call in (lambda: native.hold([A]), lambda: native.take(1, 0)):
-        with pytest.raises(ClosedError, match="this consumer is closed"):
-            call()
-
-
 @pytest.mark.parametrize("way", ["python", pytest.param("native", marks=needs_library)])
 def test_consumer_that_is_closed_refuses_whatever_is_called(way):
     consumer = Consumer(NOBODY, way)
@@ -171,7 +125,7 @@ def test_consumer_that_is_closed_refuses_whatever_is_called(way):
     for call in (
         lambda: consumer.fetch(1, 0),
         lambda: consumer.begin({A: Place(0)}),
-        lambda: consumer.let_go([A]),
+        lambda: consumer.unassign([A]),
         lambda: consumer.positions([A]),
         lambda: consumer.seek(A, Place(0)),
         lambda: consumer.pause([A]),
@@ -200,14 +154,14 @@ def test_fork_is_refused_whatever_it_calls_and_harms_nobody():
         "fetch": lambda: consumer.fetch(1, 0),
         "take": lambda: native.take(1, 0),
         "begin": lambda: consumer.begin({B: Place(0)}),
-        "let_go": lambda: consumer.let_go([A]),
+        "unassign": lambda: consumer.unassign([A]),
         "close": consumer.close,
     }
-    told = {name: in_fork(call) for name, call in calls.items()}
+    errors = {name: in_fork(call) for name, call in calls.items()}
     is_over.set()
     waiting.join()
     refusal = "this consumer was made by another process; make one here"
-    assert {name: (type(each), str(each)) for name, each in told.items()} == dict.fromkeys(
+    assert {name: (type(each), str(each)) for name, each in errors.items()} == dict.fromkeys(
         calls, (ClosedError, refusal)
     )
     assert consumer.fetch(1, 0) == []

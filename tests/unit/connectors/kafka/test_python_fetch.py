@@ -59,8 +59,8 @@ def test_columns_are_the_records(given_records):
                 headers=headers,
             )
         )
-        told = Plain(partition, offset, key, value, stamp, kind, headers, is_misnamed=False)
-        expected.setdefault(partition, []).append(told)
+        row = Plain(partition, offset, key, value, stamp, kind, headers, is_misnamed=False)
+        expected.setdefault(partition, []).append(row)
     fetched = fetched_of(messages)
     assert plain(fetched) == [each for own in expected.values() for each in own]
     assert list(fetched.runs) == list(fetched.epochs) == list(expected)
@@ -70,8 +70,8 @@ def test_columns_are_the_records(given_records):
 
 def test_the_one_topic_there_can_be_is_not_asked_for():
     messages = [record(1), record(7, partition=3), record(2)]
-    alone, asked = (plain(fetched_of(messages, topic)) for topic in ("orders", None))
-    assert alone == asked
+    alone, looked_up = (plain(fetched_of(messages, topic)) for topic in ("orders", None))
+    assert alone == looked_up
 
 
 def test_epoch_is_that_of_the_last_record_of_its_partition():
@@ -119,6 +119,6 @@ def test_client_that_failed_for_good_is_no_news_to_pass_over():
 
 def test_records_are_left_out_by_topic_and_partition():
     fetched = fetched_of([record(1), record(2, partition=1), record(3, topic="others")])
-    here, there = Partition("orders", 0), Partition("elsewhere", 0)
-    left = fetched.without({here, there})
+    here, elsewhere = Partition("orders", 0), Partition("elsewhere", 0)
+    left = fetched.without({here, elsewhere})
     assert (offsets(left), left.count) == ([2, 3], 2)

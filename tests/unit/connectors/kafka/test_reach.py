@@ -2,8 +2,6 @@
 
 import contextlib
 import socket
-import ssl
-import subprocess
 import threading
 
 import pytest
@@ -52,23 +50,6 @@ def stay_silent(caller):
         pass
 
 
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    """What answers callers in TLS, with a certificate that nobody knows."""
-    place = tmp_path_factory.mktemp("certificate")
-    request = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2"
-    command = [*request.split(), "-subj", "/CN=nobody"]
-    subprocess.run(command, cwd=place, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place / "cert.pem", place / "key.pem")
-
-    def answer(caller):
-        with context.wrap_socket(caller, server_side=True) as wrapped:
-            wrapped.recv(4)
-
-    return answer
-
-
 SYSTEM = SystemClock()
 USER = {"sasl_mechanism": "PLAIN", "sasl_username": "jo", "sasl_password": "x"}
 
@@ -85,9 +66,9 @@ def refusal(kind, servers, wait_s=20.0, sure_after_s=0.0, clock=SYSTEM, **settin
     """Return what is said of brokers that do not answer."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     settings = {"bootstrap.servers": servers, **named}
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as raised:
         await_broker(settings, wait_s, sure_after_s=sure_after_s, clock=clock)
-    return str(told.value)
+    return str(raised.value)
 
 
 def expect(said, *words):
@@ -97,37 +78,25 @@ def expect(said, *words):
 
 def expect_unavailable(servers, *words):
     """Expect brokers that may come yet; what is wrong is waited for longer on a slow machine."""
-    wait_s, told, missing = 0.5, None, [*words]
+    wait_s, error, missing = 0.5, None, [*words]
     while missing:
-        assert wait_s < WAIT_MAX_S, told
+        assert wait_s < WAIT_MAX_S, error
         with pytest.raises(ShardlogError) as raised:
             await_broker({"bootstrap.servers": servers}, wait_s, sure_after_s=wait_s)
-        told = raised.value
-        missing = [word for word in words if word not in str(told)]
+        error = raised.value
+        missing = [word for word in words if word not in str(error)]
         wait_s *= 2
-    assert isinstance(told, BrokerUnavailableError)
+    assert isinstance(error, BrokerUnavailableError)
 
 
 def test_closed_port_may_open_later():
-    remedy = "start the broker, or mend host and port"
+    remedy = "start the broker, or correct host and port"
     expect_unavailable("127.0.0.1:1", "127.0.0.1:1", "Connection refused", remedy)
 
 
 def test_host_that_has_no_address_will_have_none_later():
     said = refusal(InvalidRequestError, "no-such-host.invalid:9092")
-    expect(said, "no-such-host.invalid:9092", "resolve", "mend kafka.bootstrap.servers")
-
-
-def test_listener_that_wants_tls_is_told_from_one_that_hangs_up(tls):
-    with listening(tls) as address:
-        said = refusal(InvalidRequestError, address)
-        expect(said, address, "this listener takes TLS", "kafka.security.protocol")
-
-
-def test_certificate_that_nobody_knows_is_told_with_what_to_set(tls):
-    with listening(tls) as address:
-        said = refusal(InvalidRequestError, address, security_protocol="ssl")
-        expect(said, address, "certificate", "kafka.ssl.ca.location")
+    expect(said, "no-such-host.invalid:9092", "resolve", "correct kafka.bootstrap.servers")
 
 
 def test_listener_that_hangs_up_may_be_a_broker_that_starts():
@@ -140,7 +109,7 @@ def test_listener_that_hangs_up_may_be_a_broker_that_starts():
 def test_listener_that_hangs_up_on_tls_takes_none():
     with listening(Callers().hang_up) as address:
         said = refusal(InvalidRequestError, address, security_protocol="ssl")
-        expect(said, address, "takes no TLS")
+        expect(said, address, "speaks no TLS")
 
 
 @pytest.mark.parametrize(
@@ -155,23 +124,18 @@ def test_listener_that_hangs_up_on_tls_takes_none():
 def test_silence_is_told_as_silence_whatever_the_protocol(settings):
     with listening(stay_silent) as address:
         said = refusal(BrokerUnavailableError, address, wait_s=0.5, **settings)
-        expect(said, address, "no broker answers", "firewalls")
-
-
-def test_one_that_may_answer_later_is_waited_for_though_another_never_will():
-    servers = "127.0.0.1:1,no-such-host.invalid:1"
-    expect_unavailable(servers, "no-such-host.invalid:1", "1 more")
+        expect(said, address, "no broker at", "firewalls")
 
 
 def test_waiting_ends_when_it_is_no_longer_wanted():
-    asked = []
+    calls = []
 
     def is_wanted():
-        asked.append(True)
-        return len(asked) < 3
+        calls.append(True)
+        return len(calls) < 3
 
     await_broker({"bootstrap.servers": "127.0.0.1:1"}, 60.0, is_wanted)
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 def test_broker_serves_once_it_names_itself_and_a_controller():

@@ -62,17 +62,17 @@ def test_what_a_producer_has_to_itself_is_what_the_library_says(documented):
 def test_every_setting_that_is_nobodys_own_reaches_every_client(documented):
     own = CONSUMER_OWN | PRODUCER_OWN | OF_PATTERNS
     common = {name for name in documented if name not in own}
-    given = {name: "x" for name in common if not name.endswith(_CALLBACKS)}
-    assert {"ssl.ca.location", "enable.ssl.certificate.verification"} <= set(given)
-    for settings in (admin_settings, consumer_settings, lambda all_: producer_settings("b", all_)):
-        reached = settings(given)
-        assert {name: reached.get(name) for name in given} == given
+    settings = {name: "x" for name in common if not name.endswith(_CALLBACKS)}
+    assert {"ssl.ca.location", "enable.ssl.certificate.verification"} <= set(settings)
+    for of_client in (admin_settings, consumer_settings, lambda all_: producer_settings("b", all_)):
+        reached = of_client(settings)
+        assert {name: reached.get(name) for name in settings} == settings
 
 
 def test_what_is_a_consumers_own_reaches_no_other_client():
-    given = {"group.id": "g", "fetch.min.bytes": 1}
-    assert not set(given) & set(admin_settings(given))
-    assert not set(given) & set(producer_settings("b", given))
+    settings = {"group.id": "g", "fetch.min.bytes": 1}
+    assert not set(settings) & set(admin_settings(settings))
+    assert not set(settings) & set(producer_settings("b", settings))
 
 
 def test_clients_are_called_shardlog_unless_told_otherwise():
@@ -86,7 +86,7 @@ def test_clients_are_called_shardlog_unless_told_otherwise():
 
 
 def test_topics_that_a_pattern_leaves_out_are_there_for_producers_and_administration():
-    given = {"topic.blacklist": "^.*[.]dlq$"}
-    assert consumer_settings(given)["topic.blacklist"] == "^.*[.]dlq$"
-    assert "topic.blacklist" not in producer_settings("b", given)
-    assert "topic.blacklist" not in admin_settings(given)
+    settings = {"topic.blacklist": "^.*[.]dlq$"}
+    assert consumer_settings(settings)["topic.blacklist"] == "^.*[.]dlq$"
+    assert "topic.blacklist" not in producer_settings("b", settings)
+    assert "topic.blacklist" not in admin_settings(settings)

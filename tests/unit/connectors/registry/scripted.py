@@ -20,17 +20,17 @@ class Scripted:
 
     url: str
     answers: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
 
     def answer(self, path: str, body: Any, status: int = 200) -> None:
         self.answers.setdefault(path, []).append((status, body))
 
     def next(self, path: str) -> tuple[int, Any]:
-        there = self.answers.get(path)
-        if there is None:
+        answers = self.answers.get(path)
+        if answers is None:
             return 404, {"error_code": 40403, "message": "Schema not found"}
-        return there.pop(0) if len(there) > 1 else there[0]
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def scripted(tls: ssl.SSLContext | None = None) -> Iterator[Scripted]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            script.asked.append(self.path)
+            script.requests.append(self.path)
             script.authorizations.append(self.headers.get("Authorization"))
             status, body = script.next(self.path)
             sent = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -56,16 +56,16 @@ def test_schema_that_two_refer_to_is_given_once(put, tmp_path) -> None:
         ("a.avsc", "{", "not JSON"),
         ("a.avsc", "[" * 100_000, "not JSON"),
         ("a.avsc", "{}", "not an Avro schema"),
-        ("a.avsc", '{"type": "record", "name": "A"}', "not an Avro schema"),
+        ("a.avsc", '{"type": "record", "name": "A"}', "no Avro schema"),
         ("a.avsc", '"n.B"', "refers to n.B, which is in none of the files"),
         ("v1.avsc.avsc", '{"type": "int", "references": {"a": "1"}}', "write full names"),
     ],
 )
 def test_file_that_is_no_schema_is_named(tmp_path, file, text, said) -> None:
     (tmp_path / file).write_text(text)
-    with pytest.raises(InvalidRequestError, match=said) as told:
+    with pytest.raises(InvalidRequestError, match=said) as raised:
         read_schema_files([tmp_path])
-    assert told.value.path == tmp_path / file
+    assert raised.value.path == tmp_path / file
 
 
 def test_version_that_is_not_there_is_named(put, tmp_path) -> None:
@@ -96,9 +96,11 @@ def test_folder_without_schemas_and_missing_file_are_told(tmp_path) -> None:
         read_schema_files([tmp_path / "a.avsc"])
 
 
-@pytest.mark.parametrize("given", [{"namespace": ""}, {"namespace": None}])
-def test_type_of_its_own_file_is_found_whether_it_has_a_namespace_or_not(tmp_path, given) -> None:
-    enum = {"type": "enum", "name": "E", "symbols": ["A"], **given}
+@pytest.mark.parametrize("attributes", [{"namespace": ""}, {"namespace": None}])
+def test_type_of_its_own_file_is_found_whether_it_has_a_namespace_or_not(
+    tmp_path, attributes
+) -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A"], **attributes}
     fields = [{"name": "a", "type": enum}, {"name": "b", "type": ["null", "E"]}]
     record = {"type": "record", "name": "R", "namespace": "x", "fields": fields}
     (tmp_path / "R.v1.avsc").write_text(json.dumps(record))

@@ -52,26 +52,26 @@ def script(pairs) -> Iterator[Scripted]:
     context.load_cert_chain(registry.certificate, registry.key)
     context.load_verify_locations(worker.certificate)
     context.verify_mode = ssl.CERT_REQUIRED
-    with scripted(context) as there:
-        there.answer("/schemas/ids/7", {"schema": '"int"'})
-        yield there
+    with scripted(context) as script:
+        script.answer("/schemas/ids/7", {"schema": '"int"'})
+        yield script
 
 
-def client(script: Scripted, **given) -> RegistryClient:
-    names = {name.replace("_", "."): str(value) for name, value in given.items()}
+def client(script: Scripted, **settings) -> RegistryClient:
+    names = {name.replace("_", "."): str(value) for name, value in settings.items()}
     return RegistryClient(RegistrySettings.parse({"url": script.url, "max.retries": 0, **names}))
 
 
 def test_registry_and_client_that_know_each_other_speak(script, pairs) -> None:
-    registry, worker = pairs
-    there = client(
+    own, worker = pairs
+    registry = client(
         script,
-        ssl_ca_location=registry.certificate,
+        ssl_ca_location=own.certificate,
         ssl_certificate_location=worker.certificate,
         ssl_key_location=worker.key,
         ssl_key_password=PASSWORD,
     )
-    assert there.schema_by_id(7).text == '"int"'
+    assert registry.schema_by_id(7).text == '"int"'
 
 
 def test_certificate_that_nobody_vouches_for_is_refused(script) -> None:

@@ -8,9 +8,9 @@ from storage_core import InvalidRequestError
 FORWARD = "dead_letters.policy=forward"
 
 
-def load(*told, topics='topics=["orders"]'):
-    given = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", topics, *told]
-    return load_options(None, given, {}).dead_letters
+def load(*settings, topics='topics=["orders"]'):
+    overrides = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", topics, *settings]
+    return load_options(None, overrides, {}).dead_letters
 
 
 def test_dead_letters_are_kept_unless_it_is_said_otherwise():
@@ -22,26 +22,26 @@ def test_dead_letters_are_kept_unless_it_is_said_otherwise():
     [("bad", "bad"), ("{topic}.dlq", "orders.dlq"), ("dlq.{topic}", "dlq.orders")],
 )
 def test_topic_may_stand_for_the_one_a_letter_comes_from(topic, goes_to):
-    found = load(FORWARD, f"dead_letters.topic={topic}")
-    assert found.topic_for("orders") == goes_to
+    dead_letters = load(FORWARD, f"dead_letters.topic={topic}")
+    assert dead_letters.topic_for("orders") == goes_to
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("overrides", "complaint"),
     [
         ([FORWARD], "name where to forward to"),
         (["dead_letters.policy=drop"], "dead_letters.policy"),
         (["dead_letters.records_max=-1"], "dead_letters.records_max"),
         (["dead_letters.topics=a"], "dead_letters.topics"),
-        ([FORWARD, "dead_letters.topic={stream}"], "can be no topic"),
-        ([FORWARD, "dead_letters.topic="], "can be no topic"),
+        ([FORWARD, "dead_letters.topic={stream}"], "is not a topic name"),
+        ([FORWARD, "dead_letters.topic="], "is not a topic name"),
         ([FORWARD, "dead_letters.topic=orders"], "is consumed by this worker"),
         ([FORWARD, "dead_letters.topic={topic}"], "is consumed by this worker"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_key(told, complaint):
+def test_what_does_not_fit_is_refused_by_its_key(overrides, complaint):
     with pytest.raises(InvalidRequestError, match=complaint):
-        load(*told)
+        load(*overrides)
 
 
 @pytest.mark.parametrize("topic", ["orders.dlq", "{topic}", "{topic}{topic}"])
@@ -60,13 +60,13 @@ def test_topic_that_the_pattern_would_take_is_refused(topic):
     ],
 )
 def test_pattern_leaves_out_the_topics_that_dead_letters_of_each_topic_go_to(topic, left_out):
-    given = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", "topic_pattern=^orders"]
-    found = load_options(None, [*given, FORWARD, f"dead_letters.topic={topic}"], {})
-    assert found.kafka_settings["topic.blacklist"] == left_out
-    assert found.shown()["kafka"]["topic.blacklist"] == left_out
+    overrides = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", "topic_pattern=^orders"]
+    options = load_options(None, [*overrides, FORWARD, f"dead_letters.topic={topic}"], {})
+    assert options.kafka_settings["topic.blacklist"] == left_out
+    assert options.printable()["kafka"]["topic.blacklist"] == left_out
 
 
 def test_section_may_come_from_the_environment():
-    told = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", 'topics=["orders"]']
+    overrides = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", 'topics=["orders"]']
     environment = {"SHARDLOG_DEAD_LETTERS__POLICY": "stop"}
-    assert load_options(None, told, environment).dead_letters.policy == "stop"
+    assert load_options(None, overrides, environment).dead_letters.policy == "stop"

@@ -28,9 +28,9 @@ def load(tmp_path):
     return from_text
 
 
-def refusal(load, **given):
+def refusal(load, **arguments):
     with pytest.raises(InvalidRequestError) as caught:
-        load(**given)
+        load(**arguments)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -98,10 +98,10 @@ def test_faults_of_all_kinds_or_of_one_can_stop_the_worker(load):
 
 def test_one_kind_of_fault_may_stand_out_from_what_a_word_says_of_all(load):
     word = 'on_fault = "stop"\n' + WHOLE
-    found = load(word, overrides=["on_fault.foreign=set-aside"]).on_fault
-    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
-    found = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "set-aside"}'}).on_fault
-    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
+    on_fault = load(word, overrides=["on_fault.foreign=quarantine"]).on_fault
+    assert (on_fault.stops("foreign"), on_fault.stops("damage")) == (False, True)
+    on_fault = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "quarantine"}'}).on_fault
+    assert (on_fault.stops("foreign"), on_fault.stops("damage")) == (False, True)
 
 
 def test_command_line_stands_over_the_environment(load):
@@ -140,11 +140,7 @@ def test_variables_of_other_purposes_are_left_alone(load):
     [
         ("SHARDLOG_LINGERMS", "SHARDLOG_LINGER_MS"),
         ("SHARDLOG_STREAM_JITTER_MS", "SHARDLOG_STREAM__JITTER_MS"),
-        ("SHARDLOG_STREAM__JITTER", "SHARDLOG_STREAM__JITTER_MS"),
-        ("SHARDLOG_BROKER_WAIT", "SHARDLOG_BROKER_WAIT_S"),
-        ("SHARDLOG_BROKERS", "SHARDLOG_KAFKA__BOOTSTRAP_SERVERS"),
         ("SHARDLOG_GROUP_ID", "SHARDLOG_KAFKA__GROUP_ID"),
-        ("SHARDLOG_REGISTRY", "SHARDLOG_SCHEMA__REGISTRY__URL"),
     ],
 )
 def test_variable_that_is_no_setting_is_refused_with_the_nearest_that_is(load, variable, nearest):
@@ -182,28 +178,15 @@ def test_unknown_key_of_a_section_is_named(load):
     ("key", "meant"),
     [
         ("group", 'kafka."group.id"'),
-        ("bootstrap", 'kafka."bootstrap.servers"'),
         ("lingerms", "linger_ms"),
-        ("linger.ms", "linger_ms"),
-        ("stream.jitter", "stream.jitter_ms"),
         ("jitter_ms", "stream.jitter_ms"),
         ("brokers", 'kafka."bootstrap.servers"'),
-        ("bootstrap_servers", 'kafka."bootstrap.servers"'),
-        ("bootstrap.servers", 'kafka."bootstrap.servers"'),
-        ("group_id", 'kafka."group.id"'),
-        ("group.id", 'kafka."group.id"'),
         ("security_protocol", 'kafka."security.protocol"'),
         ("max.poll.records", 'kafka."max.poll.records"'),
         ("sasl_mechanism", 'kafka."sasl.mechanism"'),
-        ("topic", "topics"),
-        ("subscribe", "topics"),
         ("subscribePattern", "topic_pattern"),
         ("auto.offset.reset", "start"),
-        ("auto_offset_reset", "start"),
-        ("startingOffsets", "start"),
         ("registry", "schema.registry.url"),
-        ("schema_registry_url", "schema.registry.url"),
-        ("dlq", "dead_letters.topic"),
         ("metrics_port", "metrics.listen"),
     ],
 )
@@ -244,30 +227,25 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (['topics=["a"]', 'topic_pattern="^b"'], "name `topics`, or give a `topic_pattern`"),
         (["topics=[]"], "name `topics`"),
         (["topics=[]", 'topic_pattern="orders"'], "must begin with ^"),
-        (["topics=[]", 'topic_pattern="^("'], "no regular expression"),
+        (["topics=[]", 'topic_pattern="^("'], "not a regular expression"),
         (["mode=static"], "mode static takes `partitions`"),
         (['partitions={"orders": [0]}'], "is for mode static"),
         (["start=yesterday"], "neither earliest, latest nor a time"),
         (["start=2026-01-31T00:00"], "has no zone"),
-        (["start=99999999999999999999999"], "start: 99999999999999999999999 lies outside 1970"),
         (["start=9999999"], "take earliest, latest, a time as"),
         (["start=-5"], "start: -5 lies outside 1970-01-01T00:00Z to 9999-12-31"),
         (["start=1969-12-31T23:59:59Z"], "start: '1969-12-31T23:59:59Z' lies outside"),
-        (["start=0001-01-01T00:00+23:00"], "lies outside"),
         (["start=1.5"], "start: 1.5 is neither earliest, latest nor a time"),
         (["start=true"], "start: True is neither earliest, latest nor a time"),
         (["stream.retention_hours=1e30"], "stream"),
         (["stream.jitter_ms=99999999999999999999999"], "jitter"),
         (["root="], "root: is empty; name a directory"),
-        (["topics=a b"], "topics: 'a b' can be no topic"),
-        (["topics=a,,b"], "topics: '' can be no topic"),
-        (['topics=[""]'], "topics: '' can be no topic"),
-        (['topics=["tele/metry"]'], "topics: 'tele/metry' can be no topic"),
-        (['topics=[".."]'], "topics: '..' can be no topic"),
-        ([f'topics=["{"x" * 250}"]'], "can be no topic: use 1 to 249"),
+        (["topics=a,,b"], "topics: '' is not a topic name"),
+        (['topics=["tele/metry"]'], "topics: 'tele/metry' is not a topic name"),
+        ([f'topics=["{"x" * 250}"]'], "is not a topic name: use 1 to 249"),
         (['topics=["^tele.*"]'], "topics: '^tele.*' is a pattern; use topic_pattern"),
         (["mode=static", "topics=[]", 'partitions={"orders": []}'], "partitions.orders: is empty"),
-        (["mode=static", "topics=[]", 'partitions={"a b": [0]}'], "'a b' can be no topic"),
+        (["mode=static", "topics=[]", 'partitions={"a b": [0]}'], "'a b' is not a topic name"),
         (["mode=static", "topics=[]", 'partitions={"a": 0}'], "write a list, such as [0, 1]"),
         (["mode=static", "topics=[]", 'partitions={"a": [99999999999]}'], "partitions.a.0"),
         (["kafka.group.id="], 'kafka: "group.id" is empty'),
@@ -333,8 +311,8 @@ def test_section_that_is_no_table_is_refused_by_option_and_by_variable(load, sec
 
 
 def test_section_in_a_variable_that_is_no_json_is_refused_by_its_name(load):
-    told = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
-    assert "SHARDLOG_KAFKA: is no JSON" in told
+    message = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
+    assert "SHARDLOG_KAFKA: is not JSON" in message
 
 
 def test_setting_of_librdkafka_may_begin_with_a_brace(load):
@@ -345,8 +323,8 @@ def test_setting_of_librdkafka_may_begin_with_a_brace(load):
     "password", ["1.10", "1e5", "007", "1234", "true", "null", "NaN", "[1]", '{"canary": 1}', "{a"]
 )
 def test_password_is_taken_to_the_letter(load, password):
-    found = load(overrides=[f"kafka.sasl.password={password}"]).kafka["sasl.password"]
-    assert str(found) == password
+    value = load(overrides=[f"kafka.sasl.password={password}"]).kafka["sasl.password"]
+    assert str(value) == password
     variables = {"SHARDLOG_KAFKA__SASL_PASSWORD": password}
     assert str(load(environment=variables).kafka["sasl.password"]) == password
 

@@ -21,8 +21,8 @@ INTEGERS = StreamOrigin("kafka", "orders", "id", "integer", "timestamp")
 
 
 def idle(options, origin=INTEGERS, **settings):
-    found = idle_settings(StreamSettings(**settings), options, origin)
-    return {one.name: (one.wanted, one.in_force) for one in found}
+    idle_list = idle_settings(StreamSettings(**settings), options, origin)
+    return {one.name: (one.wanted, one.in_force) for one in idle_list}
 
 
 def test_settings_that_a_stream_was_made_with_are_no_news():
@@ -30,9 +30,9 @@ def test_settings_that_a_stream_was_made_with_are_no_news():
     assert idle(StreamSettings().stream_options()) == {}
 
 
-@pytest.mark.parametrize("given", [{"jitter_ms": 7}, {}])
-def test_another_jitter_is_told_with_both_values_though_it_be_the_default(given):
-    assert idle(MADE, **given) == {"jitter_ms": (given.get("jitter_ms", 0), 5)}
+@pytest.mark.parametrize("settings", [{"jitter_ms": 7}, {}])
+def test_another_jitter_is_told_with_both_values_though_it_be_the_default(settings):
+    assert idle(MADE, **settings) == {"jitter_ms": (settings.get("jitter_ms", 0), 5)}
 
 
 def test_what_may_be_altered_is_told_where_the_file_names_it():
@@ -88,9 +88,9 @@ def test_kind_of_keys_and_primary_are_told_with_both_values():
 
 
 def test_larger_payloads_than_a_stream_takes_are_told_with_the_command_for_them():
-    (told,) = idle_settings(StreamSettings(payload_bytes_max=2**25), StreamOptions(), INTEGERS)
-    assert (told.wanted, told.in_force) == (2**25, 2**24)
-    assert "payload_bytes_max=33554432`" in told.advice
+    (setting,) = idle_settings(StreamSettings(payload_bytes_max=2**25), StreamOptions(), INTEGERS)
+    assert (setting.wanted, setting.in_force) == (2**25, 2**24)
+    assert "payload_bytes_max=33554432`" in setting.advice
 
 
 def test_records_become_rows_by_what_their_stream_was_made_with():

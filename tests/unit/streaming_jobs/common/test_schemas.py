@@ -78,7 +78,7 @@ def test_version_is_asked_for_once_a_process() -> None:
         registry.answer("/subjects/point-value/versions/3", answer(3))
         for _ in range(3):
             schema_named("point-value --version 3", "o", access(schemaRegistryUrl=registry.url))
-        assert len(registry.asked) == 1
+        assert len(registry.requests) == 1
 
 
 def test_version_that_was_told_is_known_in_the_application_when_the_registry_is_gone(

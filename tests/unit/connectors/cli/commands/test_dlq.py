@@ -85,8 +85,8 @@ def test_show_as_table_and_as_csv(shardlog, root):
     ],
 )
 def test_show_begins_and_ends_where_it_is_told(shardlog, root, options, offsets):
-    shown = shardlog("dlq", "show", root, TOPIC, "--format=json", *options).json_lines
-    assert [one["offset"] for one in shown] == offsets
+    shown_rows = shardlog("dlq", "show", root, TOPIC, "--format=json", *options).json_lines
+    assert [one["offset"] for one in shown_rows] == offsets
 
 
 def test_shard_that_is_not_there_is_refused(shardlog, root):
@@ -112,14 +112,14 @@ def test_word_of_a_reason_is_shown_once(shardlog, root, word, rest, form):
         ((_, rows),) = shard_records([record(0)])
         none = rows.rows.slice(0, 0)
         stream.append_batch(none, shard=0, addresses=[], dead_letters={5: letter})
-    shown = shardlog("dlq", "show", root, TOPIC, "--shard=0", f"--format={form}").out
-    assert (word in shown, rest in shown, reason in shown) == (True, True, False)
+    printed = shardlog("dlq", "show", root, TOPIC, "--shard=0", f"--format={form}").out
+    assert (word in printed, rest in printed, reason in printed) == (True, True, False)
 
 
 def test_dead_letter_in_another_encoding_is_shown_whole(shardlog, root):
     with Stream.open(root, TOPIC, shards=[0]) as stream:
         ((_, rows),) = shard_records([record(0)])
         stream.append_batch(rows.rows.slice(0, 0), shard=0, addresses=[], dead_letters={5: b"mine"})
-    shown, *_ = shardlog("dlq", "show", root, TOPIC, "--format=json").json_lines
-    assert (shown["offset"], shown["word"], shown["reason"]) == (5, None, None)
-    assert shown["value"] == "mine"
+    shown_rows, *_ = shardlog("dlq", "show", root, TOPIC, "--format=json").json_lines
+    assert (shown_rows["offset"], shown_rows["word"], shown_rows["reason"]) == (5, None, None)
+    assert shown_rows["value"] == "mine"

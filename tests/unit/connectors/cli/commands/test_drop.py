@@ -29,8 +29,8 @@ def test_dropped_stream_is_set_aside_and_its_place_is_told(shardlog, root, confi
     ran = shardlog("drop", root, NAME, confirmed)
     assert ran.code == 0
     assert list_streams(root) == []
-    (kept,) = root.glob(f"~dropped/{NAME}/*/stream.json")
-    assert str(kept.parent) in ran.out
+    (stream_file,) = root.glob(f"~dropped/{NAME}/*/stream.json")
+    assert str(stream_file.parent) in ran.out
 
 
 def test_what_workers_had_set_aside_of_a_dropped_stream_is_over(shardlog, root):

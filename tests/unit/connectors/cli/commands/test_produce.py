@@ -60,7 +60,7 @@ def test_help_has_an_example_and_names_the_variable(shardlog):
 
 def test_topic_that_is_not_there_is_told_with_how_long_it_is_waited_for():
     said = notice_of_missing("orders", {"parcels": 1}, {}, now_ms=1_700_049_600_000)
-    assert said == "topic 'orders' is not there; waiting for it until 12:00:30 UTC (30 s)"
+    assert said == "topic 'orders' does not exist; waiting for it until 12:00:30 UTC (30 s)"
 
 
 def test_topic_that_is_there_is_not_waited_for():

@@ -31,10 +31,10 @@ def test_whole_stream_is_called_so(shardlog, root):
     ran = shardlog("verify", root)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[:2] == [
-        "orders: 3 rows looked at, 0 of them late: nothing is wrong",
-        "  read for it: 2 blocks of the log, 0 parts",
+        "orders: 3 rows checked, 0 of them late: no problems",
+        "  read: 2 blocks of the log, 0 parts",
     ]
-    assert all("not looked at: " in line for line in ran.lines[2:])
+    assert all("not checked: " in line for line in ran.lines[2:])
     assert len(ran.lines) > 2
 
 
@@ -43,8 +43,8 @@ def test_damage_is_named_and_ends_with_exit_code_5(shardlog, damaged):
     assert ran.code == 5
     assert ran.lines[0].endswith(": 1 problem")
     assert [NAME, "0", "0", "2"] in [line.split()[:4] for line in ran.lines]
-    (found,) = shardlog("verify", damaged, NAME, "--json").json_lines
-    assert [(one["shard"], one["start"], one["end"]) for one in found] == [(0, 0, 2)]
+    (parsed,) = shardlog("verify", damaged, NAME, "--json").json_lines
+    assert [(one["shard"], one["start"], one["end"]) for one in parsed] == [(0, 0, 2)]
 
 
 def lost(root):

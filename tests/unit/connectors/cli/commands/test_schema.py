@@ -59,7 +59,7 @@ def test_subjects_are_named_as_told(shardlog, files) -> None:
 def test_one_subject_for_several_schemas_is_refused(shardlog, files) -> None:
     ran = shardlog("schema", "check", files, "--offline", "--subject", "one")
     assert ran.code == 2
-    assert "--subject one: the files hold 2 schemas" in ran.err
+    assert "--subject one: the files have 2 schemas" in ran.err
 
 
 def test_registry_that_no_one_names_is_asked_for(shardlog, monkeypatch) -> None:

@@ -53,8 +53,8 @@ def test_query_is_read_from_a_file(shardlog, root, tmp_path, data):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "there is no query in it"),
-        (b" \n", "there is no query in it"),
+        (b"", "the query is empty"),
+        (b" \n", "the query is empty"),
         (b"SELECT '\xff'", "not UTF-8, at byte 8"),
         (b"SELECT 1; SELECT 2;", "one read-only query at a time"),
         (b" " * (16 * 2**20 + 1), "at most"),
@@ -72,7 +72,7 @@ def test_query_that_was_given_twice_or_not_at_all_is_told(shardlog, root, tmp_pa
     piped(None)
     for arguments, words in [
         ((), "no query: give QUERY, or --file FILE"),
-        (("SELECT 1", "--file", tmp_path / "q.sql"), "two queries"),
+        (("SELECT 1", "--file", tmp_path / "q.sql"), "exclude each other"),
         (("--file", tmp_path / "none.sql"), "No such file"),
         (("--file", tmp_path), "directory"),
     ]:
@@ -116,3 +116,8 @@ def test_time_is_printed_as_by_reads(shardlog, root, form):
     of_sql = shardlog("sql", root, f'SELECT time, "primary" FROM {NAME} ORDER BY 2', "-o", form)
     assert of_sql.lines == shardlog("tail", root, NAME, *columns).lines
     assert "1970-01-01" in of_sql.lines[1]
+
+
+def test_csv_without_rows_has_a_header_by_the_types_of_columns(shardlog, root):
+    query = "SELECT 'x'::BLOB AS raw, 1 AS n WHERE false"
+    assert shardlog("sql", root, query, "-o", "csv").lines == ["raw,raw_encoding,n"]

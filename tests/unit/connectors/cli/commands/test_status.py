@@ -7,10 +7,10 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from connectors.cli.commands.status import _held_back, _table
+from connectors.cli.commands.status import _held_back
 from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
-from connectors.cli.output.shard_status import noted, shard_statuses, with_log_end
+from connectors.cli.output.shard_status import note_on, shard_statuses, with_log_end
 from connectors.ingest.assignment import quarantine as set_aside
 from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
@@ -100,17 +100,10 @@ def test_a_root_without_streams_has_an_empty_list(shardlog, root, tmp_path):
     assert shardlog("streams", tmp_path / "other", "--json").json_lines == [[]]
 
 
-@pytest.mark.parametrize("verb", ["streams", "status"])
-def test_what_is_no_root_is_refused(shardlog, tmp_path, verb):
-    ran = shardlog(verb, tmp_path)
-    assert (ran.code, ran.out) == (2, "")
-    assert "root" in ran.err
-
-
-@pytest.mark.parametrize("verb", ["streams", "status"])
-def test_a_damaged_stream_does_not_hide_its_neighbours(shardlog, root, verb):
+@pytest.mark.parametrize("command", ["streams", "status"])
+def test_a_damaged_stream_does_not_hide_its_neighbours(shardlog, root, command):
     (root / KAFKA / "stream.json").write_text("{}")
-    ran = shardlog(verb, root)
+    ran = shardlog(command, root)
     assert ran.code == 5
     assert any(line.startswith(PLAIN) for line in ran.lines)
     assert "stream.json" in ran.err
@@ -131,11 +124,11 @@ def shards_of(ran):
 def test_status_shows_each_shard(shardlog, root):
     ran = shardlog("status", root)
     assert (ran.code, ran.err) == (0, "")
-    shown = [
+    cells = [
         [row[name] for name in ("stream", "shard", "committed", "records", "late", "dead letters")]
         for row in shards_of(ran)
     ]
-    assert shown == [
+    assert cells == [
         ["orders", "0", "110", "3", "1", "1"],
         ["telemetry", "0", "3", "3", "1", "0"],
         ["telemetry", "1", "1", "1", "0", "0"],
@@ -150,11 +143,6 @@ def test_status_leaves_out_what_no_shard_has_and_its_rows_fit_a_terminal(shardlo
     named = "stream shard committed lag newest records unsealed size first last"
     assert " ".join(row) == named
     assert max(map(len, ran.lines[1:])) <= 120
-
-
-def test_status_shows_a_counter_that_one_shard_has(shardlog, root):
-    assert [row["ahead"] for row in shards_of(shardlog("status", root, PLAIN))] == ["1", "0"]
-    assert "gaps" in shards_of(shardlog("status", root, KAFKA))[0]
 
 
 def test_status_names_the_root_by_path_and_id(shardlog, root):
@@ -206,12 +194,6 @@ def test_status_of_one_stream_as_json_names_the_gaps(shardlog, root):
     assert (shards[0]["gaps"], shards[0]["lost"]) == ([[104, 110]], [])
 
 
-def test_status_of_a_stream_that_is_not_there_names_it(shardlog, root):
-    ran = shardlog("status", root, "elsewhere")
-    assert (ran.code, ran.out) == (2, "")
-    assert "elsewhere" in ran.err
-
-
 def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
     lose_store(root, PLAIN)
     ran = shardlog("status", root, PLAIN, "--json")
@@ -229,7 +211,7 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
         "set aside since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
         "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
     ]
-    assert {row["stream"]: row["set aside"] for row in shards_of(ran)} == {
+    assert {row["stream"]: row["quarantined"] for row in shards_of(ran)} == {
         KAFKA: "foreign",
         PLAIN: "-",
     }
@@ -242,13 +224,17 @@ def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog
     notes.write(SetAsideNote("gone", -1, 8, "foreign", "deleted"))
     notes.write(SetAsideNote(KAFKA, 0, 9, "damage", "torn"))
     (shards,) = shardlog("status", root, "--json").json_lines
-    faults = [(one["stream"], one["shard"], one["set_aside"]) for one in shards if one["set_aside"]]
+    faults = [
+        (shard["stream"], shard["shard"], shard["quarantined"])
+        for shard in shards
+        if shard["quarantined"]
+    ]
     assert faults == [
         (KAFKA, 0, {"kind": "damage", "reason": "torn", "since_ms": 9}),
         ("gone", None, {"kind": "foreign", "reason": "deleted", "since_ms": 8}),
         ("root.json", 3, {"kind": "refused", "reason": "no name", "since_ms": 7}),
     ]
-    assert len({frozenset(one) for one in shards}) == 1
+    assert len({frozenset(shard) for shard in shards}) == 1
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
@@ -336,11 +322,6 @@ def test_topic_that_is_gone_has_no_lag_and_says_why(root):
 )
 def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, where, kind, lag):
     SetAsideNotes(root).write(SetAsideNote(KAFKA, where, 0, kind, "made anew"))
-    note = noted(SetAsideNotes(root).read(), KAFKA, 0)
+    note = note_on(SetAsideNotes(root).read(), KAFKA, 0)
     shard, _ = shard_with(root, LogEnds({0: 117}, {0: 117}), note)
     assert (shard.log_end, shard.lag) == (117, lag)
-
-
-def test_log_that_ends_at_0_is_shown_and_one_that_is_not_known_is_left_out(root):
-    assert "log end" in _table([shard_with(root, LogEnds({0: 0}))])[0]
-    assert "log end" not in _table([shard_with(root, LogEnds())])[0]

@@ -57,13 +57,6 @@ def test_what_no_primary_can_be_is_refused_with_the_bounds_of_one(text):
         primary_bound("--end", text, "ns")
 
 
-def test_no_bound_stays_none():
-    assert (primary_bound("--start", None, "ms"), primary_bound("--end", None, "ms")) == (
-        None,
-        None,
-    )
-
-
 def test_settings_keep_what_follows_the_first_equals_sign():
     given_twice = ["a.b=1", "password=x=y", "empty=", "a.b=2"]
     assert kafka_settings(given_twice) == {"a.b": "2", "password": "x=y", "empty": ""}

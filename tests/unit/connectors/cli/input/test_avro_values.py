@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from connectors.cli.input.avro_values import as_avro, some_bad
+from connectors.cli.input.avro_values import as_avro, corrupt_some
 from connectors.cli.input.record_lines import Outgoing
 from connectors.registry import RegisteredSchema
 from storage_core import InvalidRequestError
@@ -47,8 +47,8 @@ def test_value_that_does_not_fit_is_told_with_its_number(value):
 
 def test_share_of_the_values_is_spoilt_the_same_by_the_same_seed():
     values = [b"\0\0\0\0\1" + bytes([number % 250]) * 9 for number in range(20_000)]
-    spoilt = list(some_bad(_records(*values), 0.1, seed=3))
-    assert spoilt == list(some_bad(_records(*values), 0.1, seed=3))
+    spoilt = list(corrupt_some(_records(*values), 0.1, seed=3))
+    assert spoilt == list(corrupt_some(_records(*values), 0.1, seed=3))
     bad = [
         (new.value, value) for new, value in zip(spoilt, values, strict=True) if new.value != value
     ]

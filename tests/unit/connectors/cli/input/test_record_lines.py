@@ -84,7 +84,7 @@ def test_lines_of_white_space_are_passed_over():
     ],
 )
 def test_a_bad_line_is_refused_by_its_number_after_those_before_it(line, complaint):
-    found = records_from(io.BytesIO(b'{"value": 1}\n\n' + line))
-    assert next(found).value == b"1"
+    records = records_from(io.BytesIO(b'{"value": 1}\n\n' + line))
+    assert next(records).value == b"1"
     with pytest.raises(InvalidRequestError, match=f"line 3: .*{complaint}"):
-        next(found)
+        next(records)

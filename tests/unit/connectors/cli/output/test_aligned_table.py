@@ -29,12 +29,6 @@ def test_no_line_holds_what_a_terminal_could_obey(rows):
         assert line.isprintable()
 
 
-@given(tables)
-def test_each_row_is_one_line_under_the_names(rows):
-    lines = AlignedTable(["name"] * len(rows[0])).lines(rows)
-    assert len(lines) == 1 + len(rows)
-
-
 def test_numbers_stand_to_the_right_and_texts_to_the_left():
     assert AlignedTable(["number", "text", "end"]).lines([[5, "a", 1], [12345678, "bcdef", 2]]) == [
         "  number  text   end",
@@ -54,15 +48,6 @@ def test_wide_characters_take_the_room_they_need():
         "温度  x",
         "1234  y",
     ]
-
-
-def test_without_rows_there_are_the_names_once():
-    table = AlignedTable(["a", "b"])
-    assert (table.lines([]), table.lines([])) == (["a  b"], [])
-
-
-def test_control_characters_are_escaped():
-    assert AlignedTable(["a"]).lines([["\x1b[2J\n"]])[1] == r"\x1b[2J\n"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +77,3 @@ def test_on_a_terminal_too_narrow_for_a_row_each_column_has_a_line(monkeypatch):
         "",
     ]
     assert (long[-1], cell_len(long)) == ("…", 8 * 20)
-
-
-def test_elsewhere_lines_are_whole(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    assert AlignedTable(["a"]).lines([["x" * 100]])[1] == "x" * 100

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.output.progress_bar import QueryLine, how_far
+from connectors.cli.output.progress_bar import how_far
+from connectors.cli.output.progress_line import QueryLine, RowsLine
 from storage_core import Stream, StreamOptions
 from storage_core.testing import ManualClock
 
@@ -25,6 +26,7 @@ def test_line_of_a_query_is_drawn_once_it_is_waited_for_and_taken_away():
     clock.advance(2)
     line.tell(50.0)
     assert screen.getvalue() == "\r\x1b[K[############............]  50%  2 s"
+    clock.advance(0.2)
     line.tell(-1.0)
     assert screen.getvalue().endswith("\r\x1b[K[........................]       2 s")
     line.hide()
@@ -32,12 +34,25 @@ def test_line_of_a_query_is_drawn_once_it_is_waited_for_and_taken_away():
     assert screen.getvalue().endswith(" s\r\x1b[K")
 
 
-def test_nothing_is_drawn_where_nobody_looks():
-    clock = ManualClock()
-    line = QueryLine(None, clock)
-    clock.advance(2)
-    line.tell(50.0)
-    line.hide()
+def drawn_and_ended(total, *, seconds):
+    screen, clock = io.StringIO(), ManualClock()
+    line = RowsLine(screen, clock, total)
+    clock.advance(seconds)
+    line.add(500)
+    drawn = screen.getvalue()
+    line.end()
+    return drawn, screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("total", "text"),
+    [(1000, "[############............]  50%  500 rows, 250/s"), (0, "500 rows, 250/s")],
+)
+def test_line_of_rows_is_drawn_once_they_are_waited_for_and_cleared(total, text):
+    assert drawn_and_ended(total, seconds=0.1) == ("", "")
+    drawn, ended = drawn_and_ended(total, seconds=2)
+    assert drawn == f"\r\x1b[K{text}"
+    assert ended == f"{drawn}\r\x1b[K"
 
 
 @pytest.mark.parametrize(
@@ -67,12 +82,12 @@ sys.exit(any(codes))
 """
 
 
-def drawn(verbs):
-    """Return the lines that each verb draws on a terminal of 80 columns."""
+def drawn(commands):
+    """Return the lines that each command draws on a terminal of 80 columns."""
     owner, terminal = pty.openpty()
     ran = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps([[*map(str, verb)] for verb in verbs])],
-        cwd=Path(__file__).parents[4],
+        [sys.executable, "-c", PROGRAM, json.dumps([[*map(str, command)] for command in commands])],
+        cwd=Path(__file__).parents[5],
         env={**os.environ, "COLUMNS": "80", "TERM": "xterm"},
         stderr=terminal,
         stdout=subprocess.DEVNULL,
@@ -97,7 +112,7 @@ def test_bars_have_a_total_and_fit_80_columns(tmp_path):
     with Stream.create(root, "orders", StreamOptions(shards=1)) as stream:
         for number in range(100):
             stream.append(number, 1, b"x")
-    found = drawn(
+    screens = drawn(
         [
             ("seal", root, "orders"),
             ("trim", root, "orders"),
@@ -106,7 +121,7 @@ def test_bars_have_a_total_and_fit_80_columns(tmp_path):
             ("import", tmp_path / "back", away, "orders"),
         ]
     )
-    assert len(found) == 5
-    for lines in found:
+    assert len(screens) == 5
+    for lines in screens:
         assert all(len(line) <= 80 for line in lines)
         assert any("0 of 100 rows" in line for line in lines)

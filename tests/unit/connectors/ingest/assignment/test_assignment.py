@@ -30,7 +30,7 @@ A, B, C = (Partition(TOPIC, number) for number in range(3))
 class Bench:
     """Holdings with all that they concern."""
 
-    def __init__(self, root, on_fault="set-aside"):
+    def __init__(self, root, on_fault="quarantine"):
         make_stream(root, 3)
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)

@@ -19,7 +19,7 @@ ORDERS = Partition("orders", WHOLE_TOPIC)
 class Bench:
     """A cluster with topics, a root with streams, and the topics that a worker holds."""
 
-    def __init__(self, root, on_fault="set-aside"):
+    def __init__(self, root, on_fault="quarantine"):
         self.there, self.streams, self.held = {"orders", "clicks"}, {"orders", "clicks"}, set()
         self.root, self.is_silent = root, False
         self.asked, self.now_s = 0, 0.0

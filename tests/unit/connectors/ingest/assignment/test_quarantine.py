@@ -25,7 +25,7 @@ A, B, OTHER = Partition("orders", 0), Partition("orders", 1), Partition("clicks"
 class Bench:
     """Faults with all that they concern."""
 
-    def __init__(self, root, on_fault="set-aside"):
+    def __init__(self, root, on_fault="quarantine"):
         self.clock, self.log, self.mark = ManualClock(), CapturingLogger(), 1
         self.notes = SetAsideNotes(root)
         self.aside = SetAside(
@@ -62,7 +62,7 @@ def bench(tmp_path):
         (InvalidRequestError("key_mode"), "refused"),
         (ShardLockedError("held"), "unavailable"),
         (ForeignDataError("cut"), "foreign"),
-        (LostRangeError("retention"), "overtaken"),
+        (LostRangeError("retention"), "out_of_range"),
         (CorruptionError("torn"), "damage"),
         (UnsupportedFormatError("newer"), "damage"),
         (ShardPoisonedError("full"), "write_failed"),

@@ -93,5 +93,5 @@ def test_partition_that_ends_below_the_shard_was_cut():
 
 
 def test_error_of_a_gap_names_the_range_and_the_way_on():
-    assert "on_overtaken=skip" in str(overtaken((10, 15), PLACE))
+    assert "on_out_of_range=skip" in str(overtaken((10, 15), PLACE))
     assert "addresses [10, 15)" in str(overtaken((10, 15), PLACE))

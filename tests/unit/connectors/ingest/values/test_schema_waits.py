@@ -151,8 +151,8 @@ def test_stored_schema_stands_in_for_a_registry_that_is_silent():
 
 
 @pytest.mark.parametrize("run", range(RUNS))
-@pytest.mark.parametrize("unknown", ["dead-letter", "set-aside"])
-@pytest.mark.parametrize("unreachable", ["dead-letter", "set-aside"])
+@pytest.mark.parametrize("unknown", ["dead-letter", "quarantine"])
+@pytest.mark.parametrize("unreachable", ["dead-letter", "quarantine"])
 def test_no_record_is_lost_or_doubled_in_any_order_of_things(run, unknown, unreachable):
     seed = fault_seed()
     with naming_seed(seed):
@@ -179,5 +179,5 @@ def run_any_order(chance, unknown, unreachable):
         for partition, stored in bench.stored.items():
             ids = [value[4] for value in values[partition]]
             assert all(one in (id_, None) for one, id_ in zip(stored, ids, strict=True))
-            if (unknown, unreachable) == ("set-aside", "set-aside"):
+            if (unknown, unreachable) == ("quarantine", "quarantine"):
                 assert stored == ids

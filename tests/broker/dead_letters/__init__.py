@@ -1,0 +1,1 @@
+"""Dead letters against a real broker: policies, forwarding to a topic, replay."""

@@ -1,0 +1,1 @@
+"""From Kafka to Spark: rows, typed values and the ledger of the whole chain."""

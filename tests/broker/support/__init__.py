@@ -1,0 +1,1 @@
+"""Topics, workers, producers and Spark programs that the tests against a real broker use."""

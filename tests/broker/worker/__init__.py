@@ -1,0 +1,1 @@
+"""`shardlog worker` against a real broker: what it stores, refuses, logs and survives."""
