@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.dlq.record import advice_for, decode_dead_letter
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError
 
@@ -81,7 +81,7 @@ class DeadLetterWatch:
             counts.untold, counts.told_s = 0, now_s
 
     def refuse_topics_of_nothing_else(
-        self, partitions: Iterable[Partition], feeds: Mapping[Partition, ShardFeed]
+        self, partitions: Iterable[Partition], writers: Mapping[Partition, PartitionWriter]
     ) -> None:
         """Refuse a topic whose shards here hold dead letters only, and many of them.
 
@@ -91,7 +91,9 @@ class DeadLetterWatch:
         if not self._only_max:
             return
         for topic in sorted({partition.topic for partition in partitions}):
-            all_stats = [feed.stream.stats() for part, feed in feeds.items() if part.topic == topic]
+            all_stats = [
+                writer.stream.stats() for part, writer in writers.items() if part.topic == topic
+            ]
             dead = sum(stats.dead_letters for stats in all_stats)
             stored = sum(stats.records + stats.expired for stats in all_stats)
             if not stored and dead >= self._only_max:

@@ -6,7 +6,7 @@ What fails is told, and is that shard's alone.
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.turns import Turns
@@ -33,13 +33,15 @@ class ExpiryTimer:
         self._failures = FailureLines("expiry failed", log.warning)
         self._now_s = 0.0
 
-    def look(self, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+    def look(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
         """Tell what went, and begin a turn if one is due and none under way."""
         self._now_s = now_s
         self.tell()
         if self._turns.is_due(now_s):
             # Those that keep all are not asked: that may change only while no worker has them.
-            streams = {at: feed.stream for at, feed in feeds.items() if _is_bounded(feed.stream)}
+            streams = {
+                at: writer.stream for at, writer in writers.items() if _is_bounded(writer.stream)
+            }
             self._turns.begin(streams)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.turns import Turns
@@ -58,7 +58,7 @@ class MaintenanceTimer:
 
     def look(
         self,
-        feeds: Mapping[Partition, ShardFeed],
+        writers: Mapping[Partition, PartitionWriter],
         ends_of: Callable[[list[Partition]], Mapping[Partition, int]],
         now_s: float,
     ) -> None:
@@ -73,13 +73,13 @@ class MaintenanceTimer:
             self._turns.hasten()
         if not self._turns.is_due(now_s):
             return
-        ends = ends_of(list(feeds))
-        lag = sum(max(0, ends[at] - feed.next) for at, feed in feeds.items() if at in ends)
+        ends = ends_of(list(writers))
+        lag = sum(max(0, ends[at] - writer.next) for at, writer in writers.items() if at in ends)
         before, self._lag = self._lag, lag
         if lag > max(self._lag_max, lag if before is None else before):
             self._counts.maintenance_skipped += 1
             return
-        self._turns.begin({at: feed.stream for at, feed in feeds.items()})
+        self._turns.begin({at: writer.stream for at, writer in writers.items()})
 
     @property
     def is_under_way(self) -> bool:

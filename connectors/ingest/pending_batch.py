@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.values.avro_values import FramedValues
@@ -10,7 +10,7 @@ from connectors.kafka import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
 
 
-class Gathering:
+class PendingBatch:
     """Records on their way into a round. Belongs to the worker's thread."""
 
     def __init__(self, counts: WorkerCounts, records_max: int, bytes_max: int) -> None:
@@ -41,7 +41,7 @@ class Gathering:
     def add(
         self,
         fetched: Fetched,
-        feeds: Mapping[Partition, ShardFeed],
+        writers: Mapping[Partition, PartitionWriter],
         now_s: float,
         framed: FramedValues | None = None,
     ) -> None:
@@ -52,11 +52,11 @@ class Gathering:
         """
         alike: dict[MappingRules, list[Partition]] = {}
         for partition, (start, end) in fetched.runs.items():
-            feed = feeds.get(partition)
-            if feed is None:
+            writer = writers.get(partition)
+            if writer is None:
                 self._counts.drop(end - start)
             else:
-                alike.setdefault(feed.rules, []).append(partition)
+                alike.setdefault(writer.rules, []).append(partition)
         if alike and not self.count:
             self.since_s = now_s
         for rules, partitions in alike.items():

@@ -3,43 +3,43 @@
 One thread polls (rebalances, records, errors) and turns records into rows; it alone touches the
 consumer and what it holds. Beside it rounds.py makes durable what was gathered, on a thread of its
 own that touches streams only. Whatever closes or moves a shard (a rebalance, a stop, a poisoned
-shard) first waits for the round in flight; then holdings.py moves it, which knows nothing of
+shard) first waits for the round in flight; then assignment.py moves it, which knows nothing of
 rounds.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
 `lock_wait_s` has passed. What has a fault of its own is set aside and the others go on
-(set_aside.py); a worker that has nothing else left ends with that fault.
+(quarantine.py); a worker that has nothing else left ends with that fault.
 """
 
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from connectors.dlq.letter_policy import LetterKeeper
-from connectors.ingest.assignment.assignment import Holdings
+from connectors.dlq.dead_letter_policy import DeadLetterPolicy
+from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.assignment_watch import AssignmentWatch
 from connectors.ingest.assignment.deleted_topics import DeletedTopics
 from connectors.ingest.assignment.first_topics import first_topics
 from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.assignment.partition_faults import PartitionFaults, refusal_of
-from connectors.ingest.assignment.quarantine import SetAside
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.assignment.quarantine import Quarantine
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
 from connectors.ingest.assignment.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.assignment.topic_identity import TopicIdentities
-from connectors.ingest.assignment.unfetched import Unfetched, UnfetchedEnds
+from connectors.ingest.assignment.unfetched import UnfetchedEnds, UnfetchedPartition
 from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.expiry_timer import ExpiryTimer
-from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, Pace
+from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, FetchPolicy
 from connectors.ingest.maintenance_timer import MaintenanceTimer
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.progress import Progress
-from connectors.ingest.status.worker_state import Standings, WorkerStanding
+from connectors.ingest.status.worker_state import LatestState, WorkerState
 from connectors.ingest.values.schema_waits import schema_waits
 from connectors.kafka import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
 from connectors.settings.checks import GROUP
@@ -63,40 +63,42 @@ class Worker:
         self._broker = BrokerWatch(clock, log)
         self._identities = TopicIdentities(self._admin, clock, self._broker)
         self.counts = WorkerCounts()
-        self._gathered = Gathering(self.counts, options.round_records_max, options.round_bytes_max)
+        self._pending = PendingBatch(
+            self.counts, options.round_records_max, options.round_bytes_max
+        )
         self._opening = ShardOpening(options, self._consumer, self._identities, log)
         mark_of = partial(stream_mark, options.root)
-        notes = SetAsideNotes(options.root)
-        self.standings = Standings(self._standing, clock)
-        self._aside = SetAside(options.on_fault, notes, mark_of, clock, log)
-        self._holdings = Holdings(
+        notes = QuarantineNotes(options.root)
+        self.latest_state = LatestState(self._state, clock)
+        self._quarantine = Quarantine(options.on_fault, notes, mark_of, clock, log)
+        self._assignment = Assignment(
             self._consumer,
             self._opening,
-            self._gathered,
-            self._aside,
+            self._pending,
+            self._quarantine,
             options.lock_wait_s,
             clock,
             log,
-            self.standings.alive,
+            self.latest_state.alive,
         )
         self._schemas = schema_waits(
-            options.value_schemas, self._holdings.feeds, self._consumer, clock, log
+            options.value_schemas, self._assignment.writers, self._consumer, clock, log
         )
         group, topics = str(options.kafka_settings[GROUP]), options.topics
         self._unfetched = UnfetchedEnds(self._admin, group)
-        self._deleted = DeletedTopics(topics, self._admin, self._aside, mark_of)
+        self._deleted = DeletedTopics(topics, self._admin, self._quarantine, mark_of)
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
-        self._letters = LetterKeeper(options.dead_letters, options.kafka_settings, log)
+        self._letters = DeadLetterPolicy(options.dead_letters, options.kafka_settings, log)
         self._group = GroupOffsets(self._consumer)
         call = CallSize.of(is_native=self._consumer.is_native)
-        self._pace = Pace(options.linger_ms / 1000, call)
+        self._fetch_policy = FetchPolicy(options.linger_ms / 1000, call)
         self._rounds = Rounds(
             self._consumer,
             self._identities,
-            self._gathered,
-            self._pace,
+            self._pending,
+            self._fetch_policy,
             options.stop_timeout_s,
             self._concluded,
         )
@@ -141,12 +143,12 @@ class Worker:
                 self._join()
             while not self._is_stopping:
                 self._step()
-                self._end_if_all_is_set_aside()
-            self.standings.is_over = True
+                self._end_if_all_are_quarantined()
+            self.latest_state.is_over = True
             self._log.info("stopping", reason=self._stop_reason)
             self._finish()
             # Leaving gives back what is set aside too.
-            fault = self._aside.oldest
+            fault = self._quarantine.oldest
         finally:
             self._leave()
         self._consumer.raise_failed_callback()
@@ -154,20 +156,20 @@ class Worker:
             raise fault
 
     def _is_still_wanted(self) -> bool:
-        self.standings.alive()
+        self.latest_state.alive()
         return not self._is_stopping
 
-    def _standing(self, now_s: float) -> WorkerStanding:
+    def _state(self, now_s: float) -> WorkerState:
         """Return how it stands, between two fetches."""
-        counts, feeds = self.counts, self._holdings.feeds
-        ends = self._consumer.known_ends(list(feeds))
-        return WorkerStanding(
+        counts, writers = self.counts, self._assignment.writers
+        ends = self._consumer.known_ends(list(writers))
+        return WorkerState(
             taken_s=now_s,
-            shards=tuple(feed.standing(ends.get(at)) for at, feed in feeds.items()),
-            waiting=self._holdings.waiting_count,
-            set_aside=len(self._aside.partitions),
-            unfetched=self._unfetched_standings(),
-            faults=self._aside.kinds,
+            shards=tuple(writer.state(ends.get(at)) for at, writer in writers.items()),
+            waiting=self._assignment.waiting_count,
+            set_aside=len(self._quarantine.partitions),
+            unfetched=self._unfetched_states(),
+            faults=self._quarantine.kinds,
             has_no_topic=self._deleted.are_all_gone,
             has_joined=self._has_joined,
             is_broker_away=self._broker.is_away,
@@ -190,7 +192,7 @@ class Worker:
 
     def _join(self) -> None:
         options = self._options
-        self._aside.leave_topics_but(options.consumes)
+        self._quarantine.leave_topics_but(options.consumes)
         partition_counts = self._admin.partitions()
         if options.start == "latest":
             group = str(options.kafka_settings[GROUP])
@@ -212,47 +214,49 @@ class Worker:
     def _step(self) -> None:
         asked_s = self._clock.monotonic_s()
         is_round_out = self._rounds.in_flight is not None
-        most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
+        most, wait_s = self._fetch_policy.next_call(
+            self._pending, asked_s, is_round_out=is_round_out
+        )
         if self._letters.is_full:
             # Fetching is polling, which must go on; what it brings may be letters.
             most = 1
         stretches = self._consumer.fetch(most, wait_s)
         now_s = self._clock.monotonic_s()
-        self._pace.note_call(sum(each.count for each, _ in stretches), now_s - asked_s)
+        self._fetch_policy.note_call(sum(each.count for each, _ in stretches), now_s - asked_s)
         # They came at any time during the call; one that asks for one ends with it.
         self._gather(stretches, now_s if most == 1 else asked_s)
         self._rounds.conclude_if_done()
-        if self._rounds.in_flight is not None and self._pace.is_enough(self._gathered):
+        if self._rounds.in_flight is not None and self._fetch_policy.is_enough(self._pending):
             self._hold_back()
         if self._rounds.in_flight is None:
-            self._holdings.try_waiting(now_s)
-            stuck = self._schemas.go_on(self._holdings.feeds, self._gathered)
+            self._assignment.try_waiting(now_s)
+            stuck = self._schemas.go_on(self._assignment.writers, self._pending)
             for partition, error in stuck.items():
-                self._holdings.set_aside([partition], error)
-            self._rounds.begin_if_due(self._holdings.feeds, now_s)
-        self._group.tell_if_due(self._holdings.feeds, now_s)
+                self._assignment.quarantine([partition], error)
+            self._rounds.begin_if_due(self._assignment.writers, now_s)
+        self._group.tell_if_due(self._assignment.writers, now_s)
         self._dead_letters.tell_if_due(now_s)
-        self._letters.look(self._holdings.feeds, now_s)
-        self._expiry.look(self._holdings.feeds, now_s)
-        self._maintenance.look(self._holdings.feeds, self._ends_of, now_s)
+        self._letters.look(self._assignment.writers, now_s)
+        self._expiry.look(self._assignment.writers, now_s)
+        self._maintenance.look(self._assignment.writers, self._ends_of, now_s)
         self._broker.tell_if_due(now_s)
         self._progress.look(
             now_s,
-            self._holdings.feeds,
-            self._unfetched_standings,
-            waiting=self._holdings.waiting_count,
-            set_aside=len(self._aside.partitions),
+            self._assignment.writers,
+            self._unfetched_states,
+            waiting=self._assignment.waiting_count,
+            set_aside=len(self._quarantine.partitions),
         )
-        self._unfetched.look(now_s, self._holdings.unfetched)
-        self._deleted.look(now_s, lambda: self._holdings.topics)
-        self._watch.look(now_s, is_assigned=self._holdings.are_any)
-        self.standings.look(now_s)
+        self._unfetched.look(now_s, self._assignment.unfetched)
+        self._deleted.look(now_s, lambda: self._assignment.topics)
+        self._watch.look(now_s, is_assigned=self._assignment.are_any)
+        self.latest_state.look(now_s)
 
-    def _unfetched_standings(self) -> tuple[Unfetched, ...]:
-        kinds = self._aside.kinds
+    def _unfetched_states(self) -> tuple[UnfetchedPartition, ...]:
+        kinds = self._quarantine.kinds
         return tuple(
-            self._unfetched.standing(partition, next_, is_foreign=kinds.get(partition) == "foreign")
-            for partition, next_ in self._holdings.unfetched.items()
+            self._unfetched.state(partition, next_, is_foreign=kinds.get(partition) == "foreign")
+            for partition, next_ in self._assignment.unfetched.items()
         )
 
     def _ends_of(self, partitions: list[Partition]) -> Mapping[Partition, int]:
@@ -263,15 +267,15 @@ class Worker:
         with self._broker.asking():
             return self._admin.partitions(wait_s)
 
-    def _end_if_all_is_set_aside(self) -> None:
+    def _end_if_all_are_quarantined(self) -> None:
         """End, rather than look busy, when nothing can be done but to try faults again.
 
         Raises:
             ShardlogError: The oldest fault.
         """
-        if self._is_stopping or self._holdings.are_any_going_on:
+        if self._is_stopping or self._assignment.are_any_going_on:
             return
-        fault = self._aside.fault_of_all(self._options.topics)
+        fault = self._quarantine.fault_of_all(self._options.topics)
         if fault is not None:
             raise fault
 
@@ -290,7 +294,7 @@ class Worker:
             left_out |= self._keep(fetched, now_s)
             if fault is not None:
                 self._act_on(fault, now_s)
-        self._holdings.fetch_again(left_out)
+        self._assignment.fetch_again(left_out)
         self._schemas.hold()
 
     def _keep(self, fetched: Fetched, now_s: float) -> set[Partition]:
@@ -299,17 +303,17 @@ class Worker:
         Those that have to wait for their schemas are left out too; `hold` has them fetched again.
         """
         self.counts.brought += fetched.count
-        touched = self._holdings.touched_of(fetched)
+        touched = self._assignment.touched_of(fetched)
         if touched:
             # A round that fails now touches more of them.
             self._rounds.settle()
-            touched = self._holdings.touched_of(fetched)
+            touched = self._assignment.touched_of(fetched)
             untouched = fetched.without(touched)
             self.counts.drop(fetched.count - untouched.count)
             fetched = untouched
         admitted = 0
-        for part, framed in self._schemas.admit(fetched, self._holdings.feeds):
-            self._gathered.add(part, self._holdings.feeds, now_s, framed)
+        for part, framed in self._schemas.admit(fetched, self._assignment.writers):
+            self._pending.add(part, self._assignment.writers, now_s, framed)
             admitted += part.count
         self.counts.drop(fetched.count - admitted)
         return touched
@@ -317,9 +321,9 @@ class Worker:
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
         """Tell what Kafka says of a partition; where that is for good, set it aside."""
         if fault.partition.number == WHOLE_TOPIC:
-            self._aside.add([fault.partition], refusal_of(fault))
+            self._quarantine.add([fault.partition], refusal_of(fault))
             return
-        if fault.partition not in self._holdings.feeds:
+        if fault.partition not in self._assignment.writers:
             # Nothing is fetched of it, and why that is has been told.
             return
         try:
@@ -327,8 +331,8 @@ class Worker:
         except UnavailableError:
             raise
         except ShardlogError as error:
-            self._rounds.flush(self._holdings.feeds)
-            self._holdings.set_aside([fault.partition], error)
+            self._rounds.flush(self._assignment.writers)
+            self._assignment.quarantine([fault.partition], error)
 
     def _judge(self, fault: PartitionFault, now_s: float) -> None:
         """Tell of a fault; where Kafka refuses the partition's offset, look where it goes on.
@@ -340,11 +344,11 @@ class Worker:
         self._faults.tell(fault, now_s)
         if not fault.is_refused_offset:
             return
-        self._rounds.flush(self._holdings.feeds)
+        self._rounds.flush(self._assignment.writers)
         # Waiting for the round may have shown that its disk failed; then it is being reopened.
-        is_same_place = self._holdings.retake(fault.partition)
+        is_same_place = self._assignment.retake(fault.partition)
         if is_same_place is not None:
-            next_offset = self._holdings.feeds[fault.partition].next
+            next_offset = self._assignment.writers[fault.partition].next
             self._faults.judge_refusal(fault, next_offset, now_s, is_same_place=is_same_place)
 
     def _concluded(self, report: RoundReport) -> None:
@@ -353,33 +357,33 @@ class Worker:
         if self.is_watched:
             self.counts.note_lateness(report.timestamps, self._clock.now_ns() // 10**6)
         self._faults.forget(report.moved)
-        self._aside.moved(report.moved)
+        self._quarantine.moved(report.moved)
         for partition, poison in report.poisoned.items():
             reopens = self.counts.reopened(partition)
             if reopens > _REOPENS_MAX or self._is_stopping:
-                self._holdings.set_aside([partition], poison)
+                self._assignment.quarantine([partition], poison)
             else:
-                self._holdings.suspend(partition, poison, reopens)
+                self._assignment.suspend(partition, poison, reopens)
         for error in dict.fromkeys(report.failed.values()):
             concerned = [at for at, found in report.failed.items() if found is error]
-            self._holdings.set_aside(concerned, error)
+            self._assignment.quarantine(concerned, error)
         if report.delayed:
             self._go_back(report.delayed)
         self._look_at_dead_letters(report)
 
     def _look_at_dead_letters(self, report: RoundReport) -> None:
         """Tell of them; a stream that gets nothing else is set aside."""
-        letters, feeds = report.dead_letters, self._holdings.feeds
+        letters, writers = report.dead_letters, self._assignment.writers
         self._dead_letters.note(letters, self._clock.monotonic_s())
         if letters:
             self._letters.look_soon()
         if self._is_stopping:
             return
         try:
-            self._dead_letters.refuse_topics_of_nothing_else(letters, feeds)
+            self._dead_letters.refuse_topics_of_nothing_else(letters, writers)
         except InvalidRequestError as error:
-            concerned = [partition for partition in feeds if partition.topic == error.stream]
-            self._holdings.set_aside(concerned, error, is_for_good=True)
+            concerned = [partition for partition in writers if partition.topic == error.stream]
+            self._assignment.quarantine(concerned, error, is_for_good=True)
 
     def _go_back(self, delayed: Mapping[Partition, UnavailableError]) -> None:
         """Drop what is not durable of partitions and fetch it again."""
@@ -388,7 +392,7 @@ class Worker:
             reason, *_ = delayed.values()
             self._log.warning("round dropped, going back", reason=str(reason))
         self.counts.dropped_rounds += 1
-        self._holdings.go_back(delayed)
+        self._assignment.go_back(delayed)
 
     def _hold_back(self) -> None:
         """Let the round in flight catch up: at first by not polling, then by not fetching.
@@ -400,12 +404,12 @@ class Worker:
         if round_ is None:
             return
         if not round_.is_done(_UNPOLLED_MAX_S):
-            self._consumer.pause(self._holdings.feeds)
+            self._consumer.pause(self._assignment.writers)
             while not round_.is_done() and not self._is_stopping:
-                stretches = self._consumer.fetch(self._pace.call.records, WAIT_MOST_S)
+                stretches = self._consumer.fetch(self._fetch_policy.call.records, WAIT_MOST_S)
                 self._gather(stretches, self._clock.monotonic_s())
-                self.standings.look(self._clock.monotonic_s())
-            self._consumer.resume(self._holdings.feeds)
+                self.latest_state.look(self._clock.monotonic_s())
+            self._consumer.resume(self._assignment.writers)
         # A stop waits for it by itself.
         self._rounds.conclude_if_done()
 
@@ -417,8 +421,8 @@ class Worker:
                 or a shard was busy; nothing is lost, the next owner fetches it again.
         """
         dropped = self.counts.dropped_rounds
-        self._rounds.flush(self._holdings.feeds)
-        self._group.tell_last(self._holdings.feeds)
+        self._rounds.flush(self._assignment.writers)
+        self._group.tell_last(self._assignment.writers)
         if self.counts.dropped_rounds > dropped:
             message = "the last records consumed were not stored, since no answer came in time"
             raise UnavailableError(message)
@@ -426,8 +430,8 @@ class Worker:
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
         self._is_leaving = True
-        self.standings.is_over = True
-        self._gathered.drop_all()
+        self.latest_state.is_over = True
+        self._pending.drop_all()
         self._letters.settle(_UNPOLLED_MAX_S)
         self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
@@ -441,7 +445,7 @@ class Worker:
                 # Its callbacks may yet close them; the end of the process does so in any case.
                 self._log.warning("the group did not answer, left without it")
             elif not self.is_left_hanging:
-                self._holdings.close_all()
+                self._assignment.close_all()
 
     # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
 
@@ -450,19 +454,19 @@ class Worker:
         if self._is_leaving:
             # They are revoked next; opening shards for that takes seconds.
             return
-        with self.standings.taking():
+        with self.latest_state.taking():
             self._rounds.settle()
             self._deleted.held(partitions)
-            self._holdings.take(partitions)
+            self._assignment.take(partitions)
             self._has_joined = True
 
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""
         try:
             if not self.is_left_hanging:
-                self._rounds.flush(self._holdings.feeds)
-                self._group.tell_last(self._holdings.feeds)
-                self._holdings.close(partitions)
+                self._rounds.flush(self._assignment.writers)
+                self._group.tell_last(self._assignment.writers)
+                self._assignment.close(partitions)
         finally:
             self._consumer.let_go(partitions)
 
@@ -472,6 +476,6 @@ class Worker:
         self._has_joined = False
         try:
             self._rounds.settle()
-            self._holdings.close(partitions)
+            self._assignment.close(partitions)
         finally:
             self._consumer.let_go(partitions)

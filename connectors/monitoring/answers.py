@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from connectors.ingest.status.worker_state import Standings
+from connectors.ingest.status.worker_state import LatestState
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics import families_of
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families, single
@@ -58,10 +58,10 @@ class Told:
 class Answers:
     """Answers what is asked of a worker."""
 
-    def __init__(self, told: Told, standings: Standings) -> None:
-        """Answer from what the worker leaves in `standings`."""
+    def __init__(self, told: Told, latest_state: LatestState) -> None:
+        """Answer from what the worker leaves in `latest_state`."""
         self._told = told
-        self._standings = standings
+        self._latest_state = latest_state
         self._lags = LagSeconds()
         self._by_path = {
             "/metrics": self._metrics,
@@ -86,8 +86,8 @@ class Answers:
         return found()
 
     def _metrics(self) -> Answer:
-        silent_s = self._standings.silent_s
-        standing = self._standings.ask(_ANSWER_WITHIN_S)
+        silent_s = self._latest_state.silent_s
+        state = self._latest_state.ask(_ANSWER_WITHIN_S)
         told = self._told
         families = [
             single(
@@ -97,36 +97,36 @@ class Answers:
                 "shardlog_loop_silent_seconds", "gauge", "Since the loop was heard of.", silent_s
             ),
         ]
-        if standing is not None:
-            families += families_of(standing, told.group, told.cluster, self._lags)
+        if state is not None:
+            families += families_of(state, told.group, told.cluster, self._lags)
         return Answer(HTTPStatus.OK, encode_families(families), CONTENT_TYPE)
 
     def _live(self) -> Answer:
-        silent_s = self._standings.silent_s
+        silent_s = self._latest_state.silent_s
         is_alive = silent_s <= self._told.stalled_after_s
         return _health({"silent_s": round(silent_s, 3)}, is_well=is_alive)
 
     def _ready(self) -> Answer:
-        if self._standings.is_over:
+        if self._latest_state.is_over:
             return _health({"reason": "it is stopping"}, is_well=False)
-        standing = None if self._standings.is_taking else self._standings.ask(_ANSWER_WITHIN_S)
-        if self._standings.is_taking:
+        state = None if self._latest_state.is_taking else self._latest_state.ask(_ANSWER_WITHIN_S)
+        if self._latest_state.is_taking:
             return _health({"reason": "shards are being opened"}, is_well=False)
-        if standing is None:
+        if state is None:
             return _health({"reason": "its loop does not answer"}, is_well=False)
-        if self._standings.silent_s > self._told.stalled_after_s:
+        if self._latest_state.silent_s > self._told.stalled_after_s:
             return _health({"reason": "the loop is silent"}, is_well=False)
         reason = None
-        if standing.has_no_topic and not standing.shards:
+        if state.has_no_topic and not state.shards:
             reason = "none of its topics is there"
-        elif not standing.has_joined:
+        elif not state.has_joined:
             reason = "no partitions were given out yet, or the group has taken all away"
-        is_ready = not (standing.waiting or standing.set_aside or reason)
+        is_ready = not (state.waiting or state.set_aside or reason)
         figures = {
             **({"reason": reason} if reason else {}),
-            "shards": len(standing.shards),
-            "waiting": standing.waiting,
-            "set_aside": standing.set_aside,
+            "shards": len(state.shards),
+            "waiting": state.waiting,
+            "set_aside": state.set_aside,
         }
         return _health(figures, is_well=is_ready)
 

@@ -9,8 +9,8 @@ from dataclasses import fields
 from typing import Final, Literal
 
 from connectors.dlq.record import REASON_WORDS
-from connectors.ingest.assignment.unfetched import Unfetched
-from connectors.ingest.status.worker_state import ShardStanding, WorkerStanding
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
+from connectors.ingest.status.worker_state import PartitionState, WorkerState
 from connectors.kafka import Partition
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics_text import Family, Sample, histogram, single
@@ -42,44 +42,42 @@ _TOTALS: Final = {
 }
 
 
-def families_of(
-    standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds
-) -> Iterator[Family]:
+def families_of(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
     """Yield what is told of a worker.
 
     Args:
-        standing: How it stands.
+        state: How it stands.
         group: Its group.
         cluster: What the cluster is called.
         lags: Who knows how old an offset is.
     """
-    for name, count in standing.totals.items():
+    for name, count in state.totals.items():
         yield single(f"shardlog_worker_{name}_total", "counter", _TOTALS[name], count)
-    yield _dead_letters(standing)
+    yield _dead_letters(state)
     gauges = {
-        "owned_shards": ("Shards that are open.", len(standing.shards)),
-        "waiting_shards": ("Partitions that wait for their shard.", standing.waiting),
-        "set_aside_shards": ("Partitions that are set aside.", standing.set_aside),
-        "broker_away": ("1 while the broker does not answer.", int(standing.is_broker_away)),
+        "owned_shards": ("Shards that are open.", len(state.shards)),
+        "waiting_shards": ("Partitions that wait for their shard.", state.waiting),
+        "set_aside_shards": ("Partitions that are set aside.", state.set_aside),
+        "broker_away": ("1 while the broker does not answer.", int(state.is_broker_away)),
     }
     for name, (help_, value) in gauges.items():
         yield single(f"shardlog_{name}", "gauge", help_, value)
     yield histogram(
-        "shardlog_commit_seconds", "How long rounds took to be durable.", standing.commit_s
+        "shardlog_commit_seconds", "How long rounds took to be durable.", state.commit_s
     )
     yield histogram(
         "shardlog_lateness_seconds",
         "How long after their timestamps records were durable.",
-        standing.lateness_s,
+        state.lateness_s,
     )
-    yield _faults(standing)
-    yield from _of_shards(standing)
-    yield from _lags(standing, group, cluster, lags)
+    yield _faults(state)
+    yield from _of_shards(state)
+    yield from _lags(state, group, cluster, lags)
 
 
-def _dead_letters(standing: WorkerStanding) -> Family:
+def _dead_letters(state: WorkerState) -> Family:
     # From 0 on: a series that begins with what is to be seen shows no increase.
-    streams = {each.partition.topic for each in standing.shards}
+    streams = {each.partition.topic for each in state.shards}
     none = {(stream, word): 0 for stream in streams for word in REASON_WORDS}
     return Family(
         "shardlog_dead_letters_by_reason_total",
@@ -87,12 +85,12 @@ def _dead_letters(standing: WorkerStanding) -> Family:
         "Records kept raw by this process, by why they were refused.",
         tuple(
             Sample({"stream": stream, "reason": word}, count)
-            for (stream, word), count in sorted({**none, **standing.dead_letters}.items())
+            for (stream, word), count in sorted({**none, **state.dead_letters}.items())
         ),
     )
 
 
-def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
+def _of_shards(state: WorkerState) -> Iterator[Family]:
     for field in fields(StreamStats):
         is_gauge = field.name in _GAUGES
         name = f"shardlog_shard_{field.name}" + ("" if is_gauge else "_total")
@@ -100,16 +98,14 @@ def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
             name,
             "gauge" if is_gauge else "counter",
             f"StreamStats.{field.name} of a shard, since its birth.",
-            tuple(
-                Sample(_where(each), getattr(each.stats, field.name)) for each in standing.shards
-            ),
+            tuple(Sample(_where(each), getattr(each.stats, field.name)) for each in state.shards),
         )
     for name, kind, help_ in _DEAD_LETTERS:
         yield Family(
             f"shardlog_shard_{name}" + ("" if kind == "gauge" else "_total"),
             kind,
             help_,
-            tuple(Sample(_where(each), getattr(each.stats, name)) for each in standing.shards),
+            tuple(Sample(_where(each), getattr(each.stats, name)) for each in state.shards),
         )
     yield Family(
         "shardlog_shard_unsealed",
@@ -117,24 +113,24 @@ def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
         "Offsets of a shard that are in no part yet.",
         tuple(
             Sample(_where(each), each.unsealed)
-            for each in standing.shards
+            for each in state.shards
             if each.unsealed is not None
         ),
     )
 
 
-def _where(shard: ShardStanding) -> dict[str, str]:
+def _where(shard: PartitionState) -> dict[str, str]:
     return {"stream": shard.partition.topic, "shard": str(shard.partition.number)}
 
 
-def _faults(standing: WorkerStanding) -> Family:
+def _faults(state: WorkerState) -> Family:
     return Family(
         "shardlog_set_aside",
         "gauge",
-        "1 for each partition that is set aside, and why; shard `all` is a whole topic.",
+        "1 for each partition that is quarantined, and why; shard `all` is a whole topic.",
         tuple(
             Sample({"stream": at.topic, "shard": _shard(at), "kind": kind}, 1)
-            for at, kind in standing.faults.items()
+            for at, kind in state.faults.items()
         ),
     )
 
@@ -143,8 +139,8 @@ def _shard(at: Partition) -> str:
     return "all" if at.number < 0 else str(at.number)
 
 
-def _lags(standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
-    held: list[ShardStanding | Unfetched] = [*standing.shards, *standing.unfetched]
+def _lags(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
+    held: list[PartitionState | UnfetchedPartition] = [*state.shards, *state.unfetched]
     lags.keep([each.partition for each in held])
     offsets, ends, behind, ages = [], [], [], []
     for each in held:
@@ -159,7 +155,7 @@ def _lags(standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds) 
         if each.end is None:
             continue
         behind.append(Sample(of_group, max(each.end - each.next, 0)))
-        age_s = lags.look(each.partition, each.next, each.end, standing.taken_s)
+        age_s = lags.look(each.partition, each.next, each.end, state.taken_s)
         if age_s is not None:
             ages.append(Sample(of_group, age_s))
     told = {

@@ -150,7 +150,7 @@ def test_secret_is_told_nowhere(lab: Lab) -> None:
 
 def test_lines_go_to_a_file_too_but_those_that_are_not_wanted(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "worker.log"
-    levels = {"all": "info", "holdings": "warning"}
+    levels = {"all": "info", "assignment": "warning"}
     worker = lab.worker(lab.topic(partitions=1), log__file=os.fspath(file), log__levels=levels)
     worker.await_event("started")
     assert worker.stop() == 0
@@ -159,4 +159,4 @@ def test_lines_go_to_a_file_too_but_those_that_are_not_wanted(lab: Lab, tmp_path
     lines = [json.loads(line) for each in files for line in each.read_text().splitlines()]
     assert lines == [json.loads(line) for line in worker.said().splitlines()]
     assert lines[-1]["event"] == "stopped"
-    assert "holdings" not in {line["logger"] for line in lines}
+    assert "assignment" not in {line["logger"] for line in lines}

@@ -9,7 +9,7 @@ import os
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.broker.test_operations import ANY_PORT, ask
@@ -32,7 +32,7 @@ def two_topics(lab: Lab) -> tuple[Topic, Topic]:
 
 
 def noted(lab: Lab) -> list[tuple[str, int, str]]:
-    return [(note.stream, note.shard, note.kind) for note in SetAsideNotes(lab.root).read()]
+    return [(note.stream, note.shard, note.kind) for note in QuarantineNotes(lab.root).read()]
 
 
 def await_noted(lab: Lab, *notes: tuple[str, int, str]) -> None:

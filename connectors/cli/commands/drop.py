@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.cli.output.printing import print_line
 from connectors.cli.output.shown import bytes_below, counted, shown_bytes
-from connectors.ingest.assignment.quarantine_notes import SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
 from connectors.kafka import Partition
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
 
@@ -26,7 +26,7 @@ def drop(*, root: Path, stream: str, remove: bool, execute: bool) -> None:
         return
     place = drop_stream(root, stream, keep=not remove)
     # What workers had set aside of it is over; they find out by themselves.
-    notes = SetAsideNotes(root)
+    notes = QuarantineNotes(root)
     for note in notes.read():
         if note.stream == stream:
             notes.remove(Partition(note.stream, note.shard))

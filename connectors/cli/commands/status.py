@@ -22,7 +22,7 @@ from connectors.cli.log_ends import Brokers
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.output.shard_status import ShardStatus, noted, shard_statuses, with_log_end
 from connectors.cli.output.shown import counted, shown_age, shown_bytes, shown_primary, shown_ranges
-from connectors.ingest.assignment.quarantine_notes import SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import QuarantineNote, QuarantineNotes
 from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None
@@ -78,7 +78,7 @@ def status(  # noqa: PLR0913 - one parameter an option
 ) -> int:
     """Show how each shard stands; the exit code is 5 where addresses are lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
-    notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
+    notes = [note for note in QuarantineNotes(root).read() if stream in (None, note.stream)]
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
@@ -129,7 +129,7 @@ def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 
 
 def _without_shards(
-    root: Path, own_id: str, notes: Iterable[SetAsideNote], facts: Sequence[Mapping[str, Any]]
+    root: Path, own_id: str, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
 ) -> Iterable[dict[str, Any]]:
     """Yield what is set aside of streams that are not there, as other shards are told."""
     there = {(one["stream"], one["shard"]) for one in facts}

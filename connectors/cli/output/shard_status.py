@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shown import bytes_below
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNote
 from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
@@ -140,13 +140,13 @@ def shard_statuses(
             )
 
 
-def noted(notes: Iterable[SetAsideNote], stream: str, shard: int) -> SetAsideNote | None:
+def noted(notes: Iterable[QuarantineNote], stream: str, shard: int) -> QuarantineNote | None:
     """Return the note on a shard, or on all of its topic."""
     of_stream = {note.shard: note for note in notes if note.stream == stream}
     return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
-def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -> ShardStatus:
+def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None) -> ShardStatus:
     """Return how a shard stands with the end of its partition, asked for after the shard was.
 
     An end that was asked for before may lie below what was stored since, as that of a log that

@@ -12,7 +12,7 @@ Nobody waits for an answer: it is taken once it has come. Belongs to the worker'
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Protocol
 
-from connectors.ingest.assignment.quarantine import SetAside
+from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.topic_identity import ANSWER_WAIT_S, GONE_AFTER_S, topic_deleted
 from connectors.kafka import Partition
@@ -40,7 +40,7 @@ class DeletedTopics:
         self,
         named: Collection[str],
         cluster: TopicIds,
-        aside: SetAside,
+        quarantine: Quarantine,
         stream_of: Callable[[str], object | None],
     ) -> None:
         """Know of none that is gone.
@@ -48,12 +48,12 @@ class DeletedTopics:
         Args:
             named: The topics that the worker consumes by name.
             cluster: Who is asked.
-            aside: Where a topic that is gone is set aside.
+            quarantine: Where a topic that is gone is set aside.
             stream_of: Returns None where the root has no stream of a topic.
         """
         self._topics = set(named)
         self._cluster = cluster
-        self._aside = aside
+        self._quarantine = quarantine
         self._stream_of = stream_of
         self._missing_since_s: dict[str, float] = {}
         self._faulty: set[str] = set()
@@ -109,9 +109,9 @@ class DeletedTopics:
             and self._stream_of(topic) is not None
         }
         for topic in self._faulty - gone:
-            self._aside.healed(Partition(topic, WHOLE_TOPIC))
+            self._quarantine.healed(Partition(topic, WHOLE_TOPIC))
         for topic in self._faulty & gone:
-            self._aside.keep_noted(Partition(topic, WHOLE_TOPIC))
+            self._quarantine.keep_noted(Partition(topic, WHOLE_TOPIC))
         fresh, self._faulty = gone - self._faulty, gone
         for topic in sorted(fresh):
-            self._aside.add([Partition(topic, WHOLE_TOPIC)], topic_deleted(topic))
+            self._quarantine.add([Partition(topic, WHOLE_TOPIC)], topic_deleted(topic))

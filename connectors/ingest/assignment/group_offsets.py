@@ -9,7 +9,7 @@ then whenever it has moved. What Kafka did not take is told again.
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.kafka import Consumer, Partition
 
 _TELL_EVERY_S: Final = 1.0
@@ -26,7 +26,7 @@ class GroupOffsets:
         self._due_s = 0.0
         self._answer_until_s: float | None = None
 
-    def tell_if_due(self, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+    def tell_if_due(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
         """Tell the group without waiting for it, at most once a second."""
         if now_s < self._due_s:
             return
@@ -34,14 +34,14 @@ class GroupOffsets:
         self._hear()
         if self._answer_until_s is not None and now_s < self._answer_until_s:
             return
-        if self._tell(feeds, is_last=False):
+        if self._tell(writers, is_last=False):
             self._answer_until_s = now_s + _ANSWER_MAX_S
 
-    def tell_last(self, feeds: Mapping[Partition, ShardFeed]) -> None:
+    def tell_last(self, writers: Mapping[Partition, PartitionWriter]) -> None:
         """Tell the group before partitions go, and wait for it."""
         self._due_s = 0.0
         self._hear()
-        self._tell(feeds, is_last=True)
+        self._tell(writers, is_last=True)
         self._hear()
 
     def _hear(self) -> None:
@@ -50,15 +50,15 @@ class GroupOffsets:
             self._committed.update(answer)
             self._answer_until_s = None
 
-    def _tell(self, feeds: Mapping[Partition, ShardFeed], *, is_last: bool) -> bool:
+    def _tell(self, writers: Mapping[Partition, PartitionWriter], *, is_last: bool) -> bool:
         """Tell what the group does not know; return whether there was anything."""
-        for gone in self._committed.keys() - feeds.keys():
+        for gone in self._committed.keys() - writers.keys():
             # Others may tell something else before it comes again.
             del self._committed[gone]
         news = {
-            partition: feed.group_place
-            for partition, feed in feeds.items()
-            if self._committed.get(partition) != feed.next
+            partition: writer.group_place
+            for partition, writer in writers.items()
+            if self._committed.get(partition) != writer.next
         }
         if news:
             self._consumer.commit_group(news, is_last=is_last)

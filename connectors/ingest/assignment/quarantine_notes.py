@@ -1,4 +1,4 @@
-"""What workers have set aside, as other processes see it: a small file a partition.
+"""What workers have quarantined, as other processes see it: a small file a partition.
 
     <root>/~set-aside/<topic>~<partition>.json      ~all for a whole topic
 
@@ -25,7 +25,7 @@ _ALL: Final = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class SetAsideNote:
+class QuarantineNote:
     """Why a partition is set aside.
 
     Attributes:
@@ -77,13 +77,13 @@ class SetAsideNote:
         return json.dumps(asdict(self), indent=1)
 
 
-class SetAsideNotes:
+class QuarantineNotes:
     """The notes under a root."""
 
     def __init__(self, root: Path) -> None:
         self._directory = root / _DIRECTORY
 
-    def write(self, note: SetAsideNote) -> None:
+    def write(self, note: QuarantineNote) -> None:
         """Leave a note, in place of one that is there; under a root only that is there."""
         place = self._place(Partition(note.stream, note.shard))
         scratch = place.with_suffix(f".{os.getpid()}")
@@ -101,12 +101,12 @@ class SetAsideNotes:
         """Tell whether there is a note."""
         return self._place(partition).exists()
 
-    def read(self) -> Iterator[SetAsideNote]:
+    def read(self) -> Iterator[QuarantineNote]:
         """Yield all notes by stream and shard; a file that holds none is passed over."""
         notes = []
         for place in self._directory.glob("*.json"):
             with suppress(OSError, ValueError):
-                notes.append(SetAsideNote.decode(place.read_text(encoding="utf-8")))
+                notes.append(QuarantineNote.decode(place.read_text(encoding="utf-8")))
         yield from sorted(notes, key=lambda note: (note.stream, note.shard))
 
     def _place(self, partition: Partition) -> Path:

@@ -2,7 +2,7 @@
 
 Opening asks, in this order: is the topic the one its stream was made from; does the shard's data
 lie here; where does it go on; does Kafka still have what comes next. Nothing is made on disk
-before the first two are answered. Who holds what was opened, holdings.py says.
+before the first two are answered. Who holds what was opened, assignment.py says.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
     HomeMark,
     check_group_offset,
@@ -52,7 +52,7 @@ class ShardOpening:
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
 
-    def open(self, partition: Partition) -> ShardFeed:
+    def open(self, partition: Partition) -> PartitionWriter:
         """Open a partition's shard and find out where it goes on.
 
         Raises:
@@ -69,7 +69,7 @@ class ShardOpening:
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            return self._feed(partition, stream, origin)
+            return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
@@ -181,7 +181,9 @@ class ShardOpening:
             )
         return low
 
-    def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
+    def _writer(
+        self, partition: Partition, stream: Stream, origin: StreamOrigin
+    ) -> PartitionWriter:
         number = partition.number
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
@@ -198,7 +200,7 @@ class ShardOpening:
             stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
             shard_next = gap[1]
         epoch = source.get("epoch")
-        return ShardFeed(
+        return PartitionWriter(
             partition,
             stream,
             origin.topic_id,

@@ -32,7 +32,7 @@ class Offsets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfetched:
+class UnfetchedPartition:
     """How a partition stands that is held and not fetched.
 
     Attributes:
@@ -81,12 +81,14 @@ class UnfetchedEnds:
         else:
             self._answers = [answer for answer in self._answers if not _has_come(*answer)]
 
-    def standing(self, partition: Partition, next_: int | None, *, is_foreign: bool) -> Unfetched:
+    def state(
+        self, partition: Partition, next_: int | None, *, is_foreign: bool
+    ) -> UnfetchedPartition:
         """Return how a partition stands, as far as it is known."""
         if next_ is None:
             next_ = self._group_offsets.get(partition)
         end = None if is_foreign else self._ends.get(partition)
-        return Unfetched(partition, next_, end)
+        return UnfetchedPartition(partition, next_, end)
 
     def _ask(self) -> None:
         self._answers = []

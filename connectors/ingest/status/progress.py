@@ -12,8 +12,8 @@ since when is told in its place. Belongs to the worker's thread; `ask` may be ca
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.log_lines import tell_library_lines_left_out
@@ -52,8 +52,8 @@ class Progress:
     def look(
         self,
         now_s: float,
-        feeds: Mapping[Partition, ShardFeed],
-        unfetched: Callable[[], Collection[Unfetched]],
+        writers: Mapping[Partition, PartitionWriter],
+        unfetched: Callable[[], Collection[UnfetchedPartition]],
         *,
         waiting: int,
         set_aside: int,
@@ -62,7 +62,7 @@ class Progress:
 
         Args:
             now_s: The time.
-            feeds: The partitions whose shards are open.
+            writers: The partitions whose shards are open.
             unfetched: Returns how those stand that wait for their shard or are set aside.
             waiting: How many partitions wait for their shard.
             set_aside: How many are set aside.
@@ -72,16 +72,16 @@ class Progress:
         self._is_asked = False
         tell_library_lines_left_out()
         away_since = self._broker.away_since
-        ends = self._ends(list(feeds))
-        behind = [max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends]
+        ends = self._ends(list(writers))
+        behind = [max(ends[at] - writer.next, 0) for at, writer in writers.items() if at in ends]
         behind += [each.lag for each in unfetched() if each.lag is not None]
-        unknown = len(feeds) + waiting + set_aside - len(behind)
+        unknown = len(writers) + waiting + set_aside - len(behind)
         is_known = away_since is None and (behind or not unknown)
         brought = self._counts.brought - self._told_brought
         elapsed_s = now_s - self._told_s
         self._log.info(
             "progress",
-            shards=len(feeds),
+            shards=len(writers),
             **({"waiting": waiting} if waiting else {}),
             **({"set_aside": set_aside} if set_aside else {}),
             records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.histograms import Histogram
 from connectors.kafka import Partition
 from storage_core import Clock, StreamStats
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStanding:
+class PartitionState:
     """How an owned shard stands.
 
     Attributes:
@@ -36,7 +36,7 @@ class ShardStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStanding:
+class WorkerState:
     """How a worker stands.
 
     Attributes:
@@ -56,10 +56,10 @@ class WorkerStanding:
     """
 
     taken_s: float
-    shards: tuple[ShardStanding, ...]
+    shards: tuple[PartitionState, ...]
     waiting: int
     set_aside: int
-    unfetched: tuple[Unfetched, ...] = ()
+    unfetched: tuple[UnfetchedPartition, ...] = ()
     faults: Mapping[Partition, str] = field(default_factory=dict)
     has_no_topic: bool = False
     has_joined: bool
@@ -70,17 +70,17 @@ class WorkerStanding:
     lateness_s: Histogram
 
 
-class Standings:
+class LatestState:
     """Where the worker's thread leaves pictures, and others ask for them."""
 
-    def __init__(self, take: Callable[[float], WorkerStanding], clock: Clock) -> None:
+    def __init__(self, take: Callable[[float], WorkerState], clock: Clock) -> None:
         """Have none yet; `take` makes one, on the worker's thread."""
         self._take = take
         self._clock = clock
         self._alive_s = clock.monotonic_s()
         self._is_asked = False
         self._has_come = threading.Event()
-        self._last: WorkerStanding | None = None
+        self._last: WorkerState | None = None
         # Whether the loop is over, so that nothing is fetched any more.
         self.is_over = False
         # Whether partitions were given out whose shards are being opened.
@@ -114,7 +114,7 @@ class Standings:
         """How long the worker's thread has not been heard of. Any thread."""
         return self._clock.monotonic_s() - self._alive_s
 
-    def ask(self, wait_s: float) -> WorkerStanding | None:
+    def ask(self, wait_s: float) -> WorkerState | None:
         """Return how it stands now; after so long the last that is known. One thread at a time."""
         self._has_come.clear()
         self._is_asked = True

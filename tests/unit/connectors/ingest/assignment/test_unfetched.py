@@ -41,7 +41,7 @@ class Bench:
             self.unfetched.look(self.now_s, partitions)
 
     def lag(self, at, next_=None, *, is_foreign=False):
-        return self.unfetched.standing(at, next_, is_foreign=is_foreign).lag
+        return self.unfetched.state(at, next_, is_foreign=is_foreign).lag
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from connectors.ingest.status.log_lines import LIBRARY_TELL_EVERY_S, LibraryLine
 from connectors.kafka import LOGGER_NAME, Consumer
 from connectors.settings.operations_settings import LIBRARY_LOGGER
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE
+from tests.unit.connectors.writers import NOWHERE
 from tests.waiting import await_that
 
 

@@ -3,14 +3,14 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.progress import TELL_EVERY_S, TELL_FIRST_AFTER_S, Progress
 from connectors.kafka import Partition
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -18,17 +18,17 @@ A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 class Bench:
     """A worker's counts, what Kafka said of ends, and what was told."""
 
-    def __init__(self, feeds):
-        self.feeds: dict[Partition, ShardFeed] = feeds
+    def __init__(self, writers):
+        self.writers: dict[Partition, PartitionWriter] = writers
         self.ends: dict[Partition, int] = {}
-        self.unfetched: list[Unfetched] = []
+        self.unfetched: list[UnfetchedPartition] = []
         self.counts, self.log = WorkerCounts(), CapturingLogger()
         self.broker = BrokerWatch(ManualClock(), CapturingLogger())
         self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
     def look(self, now_s, waiting=0, set_aside=0):
         self.progress.look(
-            now_s, self.feeds, lambda: self.unfetched, waiting=waiting, set_aside=set_aside
+            now_s, self.writers, lambda: self.unfetched, waiting=waiting, set_aside=set_aside
         )
 
     def told(self):
@@ -37,8 +37,8 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path):
-    with open_feeds(tmp_path, 2) as feeds:
-        yield Bench(feeds)
+    with open_writers(tmp_path, 2) as writers:
+        yield Bench(writers)
 
 
 def test_nothing_is_told_before_its_time(bench):
@@ -51,7 +51,7 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
     bench.counts.late, bench.counts.dead_letters = 5, 2
     bench.counts.appended = 2998
     bench.ends = {A: 100, B: 40}
-    bench.feeds[A].next, bench.feeds[B].next = 90, 41
+    bench.writers[A].next, bench.writers[B].next = 90, 41
     bench.look(TELL_EVERY_S)
     assert bench.told() == [
         {
@@ -103,7 +103,7 @@ def test_partitions_that_are_not_in_the_lag_are_counted(bench):
 
 def test_lag_of_no_partition_that_is_held_is_not_zero(bench):
     bench.look(TELL_EVERY_S)
-    bench.feeds.clear()
+    bench.writers.clear()
     bench.look(TELL_EVERY_S * 2, waiting=2)
     bench.look(TELL_EVERY_S * 3)
     assert [(line["lag"], line.get("lag_unknown")) for line in bench.told()] == [
@@ -134,8 +134,8 @@ def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
 def test_lag_has_what_waits_in_partitions_that_are_not_fetched(bench):
     bench.ends = {A: 7, B: 0}
     bench.unfetched = [
-        Unfetched(Partition(TOPIC, 2), 500, 2000),
-        Unfetched(Partition(TOPIC, 3), None, 9),
+        UnfetchedPartition(Partition(TOPIC, 2), 500, 2000),
+        UnfetchedPartition(Partition(TOPIC, 3), None, 9),
     ]
     bench.look(TELL_EVERY_S, waiting=1, set_aside=2)
     (line,) = bench.told()

@@ -52,7 +52,7 @@ class _Dropped:
 _Outcome = tuple[Partition, Forwarded | _Dropped | ShardlogError | OSError]
 
 
-class LetterKeeper:
+class DeadLetterPolicy:
     """Has dead letters forwarded, dropped, or stops the worker over them, as the policy says."""
 
     def __init__(
