@@ -29,7 +29,6 @@ from storage_core import (
     UnavailableError,
 )
 
-_LOOK_EVERY_S: Final = 1.0
 _TELL_EVERY_S: Final = 10.0
 # Between two waits the worker polls, and the group does not take it for dead.
 _HOLD_MAX_S: Final = 2.0
@@ -71,7 +70,6 @@ class DeadLetterPolicy:
         self._settings = settings
         self._forwarder = Forwarder(settings, kafka)
         self._log = log
-        self._look_s = 0.0
         self._told_s = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._again_s = 0.0
@@ -84,20 +82,13 @@ class DeadLetterPolicy:
         # Whether a shard keeps as many as it may, and the topic has to take some first.
         self.is_full = False
 
-    def look_soon(self) -> None:
-        """Look in the next call: dead letters have come."""
-        self._look_s = 0.0
-
-    def look(self, shards: Mapping[Partition, OpenShard], now_s: float) -> None:
+    def tick(self, shards: Mapping[Partition, OpenShard], now_s: float) -> None:
         """Take over what was done, and do what is due.
 
         Raises:
             InvalidRequestError: There is a dead letter, and the policy is to stop.
             UnavailableError: The topic takes none, and a shard keeps as many as it may.
         """
-        if now_s < self._look_s:
-            return
-        self._look_s = now_s + _LOOK_EVERY_S
         self._conclude(now_s)
         self._tell(now_s)
         waiting = {
@@ -118,7 +109,8 @@ class DeadLetterPolicy:
         most = max(waiting.values(), default=0)
         self.is_full = self._settings.policy == "forward" and 0 < limit <= most
         if self.is_full:
-            self._hold_back()
+            # A moment at most: between two waits the worker polls.
+            self._wait(_HOLD_MAX_S)
 
     @property
     def is_under_way(self) -> bool:
@@ -128,8 +120,7 @@ class DeadLetterPolicy:
     def settle(self, wait_s: float) -> None:
         """End the turn under way, wait for it for so long, and tell what came of it."""
         self._forwarder.end()
-        if self._thread is not None:
-            self._thread.join(wait_s)
+        self._wait(wait_s)
         self._conclude(0.0)
         self._told_s = float("-inf")
         self._tell(0.0)
@@ -152,11 +143,9 @@ class DeadLetterPolicy:
             )
             raise UnavailableError(message, stream=at.topic, shard=at.number)
 
-    def _hold_back(self) -> None:
-        """Wait for the turn under way, a moment at most, and look again before more has come."""
+    def _wait(self, wait_s: float) -> None:
         if self._thread is not None:
-            self._thread.join(_HOLD_MAX_S)
-        self.look_soon()
+            self._thread.join(wait_s)
 
     # --- turns -----------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class RoundReport:
     took_s: float = 0.0
 
     @property
-    def let_go(self) -> int:
+    def discarded(self) -> int:
         """Records that are not known to be durable, or were in the round twice."""
         appended = self.appended
         return self.records - appended.appended - appended.duplicates - appended.dead_letters

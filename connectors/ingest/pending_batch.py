@@ -1,4 +1,4 @@
-"""What was consumed and waits for its round: columns, by partition, bounded by the worker."""
+"""Fetched records that wait for their commit round: columns, by partition, bounded."""
 
 from collections.abc import Iterable, Mapping
 
@@ -54,7 +54,7 @@ class PendingBatch:
         for partition, (start, end) in fetched.runs.items():
             writer = writers.get(partition)
             if writer is None:
-                self._counts.drop(end - start)
+                self._counts.discard(end - start)
             else:
                 alike.setdefault(writer.rules, []).append(partition)
         if alike and not self.count:
@@ -70,7 +70,7 @@ class PendingBatch:
         for partition in partitions:
             parts = self._parts.pop(partition, [])
             records = sum(part.count for part in parts)
-            self._counts.drop(records)
+            self._counts.discard(records)
             self.count -= records
             self._bytes -= sum(part.size for part in parts)
 

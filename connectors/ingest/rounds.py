@@ -62,6 +62,8 @@ class Rounds:
         self._runner = ThreadPoolExecutor(1, "shardlog-round")
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self.in_flight: RoundInFlight | None = None
+        # Whether a round still hangs in a write at the end; it has shards open then.
+        self.is_left_hanging = False
 
     def begin_if_due(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
         """Begin a round of what was gathered, or an idle worker's; none is in flight."""
@@ -103,7 +105,9 @@ class Rounds:
             UnavailableError: It takes too long; its shards stay as they are, and ours.
         """
         if self.in_flight is not None and not self.in_flight.is_done(self._wait_s):
-            message = f"a round was not durable within {self._wait_s:g} s; the disk hardly answers"
+            message = (
+                f"a round was not durable within {self._wait_s:g} s: a sync takes longer than that"
+            )
             raise UnavailableError(message)
         self.conclude_if_done()
 
@@ -121,17 +125,16 @@ class Rounds:
             self._begin(writers, {})
             self.settle()
 
-    def end(self, wait_s: float) -> bool:
-        """Let go of the threads; a round that hangs is left to itself after a while.
+    def end(self, wait_s: float) -> None:
+        """End the threads; a round that hangs is left to itself after a while.
 
-        Returns:
-            Whether one is. It holds locks of its shards, so that closing them would hang as well;
-            the end of the process closes them, and whatever it wrote is at its own offsets.
+        One that hangs holds locks of its shards, so that closing them would hang as well; the end
+        of the process closes them, and whatever it wrote is at its own offsets.
         """
         is_idle = self.in_flight is None or self.in_flight.is_done(wait_s)
         for threads in (self._runner, self._committers):
             threads.shutdown(wait=is_idle, cancel_futures=True)
-        return not is_idle
+        self.is_left_hanging = not is_idle
 
 
 def _timed_round(

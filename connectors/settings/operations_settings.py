@@ -27,6 +27,7 @@ LOGGERS: Final = (
     "partition_faults",
     "progress",
     "quarantine",
+    "round_results",
     "schema_waits",
     "shard_opening",
     "worker",

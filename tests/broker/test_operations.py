@@ -65,7 +65,9 @@ def test_metrics_tell_what_was_stored_and_what_is_left(lab: Lab) -> None:
     assert stored == found["shardlog_worker_appended_total", ""] == 1000
     assert found["shardlog_dead_letters_by_reason_total", "key"] == 1
     assert (
-        found["shardlog_commit_seconds_count", ""] == found["shardlog_worker_rounds_total", ""] > 0
+        found["shardlog_commit_seconds_count", ""]
+        == found["shardlog_worker_commit_rounds_total", ""]
+        > 0
     )
     assert found["shardlog_lateness_seconds_count", ""] == 1000
     for shard, end in ends.items():
@@ -78,7 +80,7 @@ def test_health_follows_the_worker(lab: Lab) -> None:
     worker = lab.worker(topic, metrics__listen=ANY_PORT)
     await_that(lambda: ask(worker, "/health/ready")[0] == 200, "readiness")
     ready = json.loads(ask(worker, "/health/ready")[1])
-    assert ready == {"is_well": True, "shards": 2, "waiting": 0, "set_aside": 0}
+    assert ready == {"healthy": True, "shards": 2, "waiting": 0, "quarantined": 0}
     assert ask(worker, "/health/live")[0] == 200
     silent = ("shardlog_loop_silent_seconds", "")
     await_that(lambda: metrics(worker)[silent] < 0.5, "a loop that is heard of")
@@ -91,7 +93,7 @@ def test_health_follows_the_worker(lab: Lab) -> None:
 def test_second_member_without_partitions_is_ready(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     first = lab.worker(topic)
-    first.await_event("owned")
+    first.await_event("partition opened")
     second = lab.worker(topic, metrics__listen=ANY_PORT)
     await_that(lambda: ask(second, "/health/ready")[0] == 200, "readiness")
 
@@ -105,7 +107,7 @@ def test_partition_that_is_set_aside_is_not_ready(lab: Lab) -> None:
     (current,) = (lab.root / topic.name / "shard-0000").rglob("CURRENT")
     current.unlink()
     again = lab.worker(topic, other, metrics__listen=ANY_PORT)
-    again.await_event("set aside")
+    again.await_event("quarantined")
 
     def told() -> tuple[int, int | None]:
         status, body = ask(again, "/health/ready")
@@ -134,7 +136,7 @@ def test_secret_is_told_nowhere(lab: Lab) -> None:
         "kafka__sasl__oauthbearer__config": f"{CANARY}-5",
     }
     worker = lab.worker(topic, metrics__listen=ANY_PORT, **secrets)
-    worker.await_event("owned")
+    worker.await_event("partition opened")
     status, settings = ask(worker, "/config")
     assert status == 200
     assert json.loads(settings)["kafka"]["sasl.password"] == "***"

@@ -145,7 +145,7 @@ class Assignment:
         self._close(partitions)
         for partition in partitions:
             self._reached.pop(partition, None)
-            self._log.info("let go", **_where(partition))
+            self._log.info("partition closed", **_where(partition))
 
     def close_all(self) -> None:
         """Close every shard at the end, whatever it is doing."""
@@ -199,7 +199,7 @@ class Assignment:
 
     def _owned(self, writer: PartitionWriter) -> None:
         self._quarantine.healed(writer.partition)
-        self._log.info("owned", **_where(writer.partition), next=writer.next)
+        self._log.info("partition opened", **_where(writer.partition), next=writer.next)
 
     # --- waiting for a shard ---------------------------------------------------------------
 
@@ -247,12 +247,12 @@ class Assignment:
             error: What poisoned it.
             reopens: How many times in a row it is now, this one included; the more, the later.
         """
-        self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
+        self._log.error("write failed, reopening shard", **_where(partition), reason=str(error))
         self._stop_fetching([partition])
         self._wait(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
-        self._log.warning("waiting", **_where(partition), reason=str(reason))
+        self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
         self._wait(partition, _RETRY_EVERY_S)
 
     def _wait(
@@ -305,7 +305,19 @@ class Assignment:
             try:
                 self._close([partition])
             except ShardlogError as error:
-                self._log.warning("closing", **_where(partition), reason=str(error))
+                self._log.warning("closing shard failed", **_where(partition), reason=str(error))
+
+    def quarantine_topic(self, topic: str, error: ShardlogError) -> None:
+        """Let a whole topic be that has a fault.
+
+        Raises:
+            ShardlogError: The fault, if it is to stop the worker.
+        """
+        self._quarantine.add([Partition(topic, WHOLE_TOPIC)], error)
+
+    def moved(self, partitions: Iterable[Partition]) -> None:
+        """Take partitions whose records became durable for healthy."""
+        self._quarantine.moved(partitions)
 
     # --- going back ------------------------------------------------------------------------
 

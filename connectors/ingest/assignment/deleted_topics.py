@@ -21,7 +21,6 @@ from storage_core import UnavailableError
 ASK_EVERY_S: Final = 10.0
 # While one is missing.
 ASK_AGAIN_S: Final = 2.0
-LOOK_EVERY_S: Final = 1.0
 
 _Answer = Callable[[float], Collection[str]]
 
@@ -58,8 +57,7 @@ class DeletedTopics:
         self._missing_since_s: dict[str, float] = {}
         self._faulty: set[str] = set()
         self._answer: _Answer | None = None
-        self._asked_s = float("-inf")
-        self._look_s = 0.0
+        self._requested_s = float("-inf")
 
     @property
     def are_all_gone(self) -> bool:
@@ -70,30 +68,31 @@ class DeletedTopics:
         """Take note of partitions that were given out."""
         self._topics.update(at.topic for at in partitions)
 
-    def look(self, now_s: float, held: Callable[[], Collection[str]]) -> None:
-        """Ask, or take what was answered, if it is time.
+    def tick(self, now_s: float, held: Collection[str]) -> None:
+        """Ask, or take what was answered.
 
         Args:
             now_s: The time.
-            held: Returns the topics of which partitions are held.
+            held: The topics of which partitions are held.
 
         Raises:
             ShardlogError: A topic is gone, and that is to stop the worker.
         """
-        if now_s < self._look_s or not self._topics:
+        if not self._topics:
             return
-        self._look_s = now_s + LOOK_EVERY_S
-        is_due = now_s - self._asked_s >= (ASK_AGAIN_S if self._missing_since_s else ASK_EVERY_S)
+        is_due = now_s - self._requested_s >= (
+            ASK_AGAIN_S if self._missing_since_s else ASK_EVERY_S
+        )
         try:
             if self._answer is not None:
                 topics = self._answer(0.0)
                 self._answer = None
-                self._judge(now_s, topics, held())
+                self._judge(now_s, topics, held)
             elif is_due:
-                self._asked_s = now_s
+                self._requested_s = now_s
                 self._answer = self._cluster.ask_topic_ids(self._topics)
         except UnavailableError:
-            if now_s - self._asked_s >= ANSWER_WAIT_S:
+            if now_s - self._requested_s >= ANSWER_WAIT_S:
                 # What a silent broker does not know is not gone.
                 self._answer = None
                 self._missing_since_s.clear()

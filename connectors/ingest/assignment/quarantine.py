@@ -211,7 +211,7 @@ class Quarantine:
         for topic in dict.fromkeys(partition.topic for partition in reported):
             shards = [partition.number for partition in reported if partition.topic == topic]
             where = {} if shards == [WHOLE_TOPIC] else {"shards": shards}
-            self._log.error("set aside", topic=topic, **where, kind=kind, reason=str(error))
+            self._log.error("quarantined", topic=topic, **where, kind=kind, reason=str(error))
 
 
 def is_of_topic(error: ShardlogError) -> bool:

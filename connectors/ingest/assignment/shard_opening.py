@@ -132,7 +132,7 @@ class ShardOpening:
         self._topics_told.add(topic)
         for idle in idle_settings(self._options.stream, options, origin):
             self._log.warning(
-                "setting does not count",
+                "setting ignored",
                 topic=topic,
                 setting=f"stream.{idle.name}",
                 wanted=idle.wanted,
@@ -171,7 +171,7 @@ class ShardOpening:
         if low:
             # Who just produced records that retention took at once would look for them in vain.
             self._log.info(
-                "log begins later",
+                "log start offset is not 0",
                 topic=partition.topic,
                 shard=partition.number,
                 offset=low,
@@ -195,7 +195,7 @@ class ShardOpening:
             if self._options.on_overtaken == "stop":
                 raise overtaken(gap, partition)
             self._log.warning(
-                "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
+                "records skipped", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
             )
             stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
             shard_next = gap[1]
@@ -226,7 +226,7 @@ class ShardOpening:
         if verdict == "go on" and home is not None and committed.offset > shard_next:
             # A copy has the ids of its root: which of the two it is cannot be known here.
             self._log.warning(
-                "the group stands ahead of this shard",
+                "group offset is ahead of the shard",
                 topic=partition.topic,
                 shard=partition.number,
                 group_offset=committed.offset,
@@ -237,7 +237,7 @@ class ShardOpening:
         # Before the shard is there nothing can be said of where it will stand.
         if verdict == "ignored" and home is not None:
             self._log.warning(
-                "the group's offset was moved by others and is ignored",
+                "group offset was moved by others, ignored",
                 topic=partition.topic,
                 shard=partition.number,
                 group_offset=committed.offset,

@@ -109,7 +109,7 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
     return MappedValues(numbers, mapped.primary, mapped.secondary, keys, faults, schemas)
 
 
-def complaint_about(schema: AvroSchema, rules: MappingRules) -> str | None:
+def mapping_problem(schema: AvroSchema, rules: MappingRules) -> str | None:
     """Say why a schema's values cannot be mapped at all; None if they can."""
     try:
         wanted = _wanted(rules)
@@ -150,7 +150,7 @@ class _Mapped:
 
     def decode(self, schema: AvroSchema, rows: _Rows, starts: npt.NDArray[np.int32]) -> None:
         """Decode the values of some rows, all of one schema."""
-        complaint = complaint_about(schema, self._rules)
+        complaint = mapping_problem(schema, self._rules)
         if complaint is not None:
             self.faults.update(dict.fromkeys(rows.tolist(), f"mapping: {complaint}"))
             return

@@ -264,7 +264,7 @@ class SchemaWaits:
                 return None
         if trouble.retriable and self._settings.unreachable == "dead-letter":
             self._log.warning(
-                "schemas given up",
+                "schemas unavailable",
                 topic=partition.topic,
                 shard=partition.number,
                 reason=str(trouble),

@@ -39,7 +39,7 @@ def open_worker(root: Path) -> Iterator[Worker]:
 
 def gather(worker: Worker, messages: list[Any]) -> None:
     """Gather messages as if a fetch had brought them at the clock's beginning."""
-    worker._gather(stretches_of(messages), 0.0)
+    worker._intake.take(stretches_of(messages), 0.0)
 
 
 class Door:

@@ -37,14 +37,14 @@ def kept(writers):
 
 
 def look_until_idle(keeper, writers, now_s):
-    keeper.look(writers, now_s)
+    keeper.tick(writers, now_s)
     await_that(lambda: not keeper.is_under_way, "the end of a turn")
 
 
 def test_shards_without_letters_have_nothing_done(writers):
     for policy in ("keep", "stop", "forward"):
         one = keeper(policy=policy, topic="dlq", records_max=1)
-        one.look(writers, 0.0)
+        one.tick(writers, 0.0)
         assert not one.is_under_way
         assert not one.is_full
 
@@ -74,7 +74,7 @@ def test_as_many_as_the_limit_stay_and_any_number_without_one(writers):
 def test_any_letter_stops_a_worker_that_is_to_stop(writers):
     put(writers, 1)
     with pytest.raises(InvalidRequestError, match=r"1 dead letters, and dead_letters\.policy"):
-        keeper(policy="stop").look(writers, 0.0)
+        keeper(policy="stop").tick(writers, 0.0)
 
 
 @pytest.mark.parametrize(("records_max", "is_full"), [(2, True), (3, True), (4, False), (0, False)])
@@ -84,12 +84,12 @@ def test_worker_waits_for_letters_to_go_from_the_limit_on(
     monkeypatch.setattr("connectors.dlq.dead_letter_policy._HOLD_MAX_S", 0.01)
     put(writers, 3)
     one = keeper(policy="forward", topic="dlq", records_max=records_max)
-    one.look(writers, 0.0)
+    one.tick(writers, 0.0)
     assert one.is_under_way
     assert one.is_full == is_full
     # Below the limit the next look is due in a second, at it with the next step.
     writers[A].stream.clear_dead_letters(0, [0, 1])
-    one.look(writers, 0.5)
+    one.tick(writers, 0.5)
     assert not one.is_full
     one.settle(0.0)
     assert kept(writers) == [2]

@@ -111,7 +111,7 @@ def test_shard_that_refuses_its_rows_does_not_move_past_them(writers):
     report = round_of(writers, {}, {Partition(TOPIC, 0): 5})
     assert list(report.failed) == [Partition(TOPIC, 0)]
     assert list(report.moved) == [Partition(TOPIC, 1)]
-    assert (report.records, report.appended.appended, report.let_go) == (2, 1, 1)
+    assert (report.records, report.appended.appended, report.discarded) == (2, 1, 1)
 
 
 def test_records_and_dead_letters_whose_commit_fails_are_none_that_were_stored(writers):
@@ -121,7 +121,7 @@ def test_records_and_dead_letters_whose_commit_fails_are_none_that_were_stored(w
     )
     odd = [record(1, key=b"text"), *(record(offset, partition=1) for offset in range(3))]
     report = round_of_records(writers, [record(0), *odd])
-    assert (report.appended, report.let_go) == (AppendReport(2, duplicates=1), 2)
+    assert (report.appended, report.discarded) == (AppendReport(2, duplicates=1), 2)
     assert report.dead_letters == {}
 
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.dlq.record import advice_for, decode_dead_letter
-from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
+from connectors.ingest.dead_letter_watch import LOG_EVERY_S, DeadLetterWatch
 from connectors.kafka import Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
@@ -54,10 +54,10 @@ def test_first_dead_letter_of_a_topic_is_told_at_once_with_what_to_set(watch, lo
 def test_those_that_follow_are_counted_and_told_every_ten_seconds(watch, log):
     watch.note({A: letters(1)}, 0.0)
     watch.note({A: letters(2, 3)}, 1.0)
-    watch.note({B: letters(1)}, TELL_EVERY_S - 0.1)
+    watch.note({B: letters(1)}, LOG_EVERY_S - 0.1)
     assert told(log) == [(TOPIC, 1, 1)]
-    watch.tell_if_due(TELL_EVERY_S)
-    watch.tell_if_due(TELL_EVERY_S * 9)
+    watch.tick(LOG_EVERY_S)
+    watch.tick(LOG_EVERY_S * 9)
     assert told(log) == [(TOPIC, 1, 1), (TOPIC, 3, 4)]
 
 
@@ -68,7 +68,7 @@ def test_each_topic_is_told_by_itself(watch, log):
 
 def test_a_round_without_dead_letters_says_nothing(watch, log):
     watch.note({A: {}}, 0.0)
-    watch.tell_if_due(100.0)
+    watch.tick(100.0)
     assert log.calls == []
 
 

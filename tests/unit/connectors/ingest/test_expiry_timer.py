@@ -35,15 +35,15 @@ def writers(tmp_path):
         yield writers
 
 
-class Turns:
+class BackgroundPasses:
     """A timer, and what it has told."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self.counts, self.log = WorkerCounts(), CapturingLogger()
         self.timer = ExpiryTimer(every_s, self.counts, self.log)
 
-    def look(self, writers: Any, now_s: float) -> None:
-        self.timer.look(writers, now_s)
+    def tick(self, writers: Any, now_s: float) -> None:
+        self.timer.tick(writers, now_s)
 
     def told(self) -> list[tuple[str, int]]:
         self.timer.settle(WAIT_MAX_S)
@@ -51,11 +51,11 @@ class Turns:
 
 
 def test_turn_comes_once_its_time_is_over_and_not_before(writers):
-    turns = Turns()
-    turns.look(writers, 5.0)
-    turns.look(writers, 5.0 + EVERY_S - 0.1)
+    turns = BackgroundPasses()
+    turns.tick(writers, 5.0)
+    turns.tick(writers, 5.0 + EVERY_S - 0.1)
     assert turns.told() == []
-    turns.look(writers, 5.0 + EVERY_S)
+    turns.tick(writers, 5.0 + EVERY_S)
     assert turns.told() == [("expired", 0), ("expired", 1)]
     assert turns.counts.expired == 4
     assert [writer.stream.read().num_rows for writer in writers.values()] == [1, 1]
@@ -63,32 +63,32 @@ def test_turn_comes_once_its_time_is_over_and_not_before(writers):
 
 
 def test_turn_that_finds_nothing_tells_nothing(writers):
-    turns = Turns()
+    turns = BackgroundPasses()
     for at in range(3):
-        turns.look(writers, at * EVERY_S)
+        turns.tick(writers, at * EVERY_S)
         turns.timer.settle(WAIT_MAX_S)
     assert len(turns.told()) == 2
 
 
 def test_it_never_comes_where_it_is_set_to_0(writers):
-    turns = Turns(every_s=0)
+    turns = BackgroundPasses(every_s=0)
     for now_s in (0.0, 1e9):
-        turns.look(writers, now_s)
+        turns.tick(writers, now_s)
     assert not turns.timer.is_under_way
     assert turns.told() == []
 
 
 def test_stream_that_keeps_all_is_not_asked(writers):
-    turns = Turns()
+    turns = BackgroundPasses()
     for writer in writers.values():
         writer.stream.alter(retention=None)
-    turns.look(writers, 0.0)
-    turns.look(writers, EVERY_S)
+    turns.tick(writers, 0.0)
+    turns.tick(writers, EVERY_S)
     assert not turns.timer.is_under_way
 
 
 def test_one_turn_at_a_time_and_the_worker_goes_on_beside_it(writers):
-    turns, door = Turns(), Door()
+    turns, door = BackgroundPasses(), Door()
     expire = writers[A].stream.expire
 
     def wait_and_expire() -> Any:
@@ -96,28 +96,28 @@ def test_one_turn_at_a_time_and_the_worker_goes_on_beside_it(writers):
         return expire()
 
     writers[A].stream.expire = wait_and_expire
-    turns.look(writers, 0.0)
-    turns.look(writers, EVERY_S)
+    turns.tick(writers, 0.0)
+    turns.tick(writers, EVERY_S)
     door.await_comer()
     for later in range(2, 5):
-        turns.look(writers, later * EVERY_S)
+        turns.tick(writers, later * EVERY_S)
     assert writers[B].commit() == 3
     door.open()
     assert turns.told() == [("expired", 0), ("expired", 1)]
 
 
 def test_failure_of_one_shard_is_told_and_the_others_go_on(writers):
-    turns = Turns()
+    turns = BackgroundPasses()
     writers[A].stream._shards[0].guard.fail(OSError("no space left"))
-    turns.look(writers, 0.0)
-    turns.look(writers, EVERY_S)
+    turns.tick(writers, 0.0)
+    turns.tick(writers, EVERY_S)
     assert turns.told() == [("expiry failed", 0), ("expired", 1)]
     assert "no space left" in turns.log.calls[0].kwargs["reason"]
 
 
 def test_shard_that_is_closed_meanwhile_is_let_be(writers):
-    turns = Turns()
+    turns = BackgroundPasses()
     writers[A].stream.close()
-    turns.look(writers, 0.0)
-    turns.look(writers, EVERY_S)
+    turns.tick(writers, 0.0)
+    turns.tick(writers, EVERY_S)
     assert turns.told() == [("expired", 1)]

@@ -104,7 +104,9 @@ def test_round_that_fetching_waited_for_is_followed_at_once(worker, monkeypatch)
     backlog: Any = Backlog()
     monkeypatch.setattr(worker, "_consumer", backlog)
     worker._group = GroupOffsets(backlog)
-    worker._pending = worker._rounds._pending = PendingBatch(worker.counts, 1, 2**20)
+    worker._pending = worker._rounds._pending = worker._intake._pending = PendingBatch(
+        worker.counts, 1, 2**20
+    )
     with held_up(worker, A) as door:
         begin(worker, record(0))
         opened = open_soon(door)
@@ -163,7 +165,7 @@ def test_revocation_waits_for_the_append_that_is_under_way(worker, tmp_path):
         # Nothing is left to tell the group, which would not answer.
         worker._group._committed.update({A: 2, B: 0})
         thread = open_soon(door)
-        worker._revoked([A])
+        worker._rebalance.revoked([A])
         thread.join()
     assert committed(tmp_path)[0] == 2
     assert list(worker._assignment.writers) == [B]
@@ -175,17 +177,17 @@ def test_loss_waits_for_the_append_and_drops_what_has_gathered_since(worker, tmp
         begin(worker, record(0))
         gather(worker, [record(1)])
         thread = open_soon(door)
-        worker._lost([A])
+        worker._rebalance.lost([A])
         thread.join()
     assert committed(tmp_path)[0] == 1
-    assert worker.counts.let_go == 1
+    assert worker.counts.discarded == 1
 
 
 def test_partitions_that_come_wait_for_the_append_that_is_under_way(worker):
     with held_up(worker, A) as door:
         begin(worker, record(0))
         thread = open_soon(door)
-        worker._assigned([])
+        worker._rebalance.assigned([])
         thread.join()
         assert worker._rounds.in_flight is None
 
@@ -194,7 +196,7 @@ def test_fault_is_acted_on_behind_the_append_that_is_under_way(worker, tmp_path)
     with held_up(worker, A) as door:
         begin(worker, record(0))
         thread = open_soon(door)
-        worker._act_on(fault_of(denial()), 0.0)
+        worker._intake.act_on(fault_of(denial()), 0.0)
         thread.join()
     assert committed(tmp_path)[0] == 1
     assert list(worker._assignment.writers) == [B]
@@ -238,7 +240,7 @@ class TakenBack:
         assert partitions == [A, B]
 
     def close(self, _wait_s):
-        self._worker._revoked([A, B])
+        self._worker._rebalance.revoked([A, B])
         return True
 
 

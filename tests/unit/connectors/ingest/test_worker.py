@@ -47,14 +47,14 @@ def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path)
 
 
 def test_topic_that_may_not_be_read_stops_no_other(worker):
-    worker._act_on(fault_of(denial_of_all()), 0.0)
+    worker._intake.act_on(fault_of(denial_of_all()), 0.0)
     worker._end_if_all_are_quarantined()
     assert isinstance(worker._quarantine.oldest, InvalidRequestError)
 
 
 def test_worker_ends_when_none_of_its_topics_may_be_read(worker):
     worker._assignment.close([A, B])
-    worker._act_on(fault_of(denial_of_all()), 0.0)
+    worker._intake.act_on(fault_of(denial_of_all()), 0.0)
     with pytest.raises(InvalidRequestError, match="does not let this group read"):
         worker._end_if_all_are_quarantined()
 
@@ -74,7 +74,7 @@ def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
     fail_in_flight(worker, B)
     gather(worker, [record(0), record(100, partition=1)])
     assert worker._pending.take() == {}
-    assert worker.counts.dropped_rounds == 1
+    assert worker.counts.commit_rounds_dropped == 1
 
 
 def halves():
@@ -85,7 +85,7 @@ def halves():
 
 def test_touched_partition_is_left_out_of_all_that_one_fetch_brings(worker):
     worker._assignment.go_back([A])
-    worker._gather(halves(), 0.0)
+    worker._intake.take(halves(), 0.0)
     taken = worker._pending.take()
     assert {at: [part.start for part in parts] for at, parts in taken.items()} == {B: [0, 1]}
     assert ledger(worker) == (2, 2)
@@ -96,7 +96,7 @@ def test_touched_partition_is_left_out_of_all_that_one_fetch_brings(worker):
 def test_partition_touched_between_two_stretches_is_left_out_of_the_rest(worker):
     worker._assignment.go_back([B])
     fail_in_flight(worker, A)
-    worker._gather([*halves(), *halves()], 0.0)
+    worker._intake.take([*halves(), *halves()], 0.0)
     assert worker._pending.take() == {}
     assert ledger(worker) == (8, 8)
 
@@ -131,7 +131,7 @@ def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
 
 def test_worker_that_leaves_opens_nothing_it_is_given(worker):
     worker._leave()
-    worker._assigned([A, B])
+    worker._rebalance.assigned([A, B])
     assert not worker._assignment.are_any
 
 
@@ -151,14 +151,14 @@ def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
 def ledger(worker):
     """Return what was consumed, and what became of it."""
     totals = worker.counts.totals
-    consumed = totals["consumed"]
+    consumed = totals["fetched"]
     assert consumed == sum(
-        totals[name] for name in ("appended", "duplicates", "dead_letters", "let_go")
+        totals[name] for name in ("appended", "duplicates", "dead_letters", "discarded")
     )
-    return consumed, totals["let_go"]
+    return consumed, totals["discarded"]
 
 
-def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
+def test_records_made_durable_are_fetched_and_none_is_discarded(worker):
     worker._rounds._identities = AllAreRight()
     gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
     assert ledger(worker) == (0, 0)
@@ -166,15 +166,15 @@ def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
     assert ledger(worker) == (3, 0)
 
 
-def test_records_of_a_partition_that_goes_are_let_go(worker):
+def test_records_of_a_partition_that_goes_are_discarded(worker):
     gather(worker, [record(0), record(1), record(0, partition=1)])
-    worker._lost([A])
+    worker._rebalance.lost([A])
     assert ledger(worker) == (2, 2)
     gather(worker, [record(2)])
     assert ledger(worker) == (3, 3)
 
 
-def test_records_left_out_after_going_back_are_let_go(worker):
+def test_records_left_out_after_going_back_are_discarded(worker):
     worker._assignment.go_back([A])
     gather(worker, [record(0), record(0, partition=1)])
     assert ledger(worker) == (1, 1)
@@ -196,12 +196,12 @@ class NoTopicIsKnown:
 
 
 @pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
-def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
+def test_records_of_a_round_that_is_dropped_are_discarded(worker, identities):
     worker._rounds._identities = identities
     gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
     worker._rounds.flush(worker._assignment.writers)
     assert ledger(worker) == (3, 3)
-    assert worker.counts.dropped_rounds == 1
+    assert worker.counts.commit_rounds_dropped == 1
 
 
 def test_records_gathered_twice_count_once_as_stored(worker):
@@ -212,7 +212,7 @@ def test_records_gathered_twice_count_once_as_stored(worker):
     assert ledger(worker) == (4, 1)
 
 
-def test_records_gathered_when_a_worker_ends_are_let_go(worker):
+def test_records_gathered_when_a_worker_ends_are_discarded(worker):
     gather(worker, [record(0)])
     worker._leave()
     assert ledger(worker) == (1, 1)
@@ -225,5 +225,6 @@ def test_worker_without_partitions_notices_that_the_broker_is_away(worker, monke
     monkeypatch.setattr(assignment_watch, "_ANSWER_WAIT_S", 0.1)
     worker._assignment.close([A, B])
     for now_s in (0.0, 30.0):
-        worker._watch.look(now_s, is_assigned=worker._assignment.are_any)
+        for periodic in worker._periodics:
+            periodic.tick(now_s)
     assert worker._broker.is_away

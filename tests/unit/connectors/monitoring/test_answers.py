@@ -22,7 +22,7 @@ from connectors.ingest.status.histograms import Histogram
 from connectors.ingest.status.worker_state import LatestState, PartitionState, WorkerState
 from connectors.kafka import Partition
 from connectors.monitoring import answers
-from connectors.monitoring.answers import Answers, Told
+from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.lag_seconds import LagSeconds
 from storage_core import ShardLockedError, StreamStats
 from storage_core.testing import ManualClock
@@ -32,7 +32,7 @@ from tests.waiting import WAIT_MAX_S
 
 AT = Partition('a "quoted\\ topic', 3)
 SHARDS = (PartitionState(AT, 7, 10, StreamStats()),)
-TOLD = Told(
+TOLD = WorkerInfo(
     version="1.2",
     fetches_by="native",
     group="g",
@@ -49,10 +49,10 @@ def state(now_s=0.0, **more):
         "taken_s": now_s,
         "shards": (PartitionState(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
         "waiting": 0,
-        "set_aside": 0,
+        "quarantined": 0,
         "has_joined": True,
         "is_broker_away": False,
-        "totals": {**counts.totals, "dropped_rounds": 1},
+        "totals": {**counts.totals, "commit_rounds_dropped": 1},
         "dead_letters": {("t", "key"): 5},
         "commit_s": counts.commit_s,
         "lateness_s": counts.lateness_s,
@@ -74,7 +74,7 @@ class Bench:
 
         def go_on():
             while not is_over.wait(0.001):
-                self.latest_state.look(self.clock.monotonic_s())
+                self.latest_state.tick(self.clock.monotonic_s())
 
         thread = threading.Thread(target=go_on)
         thread.start()
@@ -136,7 +136,7 @@ def test_silent_loop_is_not_alive():
 
 @pytest.mark.parametrize(
     ("more", "status"),
-    [({}, 200), ({"waiting": 1}, 503), ({"set_aside": 1}, 503), ({"has_joined": False}, 503)],
+    [({}, 200), ({"waiting": 1}, 503), ({"quarantined": 1}, 503), ({"has_joined": False}, 503)],
 )
 def test_ready_is_who_has_all_shards_open(more, status):
     assert Bench(**more).ask("/health/ready").status == status
@@ -152,7 +152,7 @@ def test_worker_that_stops_is_not_ready_but_alive():
 def test_worker_that_opens_shards_is_not_ready_whatever_was_known_before():
     bench = Bench()
     assert bench.ask("/health/ready").status == 200
-    with bench.latest_state.taking():
+    with bench.latest_state.opening():
         answer = bench.answers.of("/health/ready")
     assert (answer.status, json.loads(answer.body)["reason"]) == (503, "shards are being opened")
     assert bench.ask("/health/ready").status == 200
@@ -167,7 +167,7 @@ class SlowOpening:
     def open(self, partition):
         self.worker._clock.advance(50)
         self.silent_s.append(self.worker.latest_state.silent_s)
-        assert self.worker.latest_state.is_taking
+        assert self.worker.latest_state.is_opening
         raise ShardLockedError(partition.topic)
 
 
@@ -175,8 +175,8 @@ def test_worker_that_opens_many_shards_is_alive_meanwhile(tmp_path, monkeypatch)
     with open_worker(tmp_path) as worker:
         opening = SlowOpening(worker)
         monkeypatch.setattr(worker._assignment, "_opening", opening)
-        worker._assigned([Partition(TOPIC, number) for number in range(2, 12)])
-        assert not worker.latest_state.is_taking
+        worker._rebalance.assigned([Partition(TOPIC, number) for number in range(2, 12)])
+        assert not worker.latest_state.is_opening
     assert opening.silent_s == [50.0] * 10
 
 
@@ -215,7 +215,7 @@ def test_sum_of_lateness_never_falls():
 
 
 def test_lag_in_seconds_is_the_age_of_the_end():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     assert look(50, 100, 10.0) is None
     # The end moves by 10 a second: at 50 it stood five seconds before it was first seen.
     assert look(50, 200, 20.0) == 15.0
@@ -224,7 +224,7 @@ def test_lag_in_seconds_is_the_age_of_the_end():
 
 
 def test_lag_of_a_topic_that_stands_still_grows():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     look(100, 100, 0.0)
     ages = [look(100, 101, float(now_s)) for now_s in range(10, 400, 10)]
     assert ages[0] == 10.0
@@ -232,7 +232,7 @@ def test_lag_of_a_topic_that_stands_still_grows():
 
 
 def test_log_that_was_cut_is_looked_at_anew():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     look(100, 100, 0.0)
     assert look(5, 10, 10.0) is None
 
@@ -261,10 +261,10 @@ def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
             UnfetchedPartition(Partition("x", 0), 1, None),
         ),
         "faults": {other: "damage", whole: "foreign"},
-        "set_aside": 2,
+        "quarantined": 2,
     }
     found = samples(Bench(**more).ask("/metrics"))
-    faults = [one.labels for one in found if one.name == "shardlog_set_aside"]
+    faults = [one.labels for one in found if one.name == "shardlog_quarantined"]
     assert faults == [
         {"stream": AT.topic, "shard": "4", "kind": "damage"},
         {"stream": "gone", "shard": "all", "kind": "foreign"},
@@ -292,19 +292,19 @@ def test_worker_of_topics_that_are_gone_is_not_ready_once_it_holds_nothing(shard
 
 def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tmp_path):
     with open_worker(tmp_path) as worker:
-        worker._has_joined = True
-        worker._lost(list(worker._assignment.writers))
+        worker._rebalance.has_joined = True
+        worker._rebalance.lost(list(worker._assignment.writers))
         assert not worker._state(0.0).has_joined
-        worker._assigned([])
+        worker._rebalance.assigned([])
         assert worker._state(0.0).has_joined
 
 
 def test_worker_that_lost_the_partitions_of_topics_that_are_gone_says_what_is_wrong():
-    lost = {"shards": (), "has_joined": False, "set_aside": 1, "has_no_topic": True}
+    lost = {"shards": (), "has_joined": False, "quarantined": 1, "has_no_topic": True}
     answer = Bench(**lost).ask("/health/ready")
     told = json.loads(answer.body)
     assert answer.status == 503
-    assert (told["reason"], told["set_aside"]) == ("none of its topics is there", 1)
+    assert (told["reason"], told["quarantined"]) == ("none of the topics exists", 1)
 
 
 def test_dead_letters_of_a_stream_are_counted_from_0_on_for_every_reason():

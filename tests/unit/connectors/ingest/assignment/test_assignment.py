@@ -91,13 +91,13 @@ def test_silent_broker_is_asked_once_and_the_rest_wait(bench):
     bench.opening.refusals = {B: silent(), C: silent()}
     bench.assignment.take([A, B, C])
     assert bench.opening.asked == [A, B]
-    assert (bench.said("owned"), bench.said("waiting")) == ([0], [1, 2])
+    assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([0], [1, 2])
 
 
 def test_shard_that_another_holds_keeps_no_neighbour_waiting(bench):
     bench.opening.refusals = {A: ShardLockedError("held")}
     bench.assignment.take([A, B])
-    assert (bench.said("owned"), bench.said("waiting")) == ([1], [0])
+    assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([1], [0])
 
 
 def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
@@ -113,7 +113,7 @@ def test_partitions_that_waited_for_the_broker_are_opened_when_it_answers(bench)
     bench.assignment.take([A, B])
     bench.opening.refusals = {}
     assert bench.try_waiting(1) == [A, B]
-    assert bench.said("owned") == [0, 1]
+    assert bench.said("partition opened") == [0, 1]
 
 
 @pytest.mark.parametrize("error", [silent(), ShardLockedError("held"), UnavailableError("full")])
@@ -121,7 +121,7 @@ def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
     bench.opening.refusals = {A: error}
     bench.assignment.take([A, B])
     bench.try_waiting(9.9)
-    assert bench.said("set aside") == []
+    assert bench.said("quarantined") == []
     bench.try_waiting(0.5)
     assert bench.quarantine.oldest is error
     assert list(bench.assignment.writers) == [B]

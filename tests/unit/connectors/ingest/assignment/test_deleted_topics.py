@@ -49,7 +49,7 @@ class Bench:
     def go_on(self, seconds):
         for _ in range(int(seconds * 2)):
             self.now_s += 0.5
-            self.deleted.look(self.now_s, lambda: self.held)
+            self.deleted.tick(self.now_s, self.held)
 
     def faults(self):
         return dict(self.quarantine.kinds)
@@ -70,7 +70,7 @@ def test_topic_that_is_gone_is_set_aside_as_a_whole_and_noted(bench):
     assert [(note.stream, note.shard) for note in bench.notes.read()] == [("orders", WHOLE_TOPIC)]
     assert not bench.deleted.are_all_gone
     bench.go_on(100)
-    assert len([call for call in bench.log.calls if call.args == ("set aside",)]) == 1
+    assert len([call for call in bench.log.calls if call.args == ("quarantined",)]) == 1
 
 
 @pytest.mark.parametrize("end", ["there again", "dropped", "held"])

@@ -43,31 +43,24 @@ def writers(tmp_path):
 
 def test_partition_is_told_though_nothing_comes(group, consumer, writers):
     for now_s in range(5):
-        group.tell_if_due(writers, now_s)
+        group.commit(writers, now_s)
     assert consumer.told == [{A: 0, B: 0}]
 
 
 def test_partition_that_moved_is_told_alone(group, consumer, writers):
-    group.tell_if_due(writers, 0)
+    group.commit(writers, 0)
     writers[B].next = 7
-    group.tell_if_due(writers, 1)
+    group.commit(writers, 1)
     assert consumer.told[1:] == [{B: 7}]
-
-
-def test_it_is_told_at_most_once_a_second(group, consumer, writers):
-    for tenth in range(25):
-        writers[A].next = tenth
-        group.tell_if_due(writers, tenth / 10)
-    assert [told[A] for told in consumer.told] == [0, 10, 20]
 
 
 def test_what_was_not_taken_is_told_again(group, consumer, writers):
     consumer.is_deaf = True
     for now_s in range(3):
-        group.tell_if_due(writers, now_s)
+        group.commit(writers, now_s)
     consumer.is_deaf = False
     for now_s in range(3, 9):
-        group.tell_if_due(writers, now_s)
+        group.commit(writers, now_s)
     assert consumer.told == [{A: 0, B: 0}] * 4
 
 
@@ -75,20 +68,20 @@ def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, writer
     consumer.is_silent = True
     for now_s in range(12):
         writers[A].next = now_s
-        group.tell_if_due(writers, now_s)
+        group.commit(writers, now_s)
     assert [told[A] for told in consumer.told] == [0, 10]
 
 
 def test_partition_that_returns_is_told_anew(group, consumer, writers):
-    group.tell_if_due(writers, 0)
-    group.tell_if_due({A: writers[A]}, 1)
-    group.tell_if_due(writers, 2)
+    group.commit(writers, 0)
+    group.commit({A: writers[A]}, 1)
+    group.commit(writers, 2)
     assert consumer.told == [{A: 0, B: 0}, {B: 0}]
 
 
 def test_last_word_says_what_is_not_known_yet(group, consumer, writers):
-    group.tell_if_due(writers, 0)
+    group.commit(writers, 0)
     writers[A].next = 5
-    group.tell_last(writers)
-    group.tell_last(writers)
+    group.commit_last(writers)
+    group.commit_last(writers)
     assert consumer.told[1:] == [{A: 5}]
