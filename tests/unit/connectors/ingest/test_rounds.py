@@ -202,13 +202,13 @@ def test_fault_is_acted_on_behind_the_append_that_is_under_way(worker, tmp_path)
     assert list(worker._assignment.writers) == [B]
 
 
-@pytest.mark.parametrize("act", ["_assigned", "_revoked", "_lost"])
+@pytest.mark.parametrize("act", ["assigned", "revoked", "lost"])
 def test_append_that_hangs_is_waited_for_in_bounded_time(hasty, act):
     with held_up(hasty, A) as door:
         begin(hasty, record(0))
         door.await_comer()
-        with pytest.raises(UnavailableError, match="the disk hardly answers"):
-            getattr(hasty, act)([A])
+        with pytest.raises(UnavailableError, match="a sync takes longer"):
+            getattr(hasty._rebalance, act)([A])
         # What happens to it is the worker's end, which goes on from here.
         assert list(hasty._assignment.writers) == [A, B]
 
@@ -221,7 +221,7 @@ def test_stop_is_bounded_while_an_append_hangs_and_its_shards_stay_locked(
         begin(hasty, record(0))
         door.await_comer()
         hasty.stop()
-        with pytest.raises(UnavailableError, match="the disk hardly answers"):
+        with pytest.raises(UnavailableError, match="a sync takes longer"):
             hasty._finish()
         hasty._leave()
         assert hasty.is_left_hanging
@@ -393,7 +393,6 @@ def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
         begin(worker, record(0))
         door.await_comer()
         assert isinstance(in_fork(worker._assignment.writers[B].stream.commit), ClosedError)
-        assert in_fork(lambda: worker._rounds.end(0.0)) is True
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1

@@ -74,7 +74,7 @@ class Bench:
 
         def go_on():
             while not is_over.wait(0.001):
-                self.latest_state.tick(self.clock.monotonic_s())
+                self.latest_state.answer(self.clock.monotonic_s())
 
         thread = threading.Thread(target=go_on)
         thread.start()
