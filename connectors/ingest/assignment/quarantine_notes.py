@@ -1,6 +1,6 @@
-"""What workers have quarantined, as other processes see it: a small file a partition.
+"""What workers have quarantined, for other processes: a small file a partition.
 
-    <root>/~set-aside/<topic>~<partition>.json      ~all for a whole topic
+    <root>/~quarantine/<topic>~<partition>.json      ~all for a whole topic
 
 No topic has a `~` in its name, so none meets these. A note is information: it is replaced as a
 whole, not synced, and a disk that does not take it stops nobody. It stays when its worker ends,
@@ -20,7 +20,7 @@ from connectors.kafka import Partition
 
 # In place of a partition's number: all of a topic.
 WHOLE_TOPIC: Final = -1
-_DIRECTORY: Final = "~set-aside"
+_DIRECTORY: Final = "~quarantine"
 _ALL: Final = "all"
 
 
@@ -70,7 +70,7 @@ class QuarantineNote:
         """Return it as one line for people."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
         where = self.stream if self.shard < 0 else f"{self.stream} shard {self.shard}"
-        return f"set aside since {since}: {where}, {self.kind}: {self.reason}"
+        return f"quarantined since {since}: {where}, {self.kind}: {self.reason}"
 
     def encode(self) -> str:
         """Return what its file holds."""

@@ -230,8 +230,8 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
     notes.write(QuarantineNote(KAFKA, -1, 0, "foreign", "made anew"))
     ran = shardlog("status", root)
     assert ran.err.splitlines() == [
-        "set aside since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
-        "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
+        "quarantined since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
+        "quarantined since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
     ]
     assert {row["stream"]: row["set aside"] for row in shards_of(ran)} == {
         KAFKA: "foreign",

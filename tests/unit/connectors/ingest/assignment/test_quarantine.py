@@ -171,7 +171,7 @@ def test_note_that_was_taken_away_returns_with_the_next_failure_and_its_first_ti
 
 def test_note_that_cannot_be_read_hides_no_other(bench, tmp_path):
     bench.quarantine.add([A], CorruptionError("torn"))
-    (tmp_path / "~set-aside" / "clicks~0.json").write_text('{"stream": "clicks"')
+    (tmp_path / "~quarantine" / "clicks~0.json").write_text('{"stream": "clicks"')
     assert bench.noted() == [("orders", 0, "damage")]
 
 
