@@ -92,20 +92,20 @@ class DeadLetterPolicy:
         self._conclude(now_s)
         self._tell(now_s)
         waiting = {
-            at: count
-            for at, shard in shards.items()
-            if (count := count_waiting(shard.stream, at.number))
+            partition: count
+            for partition, shard in shards.items()
+            if (count := count_waiting(shard.stream, partition.number))
         }
-        for at, count in waiting.items():
-            self._refuse_to_go_on(at, count)
+        for partition, count in waiting.items():
+            self._refuse_to_go_on(partition, count)
         limit = self._settings.records_max
         if not self.is_under_way and now_s >= self._again_s:
             if self._settings.policy == "forward":
                 self._forwarder.keep(set(shards))
-                self._begin({at: shards[at] for at in waiting})
+                self._begin({partition: shards[partition] for partition in waiting})
             elif limit:
-                over = [at for at, count in waiting.items() if count > limit]
-                self._begin({at: shards[at] for at in over})
+                over = [partition for partition, count in waiting.items() if count > limit]
+                self._begin({partition: shards[partition] for partition in over})
         most = max(waiting.values(), default=0)
         self.is_full = self._settings.policy == "forward" and 0 < limit <= most
         if self.is_full:
@@ -125,7 +125,7 @@ class DeadLetterPolicy:
         self._told_s = float("-inf")
         self._tell(0.0)
 
-    def _refuse_to_go_on(self, at: Partition, count: int) -> None:
+    def _refuse_to_go_on(self, partition: Partition, count: int) -> None:
         settings = self._settings
         if settings.policy == "stop":
             message = (
@@ -133,15 +133,15 @@ class DeadLetterPolicy:
                 'says why; with "keep" they stay and the worker goes on, with "forward" they are '
                 "published first"
             )
-            raise InvalidRequestError(message, stream=at.topic, shard=at.number)
-        reason = self._refusals.get(at)
+            raise InvalidRequestError(message, stream=partition.topic, shard=partition.number)
+        reason = self._refusals.get(partition)
         if settings.policy == "forward" and reason and 0 < settings.records_max <= count:
             message = (
                 f"{count} dead letters wait, as many as dead_letters.records_max allows, and topic "
-                f"{settings.topic_for(at.topic)!r} does not take them: {reason}; they are kept: "
-                "mend the topic and start again, or raise the limit"
+                f"{settings.topic_for(partition.topic)!r} refuses them: {reason}; they are kept: "
+                "repair the topic and start again, or raise the limit"
             )
-            raise UnavailableError(message, stream=at.topic, shard=at.number)
+            raise UnavailableError(message, stream=partition.topic, shard=partition.number)
 
     def _wait(self, wait_s: float) -> None:
         if self._thread is not None:
@@ -152,7 +152,7 @@ class DeadLetterPolicy:
     def _begin(self, shards: Mapping[Partition, OpenShard]) -> None:
         if not shards:
             return
-        turn = [(at, shard.stream, shard.topic_id) for at, shard in shards.items()]
+        turn = [(partition, shard.stream, shard.topic_id) for partition, shard in shards.items()]
         # A daemon: the end of a process waits neither for a broker nor for a disk that hangs.
         self._thread = threading.Thread(
             target=self._take_turn, args=(turn,), name="shardlog-letters", daemon=True
@@ -161,28 +161,30 @@ class DeadLetterPolicy:
 
     def _take_turn(self, turn: list[tuple[Partition, Stream, str]]) -> None:
         is_forwarding = self._settings.policy == "forward"
-        for at, stream, topic_id in turn:
+        for partition, stream, topic_id in turn:
             try:
                 if is_forwarding:
-                    self._outcomes.put((at, self._forwarder.forward(at, stream, topic_id)))
+                    self._outcomes.put(
+                        (partition, self._forwarder.forward(partition, stream, topic_id))
+                    )
                 else:
-                    self._outcomes.put((at, _Dropped(self._drop_oldest(at, stream))))
+                    self._outcomes.put((partition, _Dropped(self._drop_oldest(partition, stream))))
             except ClosedError:
                 continue
             except (ShardlogError, OSError) as error:
-                self._outcomes.put((at, error))
+                self._outcomes.put((partition, error))
 
-    def _drop_oldest(self, at: Partition, stream: Stream) -> int:
+    def _drop_oldest(self, partition: Partition, stream: Stream) -> int:
         """Let the oldest go that are beyond the limit; return how many."""
         dropped, start = 0, 0
-        excess = count_waiting(stream, at.number) - self._settings.records_max
+        excess = count_waiting(stream, partition.number) - self._settings.records_max
         while dropped < excess:
-            oldest = next_letters(stream, at.number, start)[: excess - dropped]
+            oldest = next_letters(stream, partition.number, start)[: excess - dropped]
             if not oldest:
                 # The rest is not committed yet.
                 break
             addresses = [address for address, _ in oldest]
-            dropped += stream.clear_dead_letters(at.number, addresses, dropped=True)
+            dropped += stream.clear_dead_letters(partition.number, addresses, dropped=True)
             start = addresses[-1] + 1
         return dropped
 
@@ -193,20 +195,20 @@ class DeadLetterPolicy:
         failed: dict[Partition, str] = {}
         came = False
         while not self._outcomes.empty():
-            at, outcome = self._outcomes.get()
+            partition, outcome = self._outcomes.get()
             came = True
-            self._refusals.pop(at, None)
+            self._refusals.pop(partition, None)
             match outcome:
                 case Forwarded():
                     self.forwarded += outcome.cleared
-                    self._untold[at.topic, "forwarded"] += outcome.cleared
+                    self._untold[partition.topic, "forwarded"] += outcome.cleared
                     if outcome.reason is not None:
-                        failed[at] = outcome.reason
+                        failed[partition] = outcome.reason
                 case _Dropped():
                     self.dropped += outcome.count
-                    self._untold[at.topic, "dropped"] += outcome.count
+                    self._untold[partition.topic, "dropped"] += outcome.count
                 case _:
-                    failed[at] = str(outcome)
+                    failed[partition] = str(outcome)
         if not came:
             return
         self._refusals.update(failed)
@@ -215,20 +217,23 @@ class DeadLetterPolicy:
             return
         self._again_s = now_s + self._again_after_s
         self._again_after_s = min(2 * self._again_after_s, _AGAIN_AFTER_MAX_S)
-        for at, reason in failed.items():
+        for partition, reason in failed.items():
             self._log.warning(
-                "dead letters not forwarded", topic=at.topic, shard=at.number, reason=reason
+                "dead letters not forwarded",
+                topic=partition.topic,
+                shard=partition.number,
+                reason=reason,
             )
 
     def _tell(self, now_s: float) -> None:
         """Tell how many were forwarded, at a bounded pace, and dropped."""
         if now_s - self._told_s < _TELL_EVERY_S:
             return
-        for (topic, what), count in self._untold.items():
+        for (topic, outcome), count in self._untold.items():
             if not count:
                 continue
             self._told_s = now_s
-            if what == "forwarded":
+            if outcome == "forwarded":
                 where = self._settings.topic_for(topic)
                 self._log.info("dead letters forwarded", topic=topic, to=where, count=count)
             else:

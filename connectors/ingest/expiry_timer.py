@@ -40,7 +40,9 @@ class ExpiryTimer:
         if self._passes.is_due(now_s):
             # Those that keep all are not asked: that may change only while no worker has them.
             streams = {
-                at: writer.stream for at, writer in writers.items() if _is_bounded(writer.stream)
+                partition: writer.stream
+                for partition, writer in writers.items()
+                if _is_bounded(writer.stream)
             }
             self._passes.start(streams)
 

@@ -88,7 +88,7 @@ class ShardOpening:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             self._check_home(partition, None, 0)
-            origin = StreamOrigin(
+            wanted_origin = StreamOrigin(
                 "kafka",
                 topic,
                 topic_id,
@@ -97,21 +97,21 @@ class ShardOpening:
                 wanted.value_format,
                 wanted.secondary,
             )
-            stream = self._made_stream(topic, origin)
-        found = stream.origin
-        if found is None:
+            stream = self._made_stream(topic, wanted_origin)
+        origin = stream.origin
+        if origin is None:
             message = "a stream of this name is there that was not made from a topic"
             raise InvalidRequestError(message, stream=topic)
-        if found.topic_id != topic_id:
-            raise topic_recreated(topic, found.topic_id, topic_id)
-        if found.value_format == "avro" and not self._options.value_schemas.registry:
+        if origin.topic_id != topic_id:
+            raise topic_recreated(topic, origin.topic_id, topic_id)
+        if origin.value_format == "avro" and not self._options.value_schemas.registry:
             message = (
                 "its values are Avro with schemas, and no registry is named: set [schema.registry] "
                 'url = "http://..."'
             )
             raise InvalidRequestError(message, stream=topic)
-        self._tell_idle_settings(topic, stream.options, found)
-        return stream.shards, found
+        self._tell_idle_settings(topic, stream.options, origin)
+        return stream.shards, origin
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
         root, made = self._options.root, self._options.stream.stream_options()

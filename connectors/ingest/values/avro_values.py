@@ -96,7 +96,7 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
     schemas: dict[int, WriterSchema] = {}
     for index, name in enumerate(frames.names):
         answer = framed.answers.get(name)
-        chosen = frames.which == index
+        chosen = frames.indices == index
         rows = np.arange(count) if chosen.all() else np.flatnonzero(chosen)
         if isinstance(answer, WriterSchema):
             numbers[rows] = answer.number

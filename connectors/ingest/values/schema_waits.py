@@ -19,7 +19,7 @@ import numpy as np
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.values.avro_values import FramedValues
-from connectors.ingest.values.framing import Frames, SchemaName, read_frames, shown
+from connectors.ingest.values.framing import Frames, SchemaName, name_text, read_frames
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from connectors.registry import RegistryClient, RegistrySettings
@@ -239,7 +239,7 @@ class SchemaWaits:
             topic=partition.topic,
             shard=partition.number,
             offset=offset,
-            schemas=[shown(name) for name in names[:_NAMES_TOLD]],
+            schemas=[name_text(name) for name in names[:_NAMES_TOLD]],
             **({"more": more} if more > 0 else {}),
         )
 
@@ -294,12 +294,12 @@ def _first_named(
 ) -> dict[Partition, tuple[int, list[SchemaName]]]:
     """Return where records of each partition name some schemas first, and the first so many."""
     # The last is that of values that name none, whose number is -1.
-    chosen = np.array([*(name in names for name in frames.names), False])[frames.which]
+    chosen = np.array([*(name in names for name in frames.names), False])[frames.indices]
     first_rows: dict[Partition, tuple[int, list[SchemaName]]] = {}
     for partition, (start, end) in runs.items():
         rows = np.flatnonzero(chosen[start:end]) + start
         if len(rows):
-            numbers, firsts = np.unique(frames.which[rows], return_index=True)
+            numbers, firsts = np.unique(frames.indices[rows], return_index=True)
             in_order = numbers[np.argsort(firsts)][:_NAMES_MAX].tolist()
             first_rows[partition] = int(rows[0]), [frames.names[number] for number in in_order]
     return first_rows
