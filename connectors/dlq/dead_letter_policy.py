@@ -6,7 +6,7 @@
     stop       any that waits stops the worker
 
 Whether a shard keeps any is known from its counters, so that a worker without dead letters pays a
-comparison a shard and second. Forwarding and dropping run on a thread of their own, one turn at a
+comparison a shard and second. Forwarding and dropping run on a thread of their own, one pass at a
 time; only at the limit does the worker's thread wait for it, so that no more come than go. Belongs
 to the worker's thread; its own thread touches streams only.
 """
@@ -29,7 +29,7 @@ from storage_core import (
     UnavailableError,
 )
 
-_TELL_EVERY_S: Final = 10.0
+_LOG_EVERY_S: Final = 10.0
 # Between two waits the worker polls, and the group does not take it for dead.
 _HOLD_MAX_S: Final = 2.0
 _AGAIN_AFTER_S: Final = 5.0
@@ -65,18 +65,18 @@ class DeadLetterPolicy:
         Args:
             settings: The policy.
             kafka: Settings of librdkafka, by its names, as the worker's consumer has them.
-            log: Where it is told.
+            log: Where it is logged.
         """
         self._settings = settings
         self._forwarder = Forwarder(settings, kafka)
         self._log = log
-        self._told_s = float("-inf")
+        self._logged_s = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._again_s = 0.0
         self._thread: threading.Thread | None = None
         self._outcomes: SimpleQueue[_Outcome] = SimpleQueue()
         self._refusals: dict[Partition, str] = {}
-        self._untold: Counter[tuple[str, str]] = Counter()
+        self._unlogged: Counter[tuple[str, str]] = Counter()
         self.forwarded = 0
         self.dropped = 0
         # Whether a shard keeps as many as it may, and the topic has to take some first.
@@ -90,7 +90,7 @@ class DeadLetterPolicy:
             UnavailableError: The topic takes none, and a shard keeps as many as it may.
         """
         self._conclude(now_s)
-        self._tell(now_s)
+        self._report(now_s)
         waiting = {
             partition: count
             for partition, shard in shards.items()
@@ -114,16 +114,16 @@ class DeadLetterPolicy:
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether a turn is."""
+        """Whether a pass is."""
         return self._thread is not None and self._thread.is_alive()
 
     def settle(self, wait_s: float) -> None:
-        """End the turn under way, wait for it for so long, and tell what came of it."""
+        """End the pass under way, wait for it for so long, and log its outcome."""
         self._forwarder.end()
         self._wait(wait_s)
         self._conclude(0.0)
-        self._told_s = float("-inf")
-        self._tell(0.0)
+        self._logged_s = float("-inf")
+        self._report(0.0)
 
     def _refuse_to_go_on(self, partition: Partition, count: int) -> None:
         settings = self._settings
@@ -147,21 +147,21 @@ class DeadLetterPolicy:
         if self._thread is not None:
             self._thread.join(wait_s)
 
-    # --- turns -----------------------------------------------------------------------------
+    # --- passes ----------------------------------------------------------------------------
 
     def _begin(self, shards: Mapping[Partition, OpenShard]) -> None:
         if not shards:
             return
-        turn = [(partition, shard.stream, shard.topic_id) for partition, shard in shards.items()]
+        pass_ = [(partition, shard.stream, shard.topic_id) for partition, shard in shards.items()]
         # A daemon: the end of a process waits neither for a broker nor for a disk that hangs.
         self._thread = threading.Thread(
-            target=self._take_turn, args=(turn,), name="shardlog-letters", daemon=True
+            target=self._run_pass, args=(pass_,), name="shardlog-letters", daemon=True
         )
         self._thread.start()
 
-    def _take_turn(self, turn: list[tuple[Partition, Stream, str]]) -> None:
+    def _run_pass(self, pass_: list[tuple[Partition, Stream, str]]) -> None:
         is_forwarding = self._settings.policy == "forward"
-        for partition, stream, topic_id in turn:
+        for partition, stream, topic_id in pass_:
             try:
                 if is_forwarding:
                     self._outcomes.put(
@@ -188,10 +188,10 @@ class DeadLetterPolicy:
             start = addresses[-1] + 1
         return dropped
 
-    # --- telling ---------------------------------------------------------------------------
+    # --- reporting -------------------------------------------------------------------------
 
     def _conclude(self, now_s: float) -> None:
-        """Take over what turns have done since."""
+        """Take over what passes have done since."""
         failed: dict[Partition, str] = {}
         came = False
         while not self._outcomes.empty():
@@ -201,12 +201,12 @@ class DeadLetterPolicy:
             match outcome:
                 case Forwarded():
                     self.forwarded += outcome.cleared
-                    self._untold[partition.topic, "forwarded"] += outcome.cleared
+                    self._unlogged[partition.topic, "forwarded"] += outcome.cleared
                     if outcome.reason is not None:
                         failed[partition] = outcome.reason
                 case _Dropped():
                     self.dropped += outcome.count
-                    self._untold[partition.topic, "dropped"] += outcome.count
+                    self._unlogged[partition.topic, "dropped"] += outcome.count
                 case _:
                     failed[partition] = str(outcome)
         if not came:
@@ -225,18 +225,18 @@ class DeadLetterPolicy:
                 reason=reason,
             )
 
-    def _tell(self, now_s: float) -> None:
-        """Tell how many were forwarded, at a bounded pace, and dropped."""
-        if now_s - self._told_s < _TELL_EVERY_S:
+    def _report(self, now_s: float) -> None:
+        """Log how many were forwarded and dropped, at a bounded pace."""
+        if now_s - self._logged_s < _LOG_EVERY_S:
             return
-        for (topic, outcome), count in self._untold.items():
+        for (topic, outcome), count in self._unlogged.items():
             if not count:
                 continue
-            self._told_s = now_s
+            self._logged_s = now_s
             if outcome == "forwarded":
                 where = self._settings.topic_for(topic)
                 self._log.info("dead letters forwarded", topic=topic, to=where, count=count)
             else:
                 limit = self._settings.records_max
                 self._log.warning("dead letters dropped", topic=topic, count=count, limit=limit)
-        self._untold.clear()
+        self._unlogged.clear()

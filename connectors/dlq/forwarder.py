@@ -89,14 +89,14 @@ class Forwarder:
     def forward(self, partition: Partition, stream: Stream, topic_id: str) -> Forwarded:
         """Publish a shard's committed dead letters, a bounded number of them.
 
-        1. Read: the next letters below committed, from where the turn before ended.
+        1. Read: the next letters below committed, from where the pass before ended.
         2. Send: each as Kafka had it, with its origin in headers behind its own.
         3. Wait: until each is acknowledged or refused, in bounded time.
         4. Clear: take those that were acknowledged out of the store, durably.
 
         A failure in 1 to 3 leaves the letters where they are. Between 3 and 4 they are in the topic
         and in the store: they are sent again, and told apart by their origin. Where a whole batch
-        is refused the turn ends; the next one begins behind it, so that letters which the topic
+        is refused the pass ends; the next one begins behind it, so that letters which the topic
         will never take stand in the way of no others, and comes back to them at the end.
 
         Raises:
@@ -151,7 +151,7 @@ class Forwarder:
                 if not producer.flush(_FLUSH_STEP_S) or self._is_ending:
                     return dict(open_)
         except ClientFailedError:
-            # The next turn takes another.
+            # The next pass takes another.
             self._producer = None
             raise
         # What is on its way might be acknowledged once nobody waits for it.
@@ -215,7 +215,7 @@ def _until_full(letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, byt
 
 
 def _start_again(progress: _Pass) -> tuple[int, None]:
-    """Return where the next turn begins: with the first that was refused, or at the end."""
+    """Return where the next pass begins: with the first that was refused, or at the end."""
     return (progress.start if progress.first_left is None else progress.first_left), None
 
 

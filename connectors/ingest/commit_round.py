@@ -140,7 +140,7 @@ def commit_round(
 
     Args:
         pending: What was consumed and mapped, by partition, in order. Used up: a partition's
-            parts are let go of as they are joined.
+            parts are freed as they are joined.
         positions: The consumer's next offset of each partition once all that was gathered is in;
             where it lies above the last record, control records were passed.
         writers: The partitions held; they include those pending.

@@ -45,7 +45,7 @@ class PendingBatch:
         now_s: float,
         framed: FramedValues | None = None,
     ) -> None:
-        """Map records and keep those of partitions owned; the owner of others fetches them.
+        """Map records and keep those of partitions held here; the owner of others fetches them.
 
         Each stream's by its own rules, in one pass where all have the same. `framed` is what is
         known of their values, where those have schemas.

@@ -1,8 +1,8 @@
-"""The partitions a worker holds: fetched into open shards, waiting for theirs, or set aside.
+"""The partitions a worker holds: fetched into open shards, waiting for theirs, or quarantined.
 
 Only this class moves a partition: it comes, it goes, its shard is closed and opened again, it goes
-back, it is set aside. Whatever moves one drops what was gathered of it and lets Kafka go on at its
-shard's own next offset, so that what is gathered never has a hole.
+back, it is quarantined. Whatever moves one discards its pending records and lets Kafka go on at its
+shard's own next offset, so that what is pending never has a hole.
 
 A record may be on its way while its partition moves: inside the call that a rebalance
 interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: the records of
@@ -133,7 +133,7 @@ class Assignment:
         if unfetched:
             self._consumer.pause(unfetched)
         for partition in sorted(starts.keys() & self.writers.keys()):
-            self._owned(self.writers[partition])
+            self._log_opened(self.writers[partition])
 
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
@@ -197,16 +197,16 @@ class Assignment:
                         of_topics[partition.topic] = error
             yield partition, opened
 
-    def _owned(self, writer: PartitionWriter) -> None:
+    def _log_opened(self, writer: PartitionWriter) -> None:
         self._quarantine.healed(writer.partition)
         self._log.info("partition opened", **_where(writer.partition), next=writer.next)
 
     # --- waiting for a shard ---------------------------------------------------------------
 
     def try_waiting(self, now_s: float) -> None:
-        """Open the shards of partitions that wait, once they are due, and of one set aside.
+        """Open the shards of partitions that wait, once they are due, and of one quarantined.
 
-        What has waited for its shard or the broker as long as it may is set aside.
+        What has waited for its shard or the broker as long as it may is quarantined.
 
         Raises:
             ShardlogError: A shard cannot be had, and that is to stop the worker.
@@ -237,7 +237,7 @@ class Assignment:
         """Fetch a partition whose shard is open after all."""
         self._consumer.seek(writer.partition, writer.place)
         self._consumer.resume([writer.partition])
-        self._owned(writer)
+        self._log_opened(writer)
 
     def suspend(self, partition: Partition, error: ShardPoisonedError, reopens: int) -> None:
         """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile.
@@ -272,7 +272,7 @@ class Assignment:
         Args:
             partitions: Those the fault concerns.
             error: The fault.
-            is_for_good: Only another stream can mend it.
+            is_for_good: Only another stream can cure it.
 
         Raises:
             ShardlogError: The fault, if it is to stop the worker.
@@ -327,7 +327,7 @@ class Assignment:
         self._rewind(partitions)
 
     def retake(self, partition: Partition) -> bool | None:
-        """Judge anew where a partition goes on: overtaken, cut, or made again.
+        """Judge anew where a partition goes on: out of range, cut, or recreated.
 
         Returns:
             Whether it goes on where it stood; None when its shard has to be waited for, or is

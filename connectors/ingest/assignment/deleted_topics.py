@@ -3,7 +3,7 @@
 The group takes the partitions of a topic that is gone away, and with them goes whatever could be
 wrong with them. So the cluster is asked every ten seconds whether the topics are there that the
 worker names or has held. One that is missing for as long as a restart of a cluster may take, and
-whose rows lie in the root, is set aside as a whole, as foreign data is, until it is there again or
+whose rows lie in the root, is quarantined as a whole, as foreign data is, until it exists again or
 its stream is dropped. While partitions of it are held their rounds say so (topic_identity.py).
 
 Nobody waits for an answer: it is taken once it has come. Belongs to the worker's thread.
@@ -33,7 +33,7 @@ class TopicIds(Protocol):
 
 
 class DeletedTopics:
-    """Which topics are gone, and which of them are set aside for it."""
+    """Which topics are gone, and which of them are quarantined for it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DeletedTopics:
         Args:
             named: The topics that the worker consumes by name.
             cluster: Who is asked.
-            quarantine: Where a topic that is gone is set aside.
+            quarantine: Where a topic that is gone is quarantined.
             stream_of: Returns None where the root has no stream of a topic.
         """
         self._topics = set(named)

@@ -107,7 +107,7 @@ class Quarantine:
     def add(
         self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
     ) -> None:
-        """Set partitions aside that one error concerns, or put off what is set aside already.
+        """Quarantine partitions that one error concerns, or put off those quarantined already.
 
         Args:
             partitions: Those it concerns.
@@ -152,7 +152,7 @@ class Quarantine:
         self._faults[partition].next_try_s = now_s + TRY_AFTER_S
 
     def of_topic(self, topic: str) -> list[Partition]:
-        """Return the partitions of a topic that are set aside."""
+        """Return the partitions of a topic that are quarantined."""
         return [at for at in self._faults if at.topic == topic and at.number != WHOLE_TOPIC]
 
     def healed(self, partition: Partition) -> None:
@@ -174,7 +174,7 @@ class Quarantine:
             self._failures.pop(partition, None)
 
     def keep_noted(self, partition: Partition) -> None:
-        """Leave the note on what is set aside again, where somebody has taken it for settled."""
+        """Leave the note on what is quarantined again, where somebody has taken it for settled."""
         fault = self._faults.get(partition)
         kind = None if fault is None else kind_of(fault.error)
         if fault is not None and kind is not None and not self._notes.has(partition):

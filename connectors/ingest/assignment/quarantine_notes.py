@@ -26,12 +26,12 @@ _ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True)
 class QuarantineNote:
-    """Why a partition is set aside.
+    """Why a partition is quarantined.
 
     Attributes:
         stream: The topic, and the stream's name.
         shard: The partition; negative for all of the topic.
-        since_ms: When it was set aside.
+        since_ms: When it was quarantined.
         kind: The kind of fault, as `on_fault` names it.
         reason: What the error said.
     """

@@ -15,7 +15,7 @@ from connectors.ingest.assignment.start_offset import (
     HomeMark,
     check_group_offset,
     check_watermarks,
-    overtaken,
+    out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
 from connectors.kafka import Consumer, Partition
@@ -193,7 +193,7 @@ class ShardOpening:
         source = stream.source(number) or {}
         if gap is not None:
             if self._options.on_overtaken == "stop":
-                raise overtaken(gap, partition)
+                raise out_of_range(gap, partition)
             self._log.warning(
                 "records skipped", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
             )

@@ -77,14 +77,14 @@ class Progress:
         behind += [state.lag for state in unfetched() if state.lag is not None]
         unknown = len(writers) + waiting + quarantined - len(behind)
         is_known = away_since is None and (behind or not unknown)
-        brought = self._counts.received - self._reported_received
+        received = self._counts.received - self._reported_received
         elapsed_s = now_s - self._logged_s
         self._log.info(
             "progress",
             shards=len(writers),
             **({"waiting": waiting} if waiting else {}),
             **({"quarantined": quarantined} if quarantined else {}),
-            records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
+            records_s=round(received / elapsed_s) if elapsed_s > 0 else received,
             lag=sum(behind) if is_known else None,
             **({} if away_since is None else {"away_since": away_since}),
             **({"lag_unknown": unknown} if unknown else {}),
