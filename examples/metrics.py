@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 RECORDS = 1000
-SHOWN = ("shardlog_worker_appended_total ", "shardlog_owned_shards ", "shardlog_broker_away ")
+SHOWN = ("shardlog_worker_appended_total ", "shardlog_open_partitions ", "shardlog_broker_away ")
 # A topic of this run's own. The broker is the one that KAFKA_BOOTSTRAP names.
 topic = f"readings-{uuid4().hex[:8]}"
 produce = ["shardlog", "produce", topic, f"--records={RECORDS}", "--partitions=2"]

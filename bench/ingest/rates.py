@@ -134,7 +134,7 @@ def ingest(  # noqa: PLR0913 - what a worker is told
     measured: dict[str, float] = {}
 
     def watch() -> None:
-        while not worker.counts.brought:
+        while not worker.counts.received:
             _CLOCK.sleep(_LOOK_S)
         start, start_cpu = time.perf_counter(), time.process_time()
         while worker.counts.appended < records:

@@ -1,6 +1,6 @@
-"""Publishes the dead letters of open shards, and lets those go that Kafka has acknowledged.
+"""Publishes the dead letters of open shards, and clears those that Kafka has acknowledged.
 
-`forward` is one turn over one shard. It runs on a thread of its own, beside fetching and rounds:
+`forward` is one pass over one shard. It runs on a thread of its own, beside fetching and rounds:
 it touches the shard's stream, which any thread may, and a producer that is its own.
 """
 
@@ -35,11 +35,11 @@ Letters = list[tuple[int, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """What became of one shard's turn.
+    """Outcome of one pass over a shard.
 
     Attributes:
         topic: Where they were sent.
-        cleared: How many were acknowledged, and let go.
+        cleared: How many were acknowledged, and cleared from the store.
         left: How many were refused, and stay.
         reason: Why, of the first of them.
     """
@@ -52,7 +52,7 @@ class Forwarded:
 
 @dataclass(slots=True)
 class _Pass:
-    """How far a shard's letters were gone through, and the first that stayed on the way."""
+    """How far a pass has come in a shard, and the first dead letter that stayed on the way."""
 
     stream: Stream
     start: int = 0
@@ -73,12 +73,12 @@ class Forwarder:
         self._kafka = kafka
         self._group = str(kafka.get("group.id", ""))
         self._producer: Producer | None = None
-        self._known: set[str] = set()
+        self._existing_topics: set[str] = set()
         self._passes: dict[Partition, _Pass] = {}
         self._is_ending = False
 
     def end(self) -> None:
-        """Have a turn under way end soon; what it has not cleared is forwarded again."""
+        """Have a pass under way end soon; what it has not cleared is forwarded again."""
         self._is_ending = True
 
     def keep(self, partitions: set[Partition]) -> None:
@@ -89,50 +89,52 @@ class Forwarder:
     def forward(self, partition: Partition, stream: Stream, topic_id: str) -> Forwarded:
         """Publish a shard's committed dead letters, a bounded number of them.
 
-        1. Read: the next letters below committed, from where the turn before ended.
+        1. Read: the next letters below committed, from where the pass before ended.
         2. Send: each as Kafka had it, with its origin in headers behind its own.
         3. Wait: until each is acknowledged or refused, in bounded time.
         4. Clear: take those that were acknowledged out of the store, durably.
 
         A failure in 1 to 3 leaves the letters where they are. Between 3 and 4 they are in the topic
         and in the store: they are sent again, and told apart by their origin. Where a whole batch
-        is refused the turn ends; the next one begins behind it, so that letters which the topic
+        is refused the pass ends; the next one begins behind it, so that letters which the topic
         will never take stand in the way of no others, and comes back to them at the end.
 
         Raises:
             ShardlogError: The shard, or Kafka, cannot be asked.
         """
         topic = self._settings.topic_for(partition.topic)
-        at = self._pass_of(partition, stream)
+        progress = self._pass_of(partition, stream)
         cleared = left = 0
         reason: str | None = None
         for _ in range(_BATCHES_MAX):
-            letters = next_letters(stream, partition.number, at.start)  # 1
+            letters = next_letters(stream, partition.number, progress.start)  # 1
             if not letters:
-                at.start, at.first_left = _start_again(at)
+                progress.start, progress.first_left = _start_again(progress)
                 break
             refused = self._publish(topic, letters, topic_id)  # 2, 3
             done = [address for address, _ in letters if address not in refused]
             if done:
                 cleared += stream.clear_dead_letters(partition.number, done)  # 4
-            at.start = letters[-1][0] + 1
+            progress.start = letters[-1][0] + 1
             if refused:
                 left += len(refused)
                 reason = reason or next(iter(refused.values()))
-                at.first_left = min(refused) if at.first_left is None else at.first_left
+                progress.first_left = (
+                    min(refused) if progress.first_left is None else progress.first_left
+                )
             if not done:
                 # The topic may have gone.
-                self._known.discard(topic)
+                self._existing_topics.discard(topic)
             if not done or self._is_ending:
                 break
         return Forwarded(topic, cleared, left, reason)
 
     def _pass_of(self, partition: Partition, stream: Stream) -> _Pass:
-        found = self._passes.get(partition)
-        if found is None or found.stream is not stream:
+        progress = self._passes.get(partition)
+        if progress is None or progress.stream is not stream:
             # Opened anew, it may have letters anywhere.
-            found = self._passes[partition] = _Pass(stream)
-        return found
+            progress = self._passes[partition] = _Pass(stream)
+        return progress
 
     def _publish(self, topic: str, letters: Letters, topic_id: str) -> dict[int, str]:
         """Send letters and wait for the answers; return which were not acknowledged, and why.
@@ -149,7 +151,7 @@ class Forwarder:
                 if not producer.flush(_FLUSH_STEP_S) or self._is_ending:
                     return dict(open_)
         except ClientFailedError:
-            # The next turn takes another.
+            # The next pass takes another.
             self._producer = None
             raise
         # What is on its way might be acknowledged once nobody waits for it.
@@ -172,10 +174,10 @@ class Forwarder:
             open_[address] = "it was not written by a worker, and nobody knows its record"
             return
         headers = with_origin(letter, reason_word(raw), topic_id, self._group)
-        told = _answer_for(address, open_)
+        on_answer = _answer_for(address, open_)
         try:
             producer.send(
-                topic, letter.key, letter.value, letter.timestamp, headers, on_delivery=told
+                topic, letter.key, letter.value, letter.timestamp, headers, on_delivery=on_answer
             )
         except ClientFailedError:
             raise
@@ -185,11 +187,11 @@ class Forwarder:
     def _producer_for(self, topic: str) -> Producer:
         if self._producer is None:
             self._producer = Producer(str(self._kafka[_BROKERS]), {**_OWN_SETTINGS, **self._kafka})
-        if topic not in self._known:
+        if topic not in self._existing_topics:
             admin = Admin(self._kafka)
             if topic not in admin.partitions():
                 admin.create_topic(topic, _PARTITIONS, _TOPIC, replicas=None)
-            self._known.add(topic)
+            self._existing_topics.add(topic)
         return self._producer
 
 
@@ -212,16 +214,16 @@ def _until_full(letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, byt
             return
 
 
-def _start_again(at: _Pass) -> tuple[int, None]:
-    """Return where the next turn begins: with the first that was refused, or at the end."""
-    return (at.start if at.first_left is None else at.first_left), None
+def _start_again(progress: _Pass) -> tuple[int, None]:
+    """Return where the next pass begins: with the first that was refused, or at the end."""
+    return (progress.start if progress.first_left is None else progress.first_left), None
 
 
 def _answer_for(address: int, open_: dict[int, str]) -> Callable[[str | None], Any]:
-    def told(failure: str | None) -> None:
+    def on_answer(failure: str | None) -> None:
         if failure is None:
             open_.pop(address, None)
         else:
             open_[address] = failure
 
-    return told
+    return on_answer

@@ -88,19 +88,19 @@ def with_origin(letter: DeadLetter, word: str, topic_id: str, group: str) -> Hea
         f"{_CLASS}.{word}",
         letter.reason,
     )
-    told = [(name, value.encode()) for name, value in zip(_NAMES, values, strict=True)]
-    return [*(letter.headers or ()), *told]
+    appended = [(name, value.encode()) for name, value in zip(_NAMES, values, strict=True)]
+    return [*(letter.headers or ()), *appended]
 
 
 def split_origin(headers: Headers | None) -> tuple[Headers, Origin] | None:
     """Return a record's own headers and its origin; None where no forwarder wrote one."""
-    given = headers or []
-    own, told = given[: -len(_NAMES)], given[-len(_NAMES) :]
-    if tuple(name for name, _ in told) != _NAMES:
+    headers = headers or []
+    own, origin = headers[: -len(_NAMES)], headers[-len(_NAMES) :]
+    if tuple(name for name, _ in origin) != _NAMES:
         return None
     try:
         topic_id, stamp, word, topic, partition, offset = (
-            (value or b"").decode() for _, value in told[:6]
+            (value or b"").decode() for _, value in origin[:6]
         )
         timestamp, kind = map(int, stamp.split(" "))
         return own, Origin(topic, int(partition), int(offset), topic_id, timestamp, kind, word)

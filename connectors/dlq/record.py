@@ -77,40 +77,40 @@ class DeadLetter:
 
 
 def dead_letter(
-    partition: Partition, fetched: Fetched, at: int, rules: MappingRules, reason: str | None = None
+    partition: Partition, fetched: Fetched, row: int, rules: MappingRules, reason: str | None = None
 ) -> DeadLetter:
     """Return a record that cannot become a row, with the reason why.
 
     Args:
         partition: Whose it is.
         fetched: What it was fetched with.
-        at: Where it lies in that.
+        row: Where it lies in that.
         rules: How records become rows.
         reason: Why, if its value is; else what of the record is not as rules say.
     """
-    key, value = _bytes_at(fetched.keys, at), _bytes_at(fetched.values, at)
+    key, value = _bytes_at(fetched.keys, row), _bytes_at(fetched.values, row)
     return DeadLetter(
-        reason or _reason(fetched, at, key, value, rules),
+        reason or _reason(fetched, row, key, value, rules),
         partition.topic,
         partition.number,
-        int(fetched.offsets[at]),
-        int(fetched.timestamps[at]),
-        int(fetched.kinds[at]) - 1,
+        int(fetched.offsets[row]),
+        int(fetched.timestamps[row]),
+        int(fetched.kinds[row]) - 1,
         key,
         value,
-        _headers_at(fetched, at),
+        _headers_at(fetched, row),
     )
 
 
 def _reason(
-    fetched: Fetched, at: int, key: bytes | None, value: bytes | None, rules: MappingRules
+    fetched: Fetched, row: int, key: bytes | None, value: bytes | None, rules: MappingRules
 ) -> str:
     """Say why a record cannot become a row."""
     if value is not None and len(value) > rules.payload_bytes_max:
         return f"value of {len(value)} bytes; payload_bytes_max is {rules.payload_bytes_max}"
-    if fetched.misnamed is not None and fetched.misnamed[at]:
+    if fetched.misnamed is not None and fetched.misnamed[row]:
         return "a header's name is not UTF-8; the headers cannot be kept, only their record"
-    if rules.primary == "timestamp" and fetched.kinds[at] == NO_TIMESTAMP_TYPE:
+    if rules.primary == "timestamp" and fetched.kinds[row] == NO_TIMESTAMP_TYPE:
         return "no timestamp, and the primary comes from it"
     if key is None:
         return "no key, and null_key is dead-letter"
@@ -176,13 +176,13 @@ def decode_dead_letter(data: bytes) -> DeadLetter:
     return letter
 
 
-def _bytes_at(column: pa.BinaryArray, at: int) -> bytes | None:
-    return column[at].as_py()
+def _bytes_at(column: pa.BinaryArray, row: int) -> bytes | None:
+    return column[row].as_py()
 
 
-def _headers_at(fetched: Fetched, at: int) -> Headers | None:
-    found = None if fetched.headers is None else fetched.headers[at].as_py()
-    return None if found is None else [(each["key"], each["value"]) for each in found]
+def _headers_at(fetched: Fetched, row: int) -> Headers | None:
+    headers = None if fetched.headers is None else fetched.headers[row].as_py()
+    return None if headers is None else [(each["key"], each["value"]) for each in headers]
 
 
 def _text(data: bytes | None) -> str | None:

@@ -85,28 +85,30 @@ class Replay:
         self._servers = settings.get("bootstrap.servers")
         self._silent_s_max = silent_s_max
         self._clock = SystemClock()
-        self._there = Admin(settings).partitions()
-        if topic not in self._there:
+        self._partition_counts = Admin(settings).partitions()
+        if topic not in self._partition_counts:
             message = f"there is no topic {topic!r} to replay"
             raise InvalidRequestError(message)
         name = f"{settings['group.id']}~{topic}"
         # IMPORTANT: before the offsets are asked for; then nobody moves them any more.
         self._producer = None if is_dry_run else TransactionalProducer(settings, name)
         self._consumer = Consumer(settings)
-        self._partitions = [Partition(topic, number) for number in range(self._there[topic])]
+        self._partitions = [
+            Partition(topic, number) for number in range(self._partition_counts[topic])
+        ]
         marks = {at: self._consumer.watermarks(at) for at in self._partitions}
         places = self._consumer.group_places(self._partitions)
         self._ends = {at: end for at, (_, end) in marks.items()}
         self._lows = {at: low for at, (low, _) in marks.items()}
         self._done = {
-            at: max(places[at].offset, low) if at in places else low
-            for at, low in self._lows.items()
+            partition: max(places[partition].offset, low) if partition in places else low
+            for partition, low in self._lows.items()
         }
-        for at, done in self._done.items():
-            if done > self._ends[at]:
+        for partition, done in self._done.items():
+            if done > self._ends[partition]:
                 message = (
-                    f"group {name!r} has replayed {topic}/{at.number} to {done}, and "
-                    f"it ends at {self._ends[at]}: the topic was made anew; name another group"
+                    f"group {name!r} has replayed {topic}/{partition.number} to {done}, and "
+                    f"it ends at {self._ends[partition]}: it was recreated; name another group"
                 )
                 raise InvalidRequestError(message)
         self._seen: _Seen = set()
@@ -148,12 +150,12 @@ class Replay:
         self._consumer.close()
 
     def _send_back(self, letters: list[_Letter]) -> None:
-        to_send, found = self._chosen(letters)
+        to_send, foreign = self._chosen(letters)
         homeless = next(filter(self._is_homeless, to_send), None)
         if homeless is not None:
             # What comes before it goes; whoever takes it out takes all before it out as well.
             letters = letters[: letters.index(homeless)]
-            to_send, found = self._chosen(letters)
+            to_send, foreign = self._chosen(letters)
         if self._producer is not None and letters:
             with self._producer.transaction(self._consumer) as offsets:  # 2
                 for letter in to_send:
@@ -161,19 +163,19 @@ class Replay:
                 offsets.update({each.partition: each.offset + 1 for each in letters})  # 4
         self._seen.update(_identity(each.origin) for each in to_send if each.origin is not None)
         self.report.replayed += len(to_send)
-        self.report.doubled += len(letters) - len(to_send) - found
-        self.report.foreign += found
+        self.report.doubled += len(letters) - len(to_send) - foreign
+        self.report.foreign += foreign
         if homeless is not None:
             raise _refusal(homeless)
 
     def _chosen(self, letters: list[_Letter]) -> tuple[list[_Letter], int]:
         """Return those that were not replayed, and how many have no origin."""
-        chosen, known, foreign = [], set(self._seen), 0
+        chosen, seen, foreign = [], set(self._seen), 0
         for letter in letters:
             if letter.origin is None:
                 foreign += 1
-            elif _identity(letter.origin) not in known:
-                known.add(_identity(letter.origin))
+            elif _identity(letter.origin) not in seen:
+                seen.add(_identity(letter.origin))
                 chosen.append(letter)
         return chosen, foreign
 
@@ -184,7 +186,9 @@ class Replay:
 
     def _is_homeless(self, letter: _Letter) -> bool:
         origin = letter.origin
-        return origin is not None and origin.partition >= self._there.get(origin.topic, 0)
+        return origin is not None and origin.partition >= self._partition_counts.get(
+            origin.topic, 0
+        )
 
     def _produce(self, letter: _Letter) -> None:
         origin = letter.origin
@@ -203,11 +207,11 @@ class Replay:
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
     ) -> Iterator[list[_Letter]]:
         """Yield the records of the topic between two offsets of each partition."""
-        asked = {at: Place(start) for at, start in starts.items() if start < ends[at]}
-        if not asked:
+        requested = {at: Place(start) for at, start in starts.items() if start < ends[at]}
+        if not requested:
             return
-        left = set(asked)
-        self._consumer.begin(asked)
+        left = set(requested)
+        self._consumer.begin(requested)
         reached: dict[Partition, int] = {}
         heard_s = self._clock.monotonic_s()
         while left:
@@ -226,7 +230,7 @@ class Replay:
                 heard_s = now_s
             elif now_s - heard_s >= self._silent_s_max:
                 raise self._silence(now_s - heard_s)
-        self._consumer.unassign(asked)
+        self._consumer.unassign(requested)
 
     def _silence(self, silent_s: float) -> BrokerUnavailableError:
         message = (
@@ -238,12 +242,12 @@ class Replay:
 
 def _letters(fetched: Fetched) -> Iterator[_Letter]:
     for partition, (start, end) in fetched.runs.items():
-        for at in range(start, end):
-            pairs = None if fetched.headers is None else fetched.headers[at].as_py()
-            given = None if pairs is None else [(one["key"], one["value"]) for one in pairs]
-            own, origin = split_origin(given) or (given or [], None)
-            key, value = fetched.keys[at].as_py(), fetched.values[at].as_py()
-            yield _Letter(partition, int(fetched.offsets[at]), key, value, own, origin)
+        for row in range(start, end):
+            pairs = None if fetched.headers is None else fetched.headers[row].as_py()
+            headers = None if pairs is None else [(one["key"], one["value"]) for one in pairs]
+            own, origin = split_origin(headers) or (headers or [], None)
+            key, value = fetched.keys[row].as_py(), fetched.values[row].as_py()
+            yield _Letter(partition, int(fetched.offsets[row]), key, value, own, origin)
 
 
 def _refusal(letter: _Letter) -> InvalidRequestError:

@@ -2,7 +2,7 @@
 
 `commit_round` is the whole commit path of ingestion, one round at a time. It runs on the thread of
 rounds while the worker's thread fetches the next one: both spend their time in libraries that let
-go of the interpreter. It touches streams and its own report; the feeds it reads stand still, since
+go of the interpreter. It touches streams and its own report; the writers it reads stay put, since
 only `RoundInFlight.acknowledge` moves them, on the worker's thread once the round is over.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.topic_identity import TopicIdentities
 from connectors.ingest.mapping import ShardRecords, join_records
 from connectors.kafka import Partition, Place
 from storage_core import AppendReport, ShardlogError, ShardPoisonedError, UnavailableError
 
-Gathered = MutableMapping[Partition, list[ShardRecords]]
-Feeds = Mapping[Partition, ShardFeed]
+PendingRecords = MutableMapping[Partition, list[ShardRecords]]
+Writers = Mapping[Partition, PartitionWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RoundReport:
         moved: Where the partitions whose records are durable go on.
         poisoned: Partitions whose durable write failed; the others are committed.
         delayed: Partitions whose rows are not written, or not durable yet; going back to their
-            feed's `next` fetches them again, and makes them so.
+            writer's `next` fetches them again, and makes them so.
         failed: Partitions that have a fault of another kind; nothing more is written of them.
         timestamps: Of the records that moved, a column a partition.
         took_s: How long it took.
@@ -63,7 +63,7 @@ class RoundReport:
     took_s: float = 0.0
 
     @property
-    def let_go(self) -> int:
+    def discarded(self) -> int:
         """Records that are not known to be durable, or were in the round twice."""
         appended = self.appended
         return self.records - appended.appended - appended.duplicates - appended.dead_letters
@@ -89,9 +89,9 @@ class RoundReport:
 class RoundInFlight:
     """A round on its thread. Belongs to the worker's thread."""
 
-    def __init__(self, outcome: Future[RoundReport], feeds: Feeds) -> None:
+    def __init__(self, outcome: Future[RoundReport], writers: Writers) -> None:
         self._outcome = outcome
-        self._feeds = feeds
+        self._feeds = writers
 
     def is_done(self, wait_s: float = 0.0) -> bool:
         """Tell whether it is over, after waiting for it so long."""
@@ -101,7 +101,7 @@ class RoundInFlight:
         return not wait([self._outcome], wait_s).not_done
 
     def acknowledge(self) -> RoundReport:
-        """Move the feeds whose rows are durable (step 6); once it is done.
+        """Move the writers whose rows are durable (step 6); once it is done.
 
         A shard whose append or commit failed does not keep the others from moving.
 
@@ -115,9 +115,9 @@ class RoundInFlight:
 
 
 def commit_round(
-    gathered: Gathered,
+    pending: PendingRecords,
     positions: Mapping[Partition, int],
-    feeds: Feeds,
+    writers: Writers,
     identities: TopicIdentities,
     committers: Executor,
 ) -> RoundReport:
@@ -130,39 +130,39 @@ def commit_round(
     5. Commit: sync the shards beside each other, on threads of their own, and publish their
        markers, each as soon as it is appended, those with the fewest records first. Readable
        from here on.
-    6. Acknowledge, once all are done, on the worker's thread: the feeds move; the worker tells
+    6. Acknowledge, once all are done, on the worker's thread: the writers move; the worker tells
        the group, for lag tools only.
 
-    A topic that fails in 1 to 3 has nothing written: the caller goes back to its feeds' `next`,
+    A topic that fails in 1 to 3 has nothing written: the caller goes back to its writers' `next`,
     or lets them be. A failure of a shard in 4 or 5 poisons that shard alone; reopened, it says how
     far it came. The others of the round go on in each case, and the report names them all. A crash
     anywhere leaves each shard with its rows and its next offset, which move as one.
 
     Args:
-        gathered: What was consumed and mapped, by partition, in order. Used up: a partition's
-            parts are let go of as they are joined.
+        pending: What was consumed and mapped, by partition, in order. Used up: a partition's
+            parts are freed as they are joined.
         positions: The consumer's next offset of each partition once all that was gathered is in;
             where it lies above the last record, control records were passed.
-        feeds: The partitions held; they include those gathered.
+        writers: The partitions held; they include those pending.
         identities: Whom the cluster is asked by.
         committers: The threads that sync.
     """
-    report = RoundReport(count_records(gathered))
-    topics = {feed.partition.topic: feed.topic_id for feed in feeds.values()}
+    report = RoundReport(count_records(pending))
+    topics = {writer.partition.topic: writer.topic_id for writer in writers.values()}
     try:
         compare_ids = identities.ask(topics)  # 1
     except UnavailableError as silence:
-        report.delayed.update(dict.fromkeys(feeds, silence))
+        report.delayed.update(dict.fromkeys(writers, silence))
         return report
-    joined = {at: join_records(gathered.pop(at)) for at in list(gathered)}  # 2
+    joined = {at: join_records(pending.pop(at)) for at in list(pending)}  # 2
     wrong = compare_ids()  # 3
     for topic, error in wrong.items():
         # For a moment's silence only what has rows here is concerned.
-        for partition in joined if isinstance(error, UnavailableError) else feeds:
+        for partition in joined if isinstance(error, UnavailableError) else writers:
             if partition.topic == topic:
                 report.blame(partition, error)
     for partition, position in positions.items():
-        idle = feeds.get(partition)
+        idle = writers.get(partition)
         if idle is not None and partition not in joined and position > idle.next:
             joined[partition] = idle.nothing_until(position)
     commits: dict[Future[int], Written] = {}
@@ -170,21 +170,21 @@ def commit_round(
         records = joined.pop(partition)
         if partition.topic in wrong:
             continue
-        feed = feeds[partition]
+        writer = writers[partition]
         with _blaming(partition, report):
-            appended = feed.append(records, max(records.end, positions.get(partition, 0)))
+            appended = writer.append(records, max(records.end, positions.get(partition, 0)))
             stamps = records.rows.column("timestamp")
             written = Written(partition, records.epoch, appended, records.dead_letters, stamps)
-            commits[committers.submit(feed.commit)] = written  # 5
+            commits[committers.submit(writer.commit)] = written  # 5
     for future, written in commits.items():
         with _blaming(written.partition, report):
             report.add(written, future.result())
     return report  # 6: acknowledge
 
 
-def count_records(gathered: Gathered) -> int:
+def count_records(pending: PendingRecords) -> int:
     """Return how many records there are, dead letters among them."""
-    return sum(part.count for parts in gathered.values() for part in parts)
+    return sum(part.count for parts in pending.values() for part in parts)
 
 
 @contextmanager

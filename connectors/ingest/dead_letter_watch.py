@@ -1,7 +1,7 @@
-"""Dead letters are told when they come, and a stream that gets nothing else is stopped.
+"""Logs dead letters when they come, and stops a stream that gets nothing else.
 
 Keys that do not fit the stream make dead letters of all its records, and nothing else would say
-so: the offsets move, there is no lag and no error. So the first of a topic is told at once, then
+so: the offsets move, there is no lag and no error. So the first of a topic is logged at once, then
 their number at a bounded pace; and a stream that has never stored a record is refused after so
 many, since the setting is wrong rather than the records.
 
@@ -13,75 +13,75 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.dlq.record import advice_for, decode_dead_letter
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError
 
-TELL_EVERY_S: Final = 10.0
+LOG_EVERY_S: Final = 10.0
 
 
 @dataclass(slots=True)
 class _Topic:
-    """What came of a topic: in all, and since it was told last; the latest of them."""
+    """Dead letters of a topic: in all, and since it was logged last; the latest of them."""
 
     total: int
-    untold: int
-    told_s: float
+    unlogged: int
+    logged_s: float
     shard: int
     offset: int
     raw: bytes
 
 
 class DeadLetterWatch:
-    """Tells of dead letters, topic by topic."""
+    """Logs dead letters, topic by topic."""
 
     def __init__(self, only_max: int, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
         """Know of none.
 
         Args:
             only_max: How many a stream may get that has stored nothing; 0 for any number.
-            log: Where it is told.
+            log: Where it is logged.
         """
         self._only_max = only_max
         self._log = log
         self._topics: dict[str, _Topic] = {}
 
     def note(self, durable: Mapping[Partition, Mapping[int, bytes]], now_s: float) -> None:
-        """Take note of dead letters that are durable; tell of a topic's first at once."""
+        """Take note of dead letters that are durable; log a topic's first at once."""
         for partition, letters in durable.items():
             if not letters:
                 continue
             offset = max(letters)
             counts = self._topics.get(partition.topic)
             if counts is None:
-                counts = _Topic(0, 0, now_s - TELL_EVERY_S, partition.number, offset, b"")
+                counts = _Topic(0, 0, now_s - LOG_EVERY_S, partition.number, offset, b"")
                 self._topics[partition.topic] = counts
             counts.total += len(letters)
-            counts.untold += len(letters)
+            counts.unlogged += len(letters)
             counts.shard, counts.offset, counts.raw = partition.number, offset, letters[offset]
-        self.tell_if_due(now_s)
+        self.tick(now_s)
 
-    def tell_if_due(self, now_s: float) -> None:
-        """Tell of topics that got dead letters, each at most every ten seconds."""
+    def tick(self, now_s: float) -> None:
+        """Log topics that got dead letters, each at most every ten seconds."""
         for topic, counts in self._topics.items():
-            if not counts.untold or now_s - counts.told_s < TELL_EVERY_S:
+            if not counts.unlogged or now_s - counts.logged_s < LOG_EVERY_S:
                 continue
             reason = decode_dead_letter(counts.raw).reason
             advice = advice_for(reason)
             self._log.warning(
                 "dead letters",
                 topic=topic,
-                new=counts.untold,
+                new=counts.unlogged,
                 total=counts.total,
                 shard=counts.shard,
                 offset=counts.offset,
                 reason=reason,
                 **({} if advice is None else {"advice": advice}),
             )
-            counts.untold, counts.told_s = 0, now_s
+            counts.unlogged, counts.logged_s = 0, now_s
 
     def refuse_topics_of_nothing_else(
-        self, partitions: Iterable[Partition], feeds: Mapping[Partition, ShardFeed]
+        self, partitions: Iterable[Partition], writers: Mapping[Partition, PartitionWriter]
     ) -> None:
         """Refuse a topic whose shards here hold dead letters only, and many of them.
 
@@ -91,7 +91,9 @@ class DeadLetterWatch:
         if not self._only_max:
             return
         for topic in sorted({partition.topic for partition in partitions}):
-            all_stats = [feed.stream.stats() for part, feed in feeds.items() if part.topic == topic]
+            all_stats = [
+                writer.stream.stats() for part, writer in writers.items() if part.topic == topic
+            ]
             dead = sum(stats.dead_letters for stats in all_stats)
             stored = sum(stats.records + stats.expired for stats in all_stats)
             if not stored and dead >= self._only_max:

@@ -1,31 +1,31 @@
-"""Expiry in a worker: what its shards no longer keep goes, in turns.
+"""Expiry in a worker: deletes what its shards no longer keep, a pass every so often.
 
-What fails is told, and is that shard's alone.
+A failure is logged, and is that shard's alone.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.background_passes import BackgroundPasses
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
-from connectors.ingest.turns import Turns
 from connectors.kafka import Partition
 from storage_core import ExpiryReport, Stream
 
 
 class ExpiryTimer:
-    """Lets what the worker's shards no longer keep expire."""
+    """Expires rows of the worker's shards."""
 
     def __init__(self, every_s: float, counts: WorkerCounts, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
-        """Wait for the first turn.
+        """Wait for the first pass.
 
         Args:
-            every_s: The time between the begins of two turns; 0 for none at all.
-            counts: Where rows that went are counted.
-            log: Where it is told.
+            every_s: The time between the starts of two passes; 0 for none at all.
+            counts: Where expired rows are counted.
+            log: Where it is logged.
         """
-        self._turns: Turns[ExpiryReport] = Turns(
+        self._passes: BackgroundPasses[ExpiryReport] = BackgroundPasses(
             "shardlog-expiry", every_s, lambda stream: stream.expire()
         )
         self._counts = counts
@@ -33,23 +33,27 @@ class ExpiryTimer:
         self._failures = FailureLines("expiry failed", log.warning)
         self._now_s = 0.0
 
-    def look(self, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
-        """Tell what went, and begin a turn if one is due and none under way."""
+    def tick(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
+        """Log what expired, and start a pass if one is due and none under way."""
         self._now_s = now_s
-        self.tell()
-        if self._turns.is_due(now_s):
+        self.report()
+        if self._passes.is_due(now_s):
             # Those that keep all are not asked: that may change only while no worker has them.
-            streams = {at: feed.stream for at, feed in feeds.items() if _is_bounded(feed.stream)}
-            self._turns.begin(streams)
+            streams = {
+                partition: writer.stream
+                for partition, writer in writers.items()
+                if _is_bounded(writer.stream)
+            }
+            self._passes.start(streams)
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether a turn is."""
-        return self._turns.is_under_way
+        """Whether a pass is."""
+        return self._passes.is_under_way
 
-    def tell(self) -> None:
-        """Tell of the shards that were done since, and count their rows."""
-        for partition, outcome in self._turns.outcomes():
+    def report(self) -> None:
+        """Log the shards that were done since, and count their rows."""
+        for partition, outcome in self._passes.outcomes():
             if not isinstance(outcome, ExpiryReport):
                 self._failures.note(partition, str(outcome), self._now_s)
                 continue
@@ -68,9 +72,9 @@ class ExpiryTimer:
                 )
 
     def settle(self, wait_s: float) -> None:
-        """Wait for the turn under way, for so long, and tell what went."""
-        self._turns.settle(wait_s)
-        self.tell()
+        """Wait for the pass under way, for so long, and log what went."""
+        self._passes.settle(wait_s)
+        self.report()
 
 
 def _is_bounded(stream: Stream) -> bool:

@@ -11,7 +11,7 @@ ask whether the topics are still the ones. Belongs to the worker's thread; times
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.pending_batch import PendingBatch
 
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
@@ -41,7 +41,7 @@ class CallSize:
         return cls(6_000, 0.04) if is_native else cls(3_000, 0.02)
 
 
-class Pace:
+class FetchPolicy:
     """What decides whether a round is due."""
 
     def __init__(self, linger_s: float, call: CallSize) -> None:
@@ -69,43 +69,43 @@ class Pace:
         self._full_calls = self._full_calls + 1 if is_full else 0
 
     def next_call(
-        self, gathered: Gathering, now_s: float, *, is_round_out: bool
+        self, pending: PendingBatch, now_s: float, *, is_round_out: bool
     ) -> tuple[int, float]:
         """Return how many records the next call to Kafka asks for, and for how long.
 
         An idle worker asks for one: its wait ends with the first that comes.
         """
-        if self._was_empty and not gathered.count and not is_round_out:
+        if self._was_empty and not pending.count and not is_round_out:
             return 1, WAIT_MOST_S
         most = self.call.records
-        if gathered.count < _SMALL_RECORDS and not self.is_behind:
-            most = _SMALL_RECORDS - gathered.count
-        left_s = self._due_s(gathered, now_s) - now_s
+        if pending.count < _SMALL_RECORDS and not self.is_behind:
+            most = _SMALL_RECORDS - pending.count
+        left_s = self._due_s(pending, now_s) - now_s
         return most, min(max(left_s, _WAIT_LEAST_S), WAIT_MOST_S)
 
-    def is_due(self, gathered: Gathering, now_s: float) -> bool:
+    def is_due(self, pending: PendingBatch, now_s: float) -> bool:
         """Tell whether records are there and make a round, or have waited for long enough."""
-        is_full = gathered.rounds >= 1
-        return gathered.count > 0 and (is_full or now_s >= self._due_s(gathered, now_s))
+        is_full = pending.rounds >= 1
+        return pending.count > 0 and (is_full or now_s >= self._due_s(pending, now_s))
 
-    def is_enough(self, gathered: Gathering) -> bool:
+    def is_enough(self, pending: PendingBatch) -> bool:
         """Tell whether so much has gathered beside a round that fetching waits for its end.
 
         A worker that stops at one round lets librdkafka's queues fill up, and its fetches end.
         """
-        return gathered.rounds >= _BESIDE_ROUNDS_MAX
+        return pending.rounds >= _BESIDE_ROUNDS_MAX
 
-    def _due_s(self, gathered: Gathering, now_s: float) -> float:
+    def _due_s(self, pending: PendingBatch, now_s: float) -> float:
         """Return when what was gathered becomes a round; of nothing, what comes from now on."""
-        since_s = gathered.since_s if gathered.count else now_s
+        since_s = pending.since_s if pending.count else now_s
         due_s = since_s + self._linger_s * (_BEHIND_LINGERS if self.is_behind else 1)
-        if gathered.count < _SMALL_RECORDS:
+        if pending.count < _SMALL_RECORDS:
             due_s = max(due_s, self._begun_s + self._linger_s * _SMALL_EVERY_LINGERS)
         return due_s
 
-    def is_look_due(self, gathered: Gathering, now_s: float) -> bool:
+    def is_look_due(self, pending: PendingBatch, now_s: float) -> bool:
         """Tell whether an idle worker is to look where its partitions stand."""
-        return gathered.count == 0 and now_s >= self._advance_due_s
+        return pending.count == 0 and now_s >= self._advance_due_s
 
     def is_idle_round_due(self, now_s: float, *, has_moved: bool) -> bool:
         """Tell whether what the look has shown makes a round; the next look comes later."""

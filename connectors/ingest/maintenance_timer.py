@@ -1,29 +1,29 @@
-"""Maintenance in a worker: rows that waited become parts, and small parts larger ones, in turns.
+"""Maintenance in a worker: seals, compacts and trims its shards, a pass every so often.
 
-The files of parts are made in a process beside the worker, which ends with it. It takes a core
-while it lasts, so a turn is skipped where the worker falls behind: where more records wait in Kafka
-than a round takes, and more than at the turn before; and for a while where that process died. Where
-more rows wait in a shard than its turn sealed the next one comes at once, so that what waits does
-not grow for ever. One worker does so at a time in a root.
+Parts are built in a process beside the worker, which ends with it. It takes a core while it lasts,
+so a pass is skipped where the worker falls behind: where more records wait in Kafka than a round
+takes, and more than at the pass before; and for a while where that process died. Where more rows
+wait in a shard than its pass sealed the next one comes at once, so that the backlog does not grow
+for ever. One worker does so at a time in a root.
 """
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.background_passes import BackgroundPasses
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
-from connectors.ingest.turns import Turns
 from connectors.kafka import Partition
 from storage_core import DirectoryLock, PartBuilder, Stream, TieringReport
 
-# What holds it is locked while a turn's shard is; no stream can have the name.
-_PLACE: Final = "~maintained"
+# This directory is locked while a shard is maintained; no stream can have the name.
+_LOCK_DIRECTORY: Final = "~maintained"
 
 
 class MaintenanceTimer:
-    """Does what is due in the parts of the worker's shards."""
+    """Maintains the parts of the worker's shards."""
 
     def __init__(
         self,
@@ -33,22 +33,22 @@ class MaintenanceTimer:
         counts: WorkerCounts,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Wait for the first turn.
+        """Wait for the first pass.
 
         Args:
             root: The directory that holds the streams.
-            every_s: The time between the begins of two turns; 0 for none at all.
+            every_s: The time between the starts of two passes; 0 for none at all.
             lag_max: So many records may wait in Kafka whether they become more or not.
             counts: Where rows are counted.
-            log: Where it is told.
+            log: Where it is logged.
         """
-        self._turns: Turns[TieringReport | None] = Turns(
+        self._passes: BackgroundPasses[TieringReport | None] = BackgroundPasses(
             "shardlog-maintenance", every_s, self._maintain
         )
         self._builder = PartBuilder()
-        # Of the turn's thread while one is under way, else of the worker's.
+        # Of the pass's thread while one is under way, else of the worker's.
         self._is_behind = False
-        self._place = root / _PLACE
+        self._lock_directory = root / _LOCK_DIRECTORY
         self._lag_max = lag_max
         self._lag: int | None = None
         self._counts = counts
@@ -56,40 +56,40 @@ class MaintenanceTimer:
         self._failures = FailureLines("maintenance failed", log.warning)
         self._now_s = 0.0
 
-    def look(
+    def tick(
         self,
-        feeds: Mapping[Partition, ShardFeed],
+        writers: Mapping[Partition, PartitionWriter],
         ends_of: Callable[[list[Partition]], Mapping[Partition, int]],
         now_s: float,
     ) -> None:
-        """Tell what was done, and begin a turn if one is due and the worker keeps up.
+        """Log what was done, and start a pass if one is due and the worker keeps up.
 
         `ends_of` says where partitions end in Kafka, of those of which it is known.
         """
         self._now_s = now_s
-        self.tell()
+        self.report()
         if self._is_behind and not self.is_under_way:
             self._is_behind = False
-            self._turns.hasten()
-        if not self._turns.is_due(now_s):
+            self._passes.hasten()
+        if not self._passes.is_due(now_s):
             return
-        ends = ends_of(list(feeds))
-        lag = sum(max(0, ends[at] - feed.next) for at, feed in feeds.items() if at in ends)
+        ends = ends_of(list(writers))
+        lag = sum(max(0, ends[at] - writer.next) for at, writer in writers.items() if at in ends)
         before, self._lag = self._lag, lag
         if lag > max(self._lag_max, lag if before is None else before):
             self._counts.maintenance_skipped += 1
             return
-        self._turns.begin({at: feed.stream for at, feed in feeds.items()})
+        self._passes.start({at: writer.stream for at, writer in writers.items()})
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether a turn is."""
-        return self._turns.is_under_way
+        """Whether a pass is."""
+        return self._passes.is_under_way
 
-    def tell(self) -> None:
-        """Tell of the shards that were done since, and count their rows."""
-        self._counts.makers_died = self._builder.deaths
-        for partition, outcome in self._turns.outcomes():
+    def report(self) -> None:
+        """Log the shards that were done since, and count their rows."""
+        self._counts.part_builders_died = self._builder.deaths
+        for partition, outcome in self._passes.outcomes():
             if outcome is None:
                 self._counts.maintenance_skipped += 1
             elif not isinstance(outcome, TieringReport):
@@ -97,33 +97,33 @@ class MaintenanceTimer:
                 self._failures.note(partition, str(outcome), self._now_s)
             elif not outcome.is_idle:
                 self._counts.sealed += outcome.rows_sealed
-                self._counts.joined += outcome.rows_compacted
+                self._counts.compacted += outcome.rows_compacted
                 self._log.info(
                     "maintained",
                     topic=partition.topic,
                     shard=partition.number,
                     sealed=outcome.rows_sealed,
-                    joined=outcome.rows_compacted,
+                    compacted=outcome.rows_compacted,
                     trimmed=outcome.rows_trimmed,
                     bytes=outcome.bytes_built,
                 )
 
     def settle(self, wait_s: float) -> None:
-        """Wait for the turn under way, for so long, and tell what was done."""
-        self._turns.settle(wait_s)
-        self.tell()
+        """Wait for the pass under way, for so long, and log what was done."""
+        self._passes.settle(wait_s)
+        self.report()
 
     def close(self, wait_s: float) -> None:
-        """Drop what is being made, wait so long for the turn, and tell what was done."""
+        """Stop building, wait so long for the pass, and log what was done."""
         self._builder.close()
         self.settle(wait_s)
 
     def _maintain(self, stream: Stream) -> TieringReport | None:
-        """Do what is due in a stream's shards; None where that has to wait for another turn."""
+        """Do what is due in a stream's shards; None where that has to wait for another pass."""
         if self._builder.is_paused:
             return None
-        self._place.mkdir(exist_ok=True)
-        lock = DirectoryLock.if_free(self._place)
+        self._lock_directory.mkdir(exist_ok=True)
+        lock = DirectoryLock.if_free(self._lock_directory)
         if lock is None:
             return None
         with lock:

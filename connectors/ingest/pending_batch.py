@@ -1,8 +1,8 @@
-"""What was consumed and waits for its round: columns, by partition, bounded by the worker."""
+"""Fetched records that wait for their commit round: columns, by partition, bounded."""
 
 from collections.abc import Iterable, Mapping
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.values.avro_values import FramedValues
@@ -10,7 +10,7 @@ from connectors.kafka import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
 
 
-class Gathering:
+class PendingBatch:
     """Records on their way into a round. Belongs to the worker's thread."""
 
     def __init__(self, counts: WorkerCounts, records_max: int, bytes_max: int) -> None:
@@ -41,22 +41,22 @@ class Gathering:
     def add(
         self,
         fetched: Fetched,
-        feeds: Mapping[Partition, ShardFeed],
+        writers: Mapping[Partition, PartitionWriter],
         now_s: float,
         framed: FramedValues | None = None,
     ) -> None:
-        """Map records and keep those of partitions owned; the owner of others fetches them.
+        """Map records and keep those of partitions held here; the owner of others fetches them.
 
         Each stream's by its own rules, in one pass where all have the same. `framed` is what is
         known of their values, where those have schemas.
         """
         alike: dict[MappingRules, list[Partition]] = {}
         for partition, (start, end) in fetched.runs.items():
-            feed = feeds.get(partition)
-            if feed is None:
-                self._counts.drop(end - start)
+            writer = writers.get(partition)
+            if writer is None:
+                self._counts.discard(end - start)
             else:
-                alike.setdefault(feed.rules, []).append(partition)
+                alike.setdefault(writer.rules, []).append(partition)
         if alike and not self.count:
             self.since_s = now_s
         for rules, partitions in alike.items():
@@ -70,7 +70,7 @@ class Gathering:
         for partition in partitions:
             parts = self._parts.pop(partition, [])
             records = sum(part.count for part in parts)
-            self._counts.drop(records)
+            self._counts.discard(records)
             self.count -= records
             self._bytes -= sum(part.size for part in parts)
 

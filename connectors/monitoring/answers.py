@@ -1,10 +1,10 @@
-"""What is answered under which path.
+"""The paths of the worker's HTTP server, and their answers.
 
     /metrics         for Prometheus
     /health/live     200 while the worker's loop goes on, 503 once it is silent
     /health/ready    200 once partitions were given out and all their shards are open, else 503
     /version         version and how records are fetched
-    /config          what is in force, secrets as ***
+    /config          settings in force, secrets as ***
 
 Belongs to one thread, but for `at_once`: the server has one question answered at a time.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from connectors.ingest.status.worker_state import Standings
+from connectors.ingest.status.worker_state import LatestState
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics import families_of
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families, single
@@ -27,7 +27,7 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """A response."""
 
     status: HTTPStatus
     body: bytes
@@ -35,8 +35,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a worker is, which does not change.
+class WorkerInfo:
+    """What does not change while a worker runs.
 
     Attributes:
         version: The version of shardlog.
@@ -44,7 +44,7 @@ class Told:
         group: Its group.
         cluster: What the cluster is called.
         stalled_after_s: How long its loop may be silent.
-        settings: What is in force, without secrets.
+        settings: The settings in force, without secrets.
     """
 
     version: str
@@ -56,12 +56,12 @@ class Told:
 
 
 class Answers:
-    """Answers what is asked of a worker."""
+    """Answers requests by their path."""
 
-    def __init__(self, told: Told, standings: Standings) -> None:
-        """Answer from what the worker leaves in `standings`."""
-        self._told = told
-        self._standings = standings
+    def __init__(self, info: WorkerInfo, latest_state: LatestState) -> None:
+        """Answer from what the worker leaves in `latest_state`."""
+        self._info = info
+        self._latest_state = latest_state
         self._lags = LagSeconds()
         self._by_path = {
             "/metrics": self._metrics,
@@ -72,75 +72,84 @@ class Answers:
         }
 
     def at_once(self, path: str) -> Answer | None:
-        """Return what stands under a path, if nobody has to be waited for. Any thread.
+        """Return the answer of a path that never waits for the worker's loop. Any thread.
 
-        Whoever asks whether the worker lives has little patience, and may restart it.
+        A liveness probe has little patience, and may restart the worker.
         """
         return self._live() if path == _LIVE else None
 
     def of(self, path: str) -> Answer:
-        """Return what stands under a path."""
-        found = self._by_path.get(path)
-        if found is None:
+        """Return the answer of a path."""
+        answer = self._by_path.get(path)
+        if answer is None:
             return _json({"error": "no such path", "paths": [*self._by_path]}, HTTPStatus.NOT_FOUND)
-        return found()
+        return answer()
 
     def _metrics(self) -> Answer:
-        silent_s = self._standings.silent_s
-        standing = self._standings.ask(_ANSWER_WITHIN_S)
-        told = self._told
+        silent_s = self._latest_state.silent_s
+        state = self._latest_state.request(_ANSWER_WITHIN_S)
+        info = self._info
         families = [
             single(
-                "shardlog_build_info", "gauge", "1; the label says what.", 1, version=told.version
+                "shardlog_build_info",
+                "gauge",
+                "1; the label has the version.",
+                1,
+                version=info.version,
             ),
             single(
-                "shardlog_loop_silent_seconds", "gauge", "Since the loop was heard of.", silent_s
+                "shardlog_loop_silent_seconds",
+                "gauge",
+                "Seconds since the worker's loop last ran.",
+                silent_s,
             ),
         ]
-        if standing is not None:
-            families += families_of(standing, told.group, told.cluster, self._lags)
+        if state is not None:
+            families += families_of(state, info.group, info.cluster, self._lags)
         return Answer(HTTPStatus.OK, encode_families(families), CONTENT_TYPE)
 
     def _live(self) -> Answer:
-        silent_s = self._standings.silent_s
-        is_alive = silent_s <= self._told.stalled_after_s
-        return _health({"silent_s": round(silent_s, 3)}, is_well=is_alive)
+        silent_s = self._latest_state.silent_s
+        is_alive = silent_s <= self._info.stalled_after_s
+        return _health({"loop_silent_s": round(silent_s, 3)}, is_healthy=is_alive)
 
     def _ready(self) -> Answer:
-        if self._standings.is_over:
-            return _health({"reason": "it is stopping"}, is_well=False)
-        standing = None if self._standings.is_taking else self._standings.ask(_ANSWER_WITHIN_S)
-        if self._standings.is_taking:
-            return _health({"reason": "shards are being opened"}, is_well=False)
-        if standing is None:
-            return _health({"reason": "its loop does not answer"}, is_well=False)
-        if self._standings.silent_s > self._told.stalled_after_s:
-            return _health({"reason": "the loop is silent"}, is_well=False)
+        if self._latest_state.is_over:
+            return _health({"reason": "the worker is stopping"}, is_healthy=False)
+        state = (
+            None if self._latest_state.is_opening else self._latest_state.request(_ANSWER_WITHIN_S)
+        )
+        if self._latest_state.is_opening:
+            return _health({"reason": "shards are being opened"}, is_healthy=False)
+        if state is None:
+            return _health({"reason": "the worker's loop does not answer"}, is_healthy=False)
+        if self._latest_state.silent_s > self._info.stalled_after_s:
+            return _health({"reason": "the worker's loop is stalled"}, is_healthy=False)
         reason = None
-        if standing.has_no_topic and not standing.shards:
-            reason = "none of its topics is there"
-        elif not standing.has_joined:
-            reason = "no partitions were given out yet, or the group has taken all away"
-        is_ready = not (standing.waiting or standing.set_aside or reason)
+        if state.has_no_topic and not state.shards:
+            reason = "none of the topics exists"
+        elif not state.has_joined:
+            reason = "no partition is assigned"
+        is_ready = not (state.waiting or state.quarantined or reason)
         figures = {
             **({"reason": reason} if reason else {}),
-            "shards": len(standing.shards),
-            "waiting": standing.waiting,
-            "set_aside": standing.set_aside,
+            "shards": len(state.shards),
+            "waiting": state.waiting,
+            "quarantined": state.quarantined,
         }
-        return _health(figures, is_well=is_ready)
+        return _health(figures, is_healthy=is_ready)
 
     def _version(self) -> Answer:
-        return _json({"version": self._told.version, "fetches_by": self._told.fetches_by})
+        return _json({"version": self._info.version, "fetches_by": self._info.fetches_by})
 
     def _config(self) -> Answer:
-        return _json(self._told.settings)
+        return _json(self._info.settings)
 
 
-def _json(found: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    return Answer(status, json.dumps(found, indent=2).encode() + b"\n")
+def _json(content: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    return Answer(status, json.dumps(content, indent=2).encode() + b"\n")
 
 
-def _health(found: dict[str, Any], *, is_well: bool) -> Answer:
-    status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-    return _json({"is_well": is_well, **found}, status)
+def _health(details: dict[str, Any], *, is_healthy: bool) -> Answer:
+    status = HTTPStatus.OK if is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
+    return _json({"healthy": is_healthy, **details}, status)

@@ -23,7 +23,7 @@ class LagSeconds:
         """Remember nothing."""
         self._moments: dict[Partition, deque[tuple[float, int]]] = {}
 
-    def look(self, partition: Partition, next_: int, end: int, now_s: float) -> float | None:
+    def age_s(self, partition: Partition, next_: int, end: int, now_s: float) -> float | None:
         """Take note of where a partition ends, and return how old `next_` is, if that is known."""
         moments = self._moments.setdefault(partition, deque(maxlen=_MOMENTS_MAX))
         if moments and (end < moments[-1][1] or now_s < moments[-1][0]):
@@ -36,7 +36,7 @@ class LagSeconds:
             moments.append((now_s, end))
         if next_ >= end:
             return 0.0
-        return _age_s(moments, next_, now_s)
+        return _age_of(moments, next_, now_s)
 
     def keep(self, partitions: Collection[Partition]) -> None:
         """Forget all but these."""
@@ -44,7 +44,7 @@ class LagSeconds:
             del self._moments[partition]
 
 
-def _age_s(moments: Collection[tuple[float, int]], offset: int, now_s: float) -> float | None:
+def _age_of(moments: Collection[tuple[float, int]], offset: int, now_s: float) -> float | None:
     first_s, first_end = next(iter(moments))
     for (before_s, before), (after_s, after) in pairwise(moments):
         if before <= offset < after:

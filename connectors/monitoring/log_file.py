@@ -24,13 +24,13 @@ def check_log_file(path: Path) -> None:
     Raises:
         InvalidRequestError: It is none, or this process may not write there.
     """
-    asked = path if path.exists() else path.parent
+    checked = path if path.exists() else path.parent
     if path.is_dir():
         reason = "is a directory; name a file"
     elif not path.parent.is_dir():
         reason = f"cannot be made: {path.parent} is no directory"
-    elif not os.access(asked, os.W_OK):
-        reason = f"cannot be written: {asked} does not let this user"
+    elif not os.access(checked, os.W_OK):
+        reason = f"cannot be written: {checked} does not let this user"
     else:
         return
     message = f"log.file {reason}"

@@ -1,172 +1,180 @@
 """Which metrics a worker has. docs/OPERATIONS.md has the table.
 
-The lag bears the names of Kafka Lag Exporter, which dashboards know. What a stream counts is there
-for each owned shard under the name of its `StreamStats`, so that a new counter is a new metric.
+The lag has the names of Kafka Lag Exporter, which dashboards know. What a stream counts is there
+for each open shard under the name of its counter, so that a new counter is a new metric.
 """
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Final, Literal
+from typing import Final
 
 from connectors.dlq.record import REASON_WORDS
-from connectors.ingest.assignment.unfetched import Unfetched
-from connectors.ingest.status.worker_state import ShardStanding, WorkerStanding
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
+from connectors.ingest.status.worker_state import PartitionState, WorkerState
 from connectors.kafka import Partition
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics_text import Family, Sample, histogram, single
 from storage_core import StreamStats
 
-_GAUGES: Final = ("spacing", "index_queue")
+_GAUGES: Final = ("spacing", "index_queue", "dead_letters_waiting")
 # What of a shard is no field of `StreamStats`, and follows from them.
-_DEAD_LETTERS: Final[tuple[tuple[str, Literal["counter", "gauge"], str], ...]] = (
-    ("dead_letters_waiting", "gauge", "Dead letters that a shard keeps."),
-    ("dead_letters_forwarded", "counter", "Dead letters that were published, and are not kept."),
-)
+_DERIVED: Final = ("dead_letters_waiting", "dead_letters_forwarded")
+_OF_SHARDS: Final = {
+    "records": "Rows stored in a shard.",
+    "late_arrivals": "Rows of a shard that came late.",
+    "jitter_absorbed": "Rows of a shard out of order, but within the jitter.",
+    "expired": "Rows of a shard that had expired when they came.",
+    "ahead": "Rows of a shard dated too far in the future.",
+    "duplicates": "Rows that a shard had stored already.",
+    "dead_letters": "Dead letters ever stored in a shard.",
+    "passed_over": "Offsets that Kafka no longer had when a shard came to them.",
+    "index_entries": "Entries written to the index of a shard.",
+    "index_dropped": "Entries not written to the index of a shard because its queue was full.",
+    "scale_up": "Times the index of a shard became sparser.",
+    "scale_down": "Times the index of a shard became denser.",
+    "spacing": "Rows per entry of the index of a shard.",
+    "index_queue": "Rows waiting for the index of a shard.",
+    "dead_letters_cleared": "Dead letters that are no longer stored in a shard.",
+    "dead_letters_dropped": "Of these, dead letters that were deleted without being forwarded.",
+    "dead_letters_waiting": "Dead letters stored in a shard now.",
+    "dead_letters_forwarded": "Dead letters published to the dead-letter topic and cleared.",
+}
 _TOTALS: Final = {
-    "consumed": "Records from Kafka of which it is known what became.",
-    "appended": "Records made durable.",
-    "late": "Of those, records that came late.",
-    "duplicates": "Records that were stored already.",
-    "dead_letters": "Records kept raw.",
-    "let_go": "Records dropped before they were known to be durable; they are fetched again.",
-    "rounds": "Rounds made durable.",
-    "expired": "Rows that expiry took.",
-    "sealed": "Rows that maintenance made parts of.",
-    "joined": "Rows of parts that maintenance wrote anew, to join them.",
-    "maintenance_skipped": "Turns of maintenance left out, for lag or another process.",
-    "maintenance_failed": "How often a step of maintenance failed in a shard.",
-    "makers_died": "How often the process that makes parts died.",
-    "letters_forwarded": "Dead letters that were published, and let go.",
-    "letters_dropped": "Dead letters that went since there were too many.",
-    "dropped_rounds": "Rounds dropped before they were durable.",
+    "fetched": "Records fetched from Kafka whose outcome is known.",
+    "appended": "Records made durable as rows.",
+    "late": "Rows that came late; part of appended.",
+    "duplicates": "Records fetched again that were stored already.",
+    "dead_letters": "Records stored as dead letters.",
+    "discarded": "Records discarded before they were durable, to be fetched again.",
+    "commit_rounds": "Commit rounds made durable.",
+    "commit_rounds_dropped": "Commit rounds dropped before they were durable, to be fetched again.",
+    "expired": "Rows deleted by expiry.",
+    "sealed": "Rows written to Parquet parts by maintenance.",
+    "compacted": "Rows of parts rewritten to merge small parts.",
+    "maintenance_skipped": "Maintenance passes skipped because of lag or another process.",
+    "maintenance_failed": "Failures of maintenance in a shard.",
+    "part_builders_died": "Deaths of the process that builds parts.",
+    "dead_letters_forwarded": "Dead letters published to the dead-letter topic and cleared.",
+    "dead_letters_dropped": "Oldest dead letters deleted at the limit of a shard.",
 }
 
 
-def families_of(
-    standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds
-) -> Iterator[Family]:
-    """Yield what is told of a worker.
+def families_of(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
+    """Yield the metrics of a worker.
 
     Args:
-        standing: How it stands.
+        state: The worker's state.
         group: Its group.
         cluster: What the cluster is called.
         lags: Who knows how old an offset is.
     """
-    for name, count in standing.totals.items():
+    for name, count in state.totals.items():
         yield single(f"shardlog_worker_{name}_total", "counter", _TOTALS[name], count)
-    yield _dead_letters(standing)
+    yield _dead_letters(state)
     gauges = {
-        "owned_shards": ("Shards that are open.", len(standing.shards)),
-        "waiting_shards": ("Partitions that wait for their shard.", standing.waiting),
-        "set_aside_shards": ("Partitions that are set aside.", standing.set_aside),
-        "broker_away": ("1 while the broker does not answer.", int(standing.is_broker_away)),
+        "open_partitions": ("Partitions whose shard is open.", len(state.shards)),
+        "waiting_partitions": ("Partitions that wait for their shard.", state.waiting),
+        "quarantined_partitions": ("Partitions that are quarantined.", state.quarantined),
+        "broker_away": ("1 while the broker does not answer.", int(state.is_broker_away)),
     }
     for name, (help_, value) in gauges.items():
         yield single(f"shardlog_{name}", "gauge", help_, value)
     yield histogram(
-        "shardlog_commit_seconds", "How long rounds took to be durable.", standing.commit_s
+        "shardlog_commit_seconds", "Time a commit round took to be durable.", state.commit_s
     )
     yield histogram(
         "shardlog_lateness_seconds",
-        "How long after their timestamps records were durable.",
-        standing.lateness_s,
+        "Age of records by their timestamps when they became durable.",
+        state.lateness_s,
     )
-    yield _faults(standing)
-    yield from _of_shards(standing)
-    yield from _lags(standing, group, cluster, lags)
+    yield _faults(state)
+    yield from _of_shards(state)
+    yield from _lags(state, group, cluster, lags)
 
 
-def _dead_letters(standing: WorkerStanding) -> Family:
+def _dead_letters(state: WorkerState) -> Family:
     # From 0 on: a series that begins with what is to be seen shows no increase.
-    streams = {each.partition.topic for each in standing.shards}
-    none = {(stream, word): 0 for stream in streams for word in REASON_WORDS}
+    streams = {shard.partition.topic for shard in state.shards}
+    zeros = {(stream, word): 0 for stream in streams for word in REASON_WORDS}
     return Family(
         "shardlog_dead_letters_by_reason_total",
         "counter",
-        "Records kept raw by this process, by why they were refused.",
+        "Records stored as dead letters by this process, by reason.",
         tuple(
             Sample({"stream": stream, "reason": word}, count)
-            for (stream, word), count in sorted({**none, **standing.dead_letters}.items())
+            for (stream, word), count in sorted({**zeros, **state.dead_letters}.items())
         ),
     )
 
 
-def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
-    for field in fields(StreamStats):
-        is_gauge = field.name in _GAUGES
-        name = f"shardlog_shard_{field.name}" + ("" if is_gauge else "_total")
+def _of_shards(state: WorkerState) -> Iterator[Family]:
+    for name in (*(field.name for field in fields(StreamStats)), *_DERIVED):
+        is_gauge = name in _GAUGES
         yield Family(
-            name,
+            f"shardlog_shard_{name}" + ("" if is_gauge else "_total"),
             "gauge" if is_gauge else "counter",
-            f"StreamStats.{field.name} of a shard, since its birth.",
-            tuple(
-                Sample(_where(each), getattr(each.stats, field.name)) for each in standing.shards
-            ),
-        )
-    for name, kind, help_ in _DEAD_LETTERS:
-        yield Family(
-            f"shardlog_shard_{name}" + ("" if kind == "gauge" else "_total"),
-            kind,
-            help_,
-            tuple(Sample(_where(each), getattr(each.stats, name)) for each in standing.shards),
+            _OF_SHARDS[name],
+            tuple(Sample(_labels(shard), getattr(shard.stats, name)) for shard in state.shards),
         )
     yield Family(
         "shardlog_shard_unsealed",
         "gauge",
-        "Offsets of a shard that are in no part yet.",
+        "Offsets of a shard that are in no Parquet part yet.",
         tuple(
-            Sample(_where(each), each.unsealed)
-            for each in standing.shards
-            if each.unsealed is not None
+            Sample(_labels(shard), shard.unsealed)
+            for shard in state.shards
+            if shard.unsealed is not None  # No part is to be made of it.
         ),
     )
 
 
-def _where(shard: ShardStanding) -> dict[str, str]:
+def _labels(shard: PartitionState) -> dict[str, str]:
     return {"stream": shard.partition.topic, "shard": str(shard.partition.number)}
 
 
-def _faults(standing: WorkerStanding) -> Family:
+def _faults(state: WorkerState) -> Family:
     return Family(
-        "shardlog_set_aside",
+        "shardlog_quarantined",
         "gauge",
-        "1 for each partition that is set aside, and why; shard `all` is a whole topic.",
+        "1 for each quarantined partition, by kind of fault; shard `all` is a whole topic.",
         tuple(
-            Sample({"stream": at.topic, "shard": _shard(at), "kind": kind}, 1)
-            for at, kind in standing.faults.items()
+            Sample({"stream": partition.topic, "shard": _shard(partition), "kind": kind}, 1)
+            for partition, kind in state.faults.items()
         ),
     )
 
 
-def _shard(at: Partition) -> str:
-    return "all" if at.number < 0 else str(at.number)
+def _shard(partition: Partition) -> str:
+    return "all" if partition.number < 0 else str(partition.number)
 
 
-def _lags(standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
-    held: list[ShardStanding | Unfetched] = [*standing.shards, *standing.unfetched]
-    lags.keep([each.partition for each in held])
+def _lags(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
+    held: list[PartitionState | UnfetchedPartition] = [*state.shards, *state.unfetched]
+    lags.keep([partition.partition for partition in held])
     offsets, ends, behind, ages = [], [], [], []
-    for each in held:
-        topic, number = each.partition
+    for partition in held:
+        topic, number = partition.partition
         of_topic = {"cluster_name": cluster, "topic": topic, "partition": str(number)}
         of_group = {**of_topic, "group": group}
-        if each.end is not None:
-            ends.append(Sample(of_topic, each.end))
-        if each.next is None:
+        if partition.end is not None:
+            ends.append(Sample(of_topic, partition.end))
+        if partition.next is None:
             continue
-        offsets.append(Sample(of_group, each.next))
-        if each.end is None:
+        offsets.append(Sample(of_group, partition.next))
+        if partition.end is None:
             continue
-        behind.append(Sample(of_group, max(each.end - each.next, 0)))
-        age_s = lags.look(each.partition, each.next, each.end, standing.taken_s)
+        behind.append(Sample(of_group, max(partition.end - partition.next, 0)))
+        age_s = lags.age_s(partition.partition, partition.next, partition.end, state.taken_s)
         if age_s is not None:
             ages.append(Sample(of_group, age_s))
-    told = {
-        "kafka_consumergroup_group_offset": ("The offset that a shard goes on at.", offsets),
-        "kafka_partition_latest_offset": ("The end of a partition.", ends),
-        "kafka_consumergroup_group_lag": ("Offsets from there to the partition's end.", behind),
-        "kafka_consumergroup_group_lag_seconds": ("How long ago the partition ended there.", ages),
+    families = {
+        "kafka_consumergroup_group_offset": ("Next offset of the shard.", offsets),
+        "kafka_partition_latest_offset": ("Log end offset of the partition.", ends),
+        "kafka_consumergroup_group_lag": ("Log end offset minus next offset.", behind),
+        "kafka_consumergroup_group_lag_seconds": (
+            "Time since the log end offset was the next offset.",
+            ages,
+        ),
     }
-    for name, (help_, samples) in told.items():
+    for name, (help_, samples) in families.items():
         yield Family(name, "gauge", help_, tuple(samples))

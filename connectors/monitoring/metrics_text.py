@@ -46,13 +46,13 @@ def single(
     return Family(name, kind, help_, (Sample(labels, value),))
 
 
-def histogram(name: str, help_: str, found: Histogram) -> Family:
+def histogram(name: str, help_: str, counted: Histogram) -> Family:
     """Return a histogram: counts up to each bound, each with those below it."""
     samples, total = [], 0
-    for bound, count in zip([*map(_number, found.bounds), "+Inf"], found.counts, strict=True):
+    for bound, count in zip([*map(_number, counted.bounds), "+Inf"], counted.counts, strict=True):
         total += count
         samples.append(Sample({"le": bound}, total, "_bucket"))
-    ends = (Sample({}, found.sum, "_sum"), Sample({}, total, "_count"))
+    ends = (Sample({}, counted.sum, "_sum"), Sample({}, total, "_count"))
     return Family(name, "histogram", help_, (*samples, *ends))
 
 

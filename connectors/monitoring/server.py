@@ -110,19 +110,19 @@ class OperationsServer:
         try:
             question = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            found = _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-            writer.write(_encoded(found, is_head=False))
+            answer = _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            writer.write(_encoded(answer, is_head=False))
             return
         parts = question.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         method = parts[0]
         if len(parts) != _QUESTION_PARTS or not parts[2].startswith("HTTP/1."):
-            found = _refusal(HTTPStatus.BAD_REQUEST)
+            answer = _refusal(HTTPStatus.BAD_REQUEST)
         elif method not in ("GET", "HEAD"):
-            found = _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
+            answer = _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
         else:
             path = parts[1].partition("?")[0]
-            found = await self._answer_of(path)
-        writer.write(_encoded(found, is_head=method == "HEAD"))
+            answer = await self._answer_of(path)
+        writer.write(_encoded(answer, is_head=method == "HEAD"))
         await writer.drain()
 
     async def _answer_of(self, path: str) -> Answer:
@@ -153,19 +153,19 @@ def _bound(listen: str) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        found = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as error:
         message = f"metrics.listen: {listen} is no address of this machine: {error}"
         raise InvalidRequestError(message) from error
     try:
         # A port that is only waiting for its last connections' end is free.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
     except OSError as error:
-        found.close()
+        listener.close()
         why = (error.strerror or str(error)).lower()
         message = f"metrics.listen: {listen} cannot be had: {why}; take another, or port 0 for any"
         is_taken = error.errno == errno.EADDRINUSE
         raise (UnavailableError if is_taken else InvalidRequestError)(message) from error
-    return found
+    return listener

@@ -51,7 +51,7 @@ class CsvText:
         ]
         return ",".join(_quoted(name) for pair in pairs for name in pair) + "\n"
 
-    def lines(self, batch: pa.RecordBatch) -> str:
+    def lines(self, batch: pa.RecordBatch | pa.Table) -> str:
         """Return the lines of rows."""
         output = io.BytesIO()
         for piece in pieces(batch):

@@ -65,6 +65,7 @@ SAYS_NOTHING = {
     *("kept", "who", "which"),
 }
 WITHOUT_THEM = (
+    *("connectors/dlq/", "connectors/ingest/", "connectors/monitoring/"),
     *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
     *("storage_core/stream.py", "storage_core/stream_maintenance.py"),

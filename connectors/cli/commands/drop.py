@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.cli.output.formatting import counted, disk_bytes, format_bytes
 from connectors.cli.output.printing import print_line
-from connectors.ingest.assignment.quarantine_notes import SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
 from connectors.kafka import Partition
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
 
@@ -26,7 +26,7 @@ def drop(*, root: Path, stream: str, remove: bool, execute: bool) -> None:
         return
     place = drop_stream(root, stream, keep=not remove)
     # Its quarantined partitions are released; workers notice by themselves.
-    notes = SetAsideNotes(root)
+    notes = QuarantineNotes(root)
     for note in notes.read():
         if note.stream == stream:
             notes.remove(Partition(note.stream, note.shard))

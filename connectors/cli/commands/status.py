@@ -27,7 +27,7 @@ from connectors.cli.output.formatting import (
 )
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
-from connectors.ingest.assignment.quarantine_notes import SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import QuarantineNote, QuarantineNotes
 from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None
@@ -89,7 +89,7 @@ def status(  # noqa: PLR0913 - one parameter an option
 ) -> int:
     """Show the state of each shard; the exit code is 5 where a range is lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
-    notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
+    notes = [note for note in QuarantineNotes(root).read() if stream in (None, note.stream)]
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
@@ -140,7 +140,7 @@ def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 
 
 def _without_shards(
-    root: Path, own_id: str, notes: Iterable[SetAsideNote], facts: Sequence[Mapping[str, Any]]
+    root: Path, own_id: str, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
 ) -> Iterable[dict[str, Any]]:
     """Yield quarantined partitions of streams that do not exist, in the form of other shards."""
     listed = {(one["stream"], one["shard"]) for one in facts}

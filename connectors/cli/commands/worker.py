@@ -21,7 +21,7 @@ from connectors.ingest.status.log_lines import open_log, tell_library_lines_left
 from connectors.ingest.values.schema_checks import untried_topics
 from connectors.ingest.worker import Worker
 from connectors.kafka import check_settings
-from connectors.monitoring.answers import Answers, Told
+from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.log_file import DailyFile, check_log_file
 from connectors.monitoring.server import OperationsServer
 from connectors.settings.checks import BOOTSTRAP
@@ -68,7 +68,7 @@ def worker(
         # Nothing is logged in here: the line it interrupts may hold the log's lock.
         running.stop(signal.Signals(number).name)
 
-    signal.signal(signal.SIGUSR1, lambda *_: running.tell_progress())
+    signal.signal(signal.SIGUSR1, lambda *_: running.request_progress())
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -100,7 +100,7 @@ def _serve(
     """Serve metrics and health, if configured, and log the address."""
     if not options.metrics.listen:
         return None
-    identity = Told(
+    identity = WorkerInfo(
         version=installed_version(),
         fetches_by=fetches_by,
         group=str(options.kafka_settings["group.id"]),
@@ -108,8 +108,8 @@ def _serve(
         stalled_after_s=options.metrics.stalled_after_s,
         settings={**options.printable(), "fetches_by": fetches_by},
     )
-    running.is_watched = True
-    answers = Answers(identity, running.standings)
+    running.counts.measures_lateness = True
+    answers = Answers(identity, running.latest_state)
     server = OperationsServer(options.metrics.listen, answers.of, answers.at_once)
     log.info("listening", address=server.address)
     if not is_loopback(server.host):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.formatting import disk_bytes
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNote
 from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
@@ -140,13 +140,13 @@ def shard_statuses(
             )
 
 
-def note_on(notes: Iterable[SetAsideNote], stream: str, shard: int) -> SetAsideNote | None:
+def note_on(notes: Iterable[QuarantineNote], stream: str, shard: int) -> QuarantineNote | None:
     """Return the note on a shard, or on the whole topic."""
     of_stream = {note.shard: note for note in notes if note.stream == stream}
     return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
-def with_log_end(shard: ShardStatus, ends: LogEnds, note: SetAsideNote | None) -> ShardStatus:
+def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None) -> ShardStatus:
     """Return the state of a shard with the end of its partition, fetched after the shard was read.
 
     An end that was fetched before may lie below what was stored since, and look like a cut log.

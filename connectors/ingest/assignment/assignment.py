@@ -1,8 +1,8 @@
-"""The partitions a worker holds: fetched into open shards, waiting for theirs, or set aside.
+"""The partitions a worker holds: fetched into open shards, waiting for theirs, or quarantined.
 
 Only this class moves a partition: it comes, it goes, its shard is closed and opened again, it goes
-back, it is set aside. Whatever moves one drops what was gathered of it and lets Kafka go on at its
-shard's own next offset, so that what is gathered never has a hole.
+back, it is quarantined. Whatever moves one discards its pending records and lets Kafka go on at its
+shard's own next offset, so that what is pending never has a hole.
 
 A record may be on its way while its partition moves: inside the call that a rebalance
 interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: the records of
@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.assignment.quarantine import SetAside, is_of_topic
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.quarantine import Quarantine, is_of_topic
 from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.shard_opening import ShardOpening
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from storage_core import (
     BrokerUnavailableError,
@@ -50,15 +50,15 @@ class _Waiting:
     poison: ShardPoisonedError | None = None
 
 
-class Holdings:
+class Assignment:
     """What a worker holds, and where each partition goes on."""
 
     def __init__(  # noqa: PLR0913 - what a partition's move concerns
         self,
         consumer: Consumer,
         opening: ShardOpening,
-        gathered: Gathering,
-        aside: SetAside,
+        pending: PendingBatch,
+        quarantine: Quarantine,
         lock_wait_s: float,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
@@ -70,8 +70,8 @@ class Holdings:
         """
         self._consumer = consumer
         self._opening = opening
-        self._gathered = gathered
-        self._aside = aside
+        self._pending = pending
+        self._quarantine = quarantine
         self._lock_wait_s = lock_wait_s
         self._clock = clock
         self._log = log
@@ -81,28 +81,28 @@ class Holdings:
         # Where each shard stood that was open here.
         self._reached: dict[Partition, int] = {}
         # The partitions whose shards are open.
-        self.feeds: dict[Partition, ShardFeed] = {}
+        self.writers: dict[Partition, PartitionWriter] = {}
 
     @property
     def are_any(self) -> bool:
         """Whether any partition is held, whatever becomes of it."""
-        return bool(self.feeds or self._waiting or self._aside.partitions)
+        return bool(self.writers or self._waiting or self._quarantine.partitions)
 
     @property
     def are_any_going_on(self) -> bool:
         """Whether any partition is fetched, or soon may be."""
-        return bool(self.feeds or self._waiting)
+        return bool(self.writers or self._waiting)
 
     @property
     def topics(self) -> set[str]:
         """The topics of which partitions are held."""
-        return {at.topic for at in (*self.feeds, *self.unfetched)}
+        return {at.topic for at in (*self.writers, *self.unfetched)}
 
     @property
     def unfetched(self) -> dict[Partition, int | None]:
         """Those held that are not fetched, and where their shards stand, if that is known."""
-        aside = (at for at in self._aside.partitions if at.number != WHOLE_TOPIC)
-        return {at: self._reached.get(at) for at in (*self._waiting, *aside)}
+        quarantined = (at for at in self._quarantine.partitions if at.number != WHOLE_TOPIC)
+        return {at: self._reached.get(at) for at in (*self._waiting, *quarantined)}
 
     @property
     def waiting_count(self) -> int:
@@ -121,40 +121,40 @@ class Holdings:
         starts: dict[Partition, Place] = {}
         faults: dict[ShardlogError, list[Partition]] = {}
         for partition, opened in self._opened(partitions):
-            starts[partition] = opened.place if isinstance(opened, ShardFeed) else Place(0)
+            starts[partition] = opened.place if isinstance(opened, PartitionWriter) else Place(0)
             if isinstance(opened, UnavailableError):
                 self._wait_for(partition, opened)
             elif isinstance(opened, ShardlogError):
                 faults.setdefault(opened, []).append(partition)
         for error, partitions_of_it in faults.items():
-            self._aside.add(partitions_of_it, error)
+            self._quarantine.add(partitions_of_it, error)
         self._consumer.begin(starts)
-        unfetched = starts.keys() - self.feeds.keys()
+        unfetched = starts.keys() - self.writers.keys()
         if unfetched:
             self._consumer.pause(unfetched)
-        for partition in sorted(starts.keys() & self.feeds.keys()):
-            self._owned(self.feeds[partition])
+        for partition in sorted(starts.keys() & self.writers.keys()):
+            self._log_opened(self.writers[partition])
 
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
         for partition in partitions:
             self._waiting.pop(partition, None)
         self._touched.difference_update(partitions)
-        self._gathered.drop(partitions)
-        self._aside.forget(partitions)
+        self._pending.drop(partitions)
+        self._quarantine.forget(partitions)
         self._close(partitions)
         for partition in partitions:
             self._reached.pop(partition, None)
-            self._log.info("let go", **_where(partition))
+            self._log.info("partition closed", **_where(partition))
 
     def close_all(self) -> None:
         """Close every shard at the end, whatever it is doing."""
-        self._close(list(self.feeds))
+        self._close(list(self.writers))
 
-    def _open(self, partition: Partition) -> ShardFeed:
+    def _open(self, partition: Partition) -> PartitionWriter:
         self._alive()
-        feed = self.feeds[partition] = self._opening.open(partition)
-        return feed
+        writer = self.writers[partition] = self._opening.open(partition)
+        return writer
 
     def _close(self, partitions: Iterable[Partition]) -> None:
         """Close shards; what was appended to them is committed first.
@@ -163,11 +163,11 @@ class Holdings:
             ShardlogError: The first failure; all are closed, or poisoned, all the same.
         """
         failures: list[ShardlogError] = []
-        for feed in filter(None, [self.feeds.pop(partition, None) for partition in partitions]):
+        for writer in filter(None, [self.writers.pop(partition, None) for partition in partitions]):
             self._alive()
-            self._reached[feed.partition] = feed.next
+            self._reached[writer.partition] = writer.next
             try:
-                feed.stream.close()
+                writer.stream.close()
             except ShardlogError as error:
                 failures.append(error)
         if failures:
@@ -175,7 +175,7 @@ class Holdings:
 
     def _opened(
         self, partitions: Iterable[Partition]
-    ) -> Iterator[tuple[Partition, ShardFeed | ShardlogError]]:
+    ) -> Iterator[tuple[Partition, PartitionWriter | ShardlogError]]:
         """Open shards; what holds for all of a topic is asked once.
 
         And once the broker is silent no more is tried: each question takes seconds.
@@ -183,7 +183,9 @@ class Holdings:
         silence: BrokerUnavailableError | None = None
         of_topics: dict[str, ShardlogError] = {}
         for partition in partitions:
-            opened: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
+            opened: PartitionWriter | ShardlogError | None = silence or of_topics.get(
+                partition.topic
+            )
             if opened is None:
                 try:
                     opened = self._open(partition)
@@ -195,33 +197,33 @@ class Holdings:
                         of_topics[partition.topic] = error
             yield partition, opened
 
-    def _owned(self, feed: ShardFeed) -> None:
-        self._aside.healed(feed.partition)
-        self._log.info("owned", **_where(feed.partition), next=feed.next)
+    def _log_opened(self, writer: PartitionWriter) -> None:
+        self._quarantine.healed(writer.partition)
+        self._log.info("partition opened", **_where(writer.partition), next=writer.next)
 
     # --- waiting for a shard ---------------------------------------------------------------
 
     def try_waiting(self, now_s: float) -> None:
-        """Open the shards of partitions that wait, once they are due, and of one set aside.
+        """Open the shards of partitions that wait, once they are due, and of one quarantined.
 
-        What has waited for its shard or the broker as long as it may is set aside.
+        What has waited for its shard or the broker as long as it may is quarantined.
 
         Raises:
             ShardlogError: A shard cannot be had, and that is to stop the worker.
         """
-        due = self._aside.due(now_s)
+        due = self._quarantine.due(now_s)
         if due is not None:
             self._try_again(due)
         for partition, waiting in list(self._waiting.items()):
             if now_s < waiting.next_try_s:
                 continue
             try:
-                feed = self._open(partition)
+                writer = self._open(partition)
             except ShardlogError as error:
                 if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
-                    self.set_aside([partition], (is_of_disk and waiting.poison) or error)
+                    self.quarantine([partition], (is_of_disk and waiting.poison) or error)
                     continue
                 waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
                 if isinstance(error, BrokerUnavailableError):
@@ -229,13 +231,13 @@ class Holdings:
                     return
                 continue
             del self._waiting[partition]
-            self._go_on(feed)
+            self._go_on(writer)
 
-    def _go_on(self, feed: ShardFeed) -> None:
+    def _go_on(self, writer: PartitionWriter) -> None:
         """Fetch a partition whose shard is open after all."""
-        self._consumer.seek(feed.partition, feed.place)
-        self._consumer.resume([feed.partition])
-        self._owned(feed)
+        self._consumer.seek(writer.partition, writer.place)
+        self._consumer.resume([writer.partition])
+        self._log_opened(writer)
 
     def suspend(self, partition: Partition, error: ShardPoisonedError, reopens: int) -> None:
         """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile.
@@ -245,12 +247,12 @@ class Holdings:
             error: What poisoned it.
             reopens: How many times in a row it is now, this one included; the more, the later.
         """
-        self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
+        self._log.error("write failed, reopening shard", **_where(partition), reason=str(error))
         self._stop_fetching([partition])
         self._wait(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
-        self._log.warning("waiting", **_where(partition), reason=str(reason))
+        self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
         self._wait(partition, _RETRY_EVERY_S)
 
     def _wait(
@@ -262,7 +264,7 @@ class Holdings:
 
     # --- faults of a partition's own -------------------------------------------------------
 
-    def set_aside(
+    def quarantine(
         self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
     ) -> None:
         """Let partitions that have a fault be, and go on with the others.
@@ -270,7 +272,7 @@ class Holdings:
         Args:
             partitions: Those the fault concerns.
             error: The fault.
-            is_for_good: Only another stream can mend it.
+            is_for_good: Only another stream can cure it.
 
         Raises:
             ShardlogError: The fault, if it is to stop the worker.
@@ -278,30 +280,44 @@ class Holdings:
         for partition in partitions:
             self._waiting.pop(partition, None)
         self._stop_fetching(partitions)
-        self._aside.add(partitions, error, is_for_good=is_for_good)
+        self._quarantine.add(partitions, error, is_for_good=is_for_good)
 
     def _try_again(self, partition: Partition) -> None:
-        """Take a partition that is set aside, if its fault is over; else put it off."""
+        """Take a partition that is quarantined, if its fault is over; else put it off."""
         try:
-            feed = self._open(partition)
+            writer = self._open(partition)
         except BrokerUnavailableError:
-            self._aside.put_off(partition, self._clock.monotonic_s())
+            self._quarantine.put_off(partition, self._clock.monotonic_s())
         except ShardlogError as error:
-            concerned = self._aside.of_topic(partition.topic) if is_of_topic(error) else [partition]
-            self._aside.add(concerned, error)
+            concerned = (
+                self._quarantine.of_topic(partition.topic) if is_of_topic(error) else [partition]
+            )
+            self._quarantine.add(concerned, error)
         else:
             self._touched.add(partition)
-            self._go_on(feed)
+            self._go_on(writer)
 
     def _stop_fetching(self, partitions: Collection[Partition]) -> None:
         """Close shards of partitions that stay ours; what was gathered of them is dropped."""
-        self._gathered.drop(partitions)
+        self._pending.drop(partitions)
         self._consumer.pause(partitions)
         for partition in partitions:
             try:
                 self._close([partition])
             except ShardlogError as error:
-                self._log.warning("closing", **_where(partition), reason=str(error))
+                self._log.warning("closing shard failed", **_where(partition), reason=str(error))
+
+    def quarantine_topic(self, topic: str, error: ShardlogError) -> None:
+        """Let a whole topic be that has a fault.
+
+        Raises:
+            ShardlogError: The fault, if it is to stop the worker.
+        """
+        self._quarantine.add([Partition(topic, WHOLE_TOPIC)], error)
+
+    def moved(self, partitions: Iterable[Partition]) -> None:
+        """Take partitions whose records became durable for healthy."""
+        self._quarantine.moved(partitions)
 
     # --- going back ------------------------------------------------------------------------
 
@@ -311,7 +327,7 @@ class Holdings:
         self._rewind(partitions)
 
     def retake(self, partition: Partition) -> bool | None:
-        """Judge anew where a partition goes on: overtaken, cut, or made again.
+        """Judge anew where a partition goes on: out of range, cut, or recreated.
 
         Returns:
             Whether it goes on where it stood; None when its shard has to be waited for, or is
@@ -320,20 +336,20 @@ class Holdings:
         Raises:
             ShardlogError: It cannot go on; its shard is closed.
         """
-        feed = self.feeds.get(partition)
-        if feed is None:
+        writer = self.writers.get(partition)
+        if writer is None:
             return None
-        before = feed.next
+        before = writer.next
         self._close([partition])
         self._touched.add(partition)
         try:
-            feed = self._open(partition)
+            writer = self._open(partition)
         except UnavailableError as error:
             self._wait_for(partition, error)
             self._consumer.pause([partition])
             return None
         self._rewind([partition])
-        return feed.next == before
+        return writer.next == before
 
     def touched_of(self, fetched: Fetched) -> set[Partition]:
         """Return the touched partitions that records belong to; they are to be left out."""
@@ -346,13 +362,13 @@ class Holdings:
         makes Kafka compare the epoch of what is stored with its log; assigning does not.
         """
         self._touched.difference_update(left_out)
-        self._rewind(self.feeds.keys() & left_out)
+        self._rewind(self.writers.keys() & left_out)
 
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         chosen = list(partitions)
-        self._gathered.drop(chosen)
+        self._pending.drop(chosen)
         for partition in chosen:
-            self._consumer.seek(partition, self.feeds[partition].place)
+            self._consumer.seek(partition, self.writers[partition].place)
 
 
 def _where(partition: Partition) -> dict[str, object]:

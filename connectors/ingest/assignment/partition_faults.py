@@ -1,4 +1,4 @@
-"""What Kafka says against a partition: told once in a while, and judged when it is for good.
+"""Errors that Kafka reports of a partition: logged once in a while, judged when they are for good.
 
 librdkafka goes on by itself after most errors, and after some it tries the same offset for ever.
 Whatever it is, a partition never stands still without a line in the log.
@@ -11,7 +11,7 @@ from typing import Any, Final
 from connectors.kafka import Partition, PartitionFault
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
 
-_TELL_EVERY_S: Final = 10.0
+_LOG_EVERY_S: Final = 10.0
 _UNREADABLE_AFTER_S: Final = 10.0
 _REFUSALS_MAX: Final = 1
 
@@ -21,12 +21,12 @@ class PartitionFaults:
 
     def __init__(self, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
         self._log = log
-        self._told_s: dict[tuple[Partition, str], float] = {}
+        self._logged_s: dict[tuple[Partition, str], float] = {}
         self._unreadable_since: dict[Partition, tuple[int, float]] = {}
         self._refusals: Counter[Partition] = Counter()
         self._refused_above_since: dict[Partition, float] = {}
 
-    def tell(self, fault: PartitionFault, now_s: float) -> None:
+    def report(self, fault: PartitionFault, now_s: float) -> None:
         """Log an event, and raise when nothing will come after it.
 
         Raises:
@@ -37,8 +37,8 @@ class PartitionFaults:
             raise refusal_of(fault)
         topic, number = fault.partition
         key = (fault.partition, fault.text)
-        if now_s - self._told_s.get(key, float("-inf")) >= _TELL_EVERY_S:
-            self._told_s[key] = now_s
+        if now_s - self._logged_s.get(key, float("-inf")) >= _LOG_EVERY_S:
+            self._logged_s[key] = now_s
             self._log.warning(
                 "Kafka reports", topic=topic, shard=number, offset=fault.offset, reason=fault.text
             )
@@ -83,6 +83,8 @@ class PartitionFaults:
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Take partitions that moved for healthy."""
+        if not (self._refusals or self._unreadable_since or self._refused_above_since):
+            return
         for partition in partitions:
             self._refusals.pop(partition, None)
             self._unreadable_since.pop(partition, None)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from connectors.ingest.assignment.start_offset import HomeMark
 from connectors.ingest.mapping import SCHEMA, ShardRecords
-from connectors.ingest.status.worker_state import ShardStanding
+from connectors.ingest.status.worker_state import PartitionState
 from connectors.ingest.values.avro_values import NO_SCHEMA, WriterSchema
 from connectors.kafka import Partition, Place
 from connectors.settings.stream_settings import MappingRules
@@ -20,7 +20,7 @@ _DEFAULT_RULES: Final = MappingRules()
 
 
 @dataclass(slots=True)
-class ShardFeed:
+class PartitionWriter:
     """A partition this process owns.
 
     The worker's thread alone changes it. A round reads it on its own thread, and only `move`
@@ -55,12 +55,12 @@ class ShardFeed:
         """What the group is told."""
         return Place(self.next, metadata=self.home.encode())
 
-    def standing(self, end: int | None) -> ShardStanding:
+    def state(self, end: int | None) -> PartitionState:
         """Return how it stands, where the partition ends there."""
         stats = self.stream.stats(self.partition.number)
         is_sealed = not self.stream.options.never_cold
         unsealed = self.stream.unsealed()[self.partition.number] if is_sealed else None
-        return ShardStanding(self.partition, self.next, end, stats, unsealed)
+        return PartitionState(self.partition, self.next, end, stats, unsealed)
 
     def move(self, place: Place) -> None:
         """Take note that everything below a place is durable."""

@@ -1,12 +1,12 @@
-"""Partitions a worker has set aside: why, and when each is tried again.
+"""Partitions a worker has quarantined: why, and when each is tried again.
 
 A fault of one partition or topic is that one's alone. It is told once, noted under the root for
-other processes (set_aside_notes.py), tried again after 5 s and then twice as long each time, up
+other processes (quarantine_notes.py), tried again after 5 s and then twice as long each time, up
 to five minutes, and counts for the exit code for as long as it lasts. Foreign data is tried again
 only once its stream was moved away or made anew: a log that was cut looks whole as soon as it has
 grown past what is stored, and waiting would turn a fault that is seen into one that is not.
 
-What is set aside and what stops the worker, `on_fault` says by kind; the kinds are those of the
+What is quarantined and what stops the worker, `on_fault` says by kind; the kinds are those of the
 errors. Belongs to the worker's thread.
 """
 
@@ -15,7 +15,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import (
+    WHOLE_TOPIC,
+    QuarantineNote,
+    QuarantineNotes,
+)
 from connectors.kafka import Partition
 from connectors.settings.options import FaultKind, FaultSettings
 from storage_core import (
@@ -46,7 +50,7 @@ _KINDS: Final[tuple[tuple[type[ShardlogError], FaultKind], ...]] = (
 
 @dataclass(slots=True)
 class _Fault:
-    """Why a partition is set aside, when it is tried again, and the stream it lasts with."""
+    """Why a partition is quarantined, when it is tried again, and the stream it lasts with."""
 
     error: ShardlogError
     since_ms: int
@@ -54,13 +58,13 @@ class _Fault:
     bound_to: object
 
 
-class SetAside:
-    """What is set aside, oldest first."""
+class Quarantine:
+    """What is quarantined, oldest first."""
 
     def __init__(
         self,
         settings: FaultSettings,
-        notes: SetAsideNotes,
+        notes: QuarantineNotes,
         stream_of: Callable[[str], object],
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
@@ -76,12 +80,12 @@ class SetAside:
 
     @property
     def partitions(self) -> Collection[Partition]:
-        """What is set aside."""
+        """What is quarantined."""
         return self._faults.keys()
 
     @property
     def kinds(self) -> dict[Partition, FaultKind]:
-        """What is set aside, with the kind of its fault."""
+        """What is quarantined, with the kind of its fault."""
         kinds = {at: kind_of(fault.error) for at, fault in self._faults.items()}
         return {at: kind for at, kind in kinds.items() if kind is not None}
 
@@ -103,7 +107,7 @@ class SetAside:
     def add(
         self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
     ) -> None:
-        """Set partitions aside that one error concerns, or put off what is set aside already.
+        """Quarantine partitions that one error concerns, or put off those quarantined already.
 
         Args:
             partitions: Those it concerns.
@@ -129,7 +133,7 @@ class SetAside:
             since_ms = self._since_ms(partition, error)
             self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
             # Each time: somebody may have taken the note for settled.
-            self._notes.write(SetAsideNote(*partition, since_ms, kind, str(error)))
+            self._notes.write(QuarantineNote(*partition, since_ms, kind, str(error)))
 
     def due(self, now_s: float) -> Partition | None:
         """Return one that is to be tried again, None if there is none."""
@@ -148,7 +152,7 @@ class SetAside:
         self._faults[partition].next_try_s = now_s + TRY_AFTER_S
 
     def of_topic(self, topic: str) -> list[Partition]:
-        """Return the partitions of a topic that are set aside."""
+        """Return the partitions of a topic that are quarantined."""
         return [at for at in self._faults if at.topic == topic and at.number != WHOLE_TOPIC]
 
     def healed(self, partition: Partition) -> None:
@@ -170,11 +174,11 @@ class SetAside:
             self._failures.pop(partition, None)
 
     def keep_noted(self, partition: Partition) -> None:
-        """Leave the note on what is set aside again, where somebody has taken it for settled."""
+        """Leave the note on what is quarantined again, where somebody has taken it for settled."""
         fault = self._faults.get(partition)
         kind = None if fault is None else kind_of(fault.error)
         if fault is not None and kind is not None and not self._notes.has(partition):
-            self._notes.write(SetAsideNote(*partition, fault.since_ms, kind, str(fault.error)))
+            self._notes.write(QuarantineNote(*partition, fault.since_ms, kind, str(fault.error)))
 
     def leave_topics_but(self, consumes: Callable[[str], bool]) -> None:
         """Take the notes on whole topics away that nobody here consumes any more.
@@ -207,7 +211,7 @@ class SetAside:
         for topic in dict.fromkeys(partition.topic for partition in reported):
             shards = [partition.number for partition in reported if partition.topic == topic]
             where = {} if shards == [WHOLE_TOPIC] else {"shards": shards}
-            self._log.error("set aside", topic=topic, **where, kind=kind, reason=str(error))
+            self._log.error("quarantined", topic=topic, **where, kind=kind, reason=str(error))
 
 
 def is_of_topic(error: ShardlogError) -> bool:

@@ -1,6 +1,6 @@
-"""What workers have set aside, as other processes see it: a small file a partition.
+"""What workers have quarantined, for other processes: a small file a partition.
 
-    <root>/~set-aside/<topic>~<partition>.json      ~all for a whole topic
+    <root>/~quarantine/<topic>~<partition>.json      ~all for a whole topic
 
 No topic has a `~` in its name, so none meets these. A note is information: it is replaced as a
 whole, not synced, and a disk that does not take it stops nobody. It stays when its worker ends,
@@ -20,18 +20,18 @@ from connectors.kafka import Partition
 
 # In place of a partition's number: all of a topic.
 WHOLE_TOPIC: Final = -1
-_DIRECTORY: Final = "~set-aside"
+_DIRECTORY: Final = "~quarantine"
 _ALL: Final = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class SetAsideNote:
-    """Why a partition is set aside.
+class QuarantineNote:
+    """Why a partition is quarantined.
 
     Attributes:
         stream: The topic, and the stream's name.
         shard: The partition; negative for all of the topic.
-        since_ms: When it was set aside.
+        since_ms: When it was quarantined.
         kind: The kind of fault, as `on_fault` names it.
         reason: What the error said.
     """
@@ -70,20 +70,20 @@ class SetAsideNote:
         """Return it as one line for people."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
         where = self.stream if self.shard < 0 else f"{self.stream} shard {self.shard}"
-        return f"set aside since {since}: {where}, {self.kind}: {self.reason}"
+        return f"quarantined since {since}: {where}, {self.kind}: {self.reason}"
 
     def encode(self) -> str:
         """Return what its file holds."""
         return json.dumps(asdict(self), indent=1)
 
 
-class SetAsideNotes:
+class QuarantineNotes:
     """The notes under a root."""
 
     def __init__(self, root: Path) -> None:
         self._directory = root / _DIRECTORY
 
-    def write(self, note: SetAsideNote) -> None:
+    def write(self, note: QuarantineNote) -> None:
         """Leave a note, in place of one that is there; under a root only that is there."""
         place = self._place(Partition(note.stream, note.shard))
         scratch = place.with_suffix(f".{os.getpid()}")
@@ -101,12 +101,12 @@ class SetAsideNotes:
         """Tell whether there is a note."""
         return self._place(partition).exists()
 
-    def read(self) -> Iterator[SetAsideNote]:
+    def read(self) -> Iterator[QuarantineNote]:
         """Yield all notes by stream and shard; a file that holds none is passed over."""
         notes = []
         for place in self._directory.glob("*.json"):
             with suppress(OSError, ValueError):
-                notes.append(SetAsideNote.decode(place.read_text(encoding="utf-8")))
+                notes.append(QuarantineNote.decode(place.read_text(encoding="utf-8")))
         yield from sorted(notes, key=lambda note: (note.stream, note.shard))
 
     def _place(self, partition: Partition) -> Path:

@@ -2,7 +2,7 @@
 
 Opening asks, in this order: is the topic the one its stream was made from; does the shard's data
 lie here; where does it go on; does Kafka still have what comes next. Nothing is made on disk
-before the first two are answered. Who holds what was opened, holdings.py says.
+before the first two are answered. Who holds what was opened, assignment.py says.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
     HomeMark,
     check_group_offset,
     check_watermarks,
-    overtaken,
+    out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
 from connectors.kafka import Consumer, Partition
@@ -52,7 +52,7 @@ class ShardOpening:
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
 
-    def open(self, partition: Partition) -> ShardFeed:
+    def open(self, partition: Partition) -> PartitionWriter:
         """Open a partition's shard and find out where it goes on.
 
         Raises:
@@ -69,7 +69,7 @@ class ShardOpening:
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            return self._feed(partition, stream, origin)
+            return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
@@ -88,7 +88,7 @@ class ShardOpening:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             self._check_home(partition, None, 0)
-            origin = StreamOrigin(
+            wanted_origin = StreamOrigin(
                 "kafka",
                 topic,
                 topic_id,
@@ -97,21 +97,21 @@ class ShardOpening:
                 wanted.value_format,
                 wanted.secondary,
             )
-            stream = self._made_stream(topic, origin)
-        found = stream.origin
-        if found is None:
+            stream = self._made_stream(topic, wanted_origin)
+        origin = stream.origin
+        if origin is None:
             message = "a stream of this name is there that was not made from a topic"
             raise InvalidRequestError(message, stream=topic)
-        if found.topic_id != topic_id:
-            raise topic_recreated(topic, found.topic_id, topic_id)
-        if found.value_format == "avro" and not self._options.value_schemas.registry:
+        if origin.topic_id != topic_id:
+            raise topic_recreated(topic, origin.topic_id, topic_id)
+        if origin.value_format == "avro" and not self._options.value_schemas.registry:
             message = (
                 "its values are Avro with schemas, and no registry is named: set [schema.registry] "
                 'url = "http://..."'
             )
             raise InvalidRequestError(message, stream=topic)
-        self._tell_idle_settings(topic, stream.options, found)
-        return stream.shards, found
+        self._tell_idle_settings(topic, stream.options, origin)
+        return stream.shards, origin
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
         root, made = self._options.root, self._options.stream.stream_options()
@@ -132,7 +132,7 @@ class ShardOpening:
         self._topics_told.add(topic)
         for idle in idle_settings(self._options.stream, options, origin):
             self._log.warning(
-                "setting does not count",
+                "setting ignored",
                 topic=topic,
                 setting=f"stream.{idle.name}",
                 wanted=idle.wanted,
@@ -171,7 +171,7 @@ class ShardOpening:
         if low:
             # Who just produced records that retention took at once would look for them in vain.
             self._log.info(
-                "log begins later",
+                "log start offset is not 0",
                 topic=partition.topic,
                 shard=partition.number,
                 offset=low,
@@ -181,7 +181,9 @@ class ShardOpening:
             )
         return low
 
-    def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
+    def _writer(
+        self, partition: Partition, stream: Stream, origin: StreamOrigin
+    ) -> PartitionWriter:
         number = partition.number
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
@@ -191,14 +193,14 @@ class ShardOpening:
         source = stream.source(number) or {}
         if gap is not None:
             if self._options.on_out_of_range == "stop":
-                raise overtaken(gap, partition)
+                raise out_of_range(gap, partition)
             self._log.warning(
-                "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
+                "records skipped", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
             )
             stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
             shard_next = gap[1]
         epoch = source.get("epoch")
-        return ShardFeed(
+        return PartitionWriter(
             partition,
             stream,
             origin.topic_id,
@@ -224,7 +226,7 @@ class ShardOpening:
         if verdict == "go on" and home is not None and committed.offset > shard_next:
             # A copy has the ids of its root: which of the two it is cannot be known here.
             self._log.warning(
-                "the group stands ahead of this shard",
+                "group offset is ahead of the shard",
                 topic=partition.topic,
                 shard=partition.number,
                 group_offset=committed.offset,
@@ -235,7 +237,7 @@ class ShardOpening:
         # Before the shard is there nothing can be said of where it will stand.
         if verdict == "ignored" and home is not None:
             self._log.warning(
-                "the group's offset was moved by others and is ignored",
+                "group offset was moved by others, ignored",
                 topic=partition.topic,
                 shard=partition.number,
                 group_offset=committed.offset,

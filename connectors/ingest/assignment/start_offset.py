@@ -111,7 +111,7 @@ def check_watermarks(
     return (shard_next, low) if low > shard_next else None
 
 
-def overtaken(gap: tuple[int, int], place: tuple[str, int]) -> LostRangeError:
+def out_of_range(gap: tuple[int, int], place: tuple[str, int]) -> LostRangeError:
     """Return the error for records that Kafka's retention took before they were stored."""
     topic, number = place
     message = (

@@ -15,7 +15,6 @@ from connectors.kafka import Partition
 from storage_core import ShardlogError
 
 ASK_EVERY_S: Final = 30.0
-LOOK_EVERY_S: Final = 1.0
 
 _Offsets = dict[Partition, int]
 _Answer = Callable[[float], _Offsets]
@@ -32,7 +31,7 @@ class Offsets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfetched:
+class UnfetchedPartition:
     """How a partition stands that is held and not fetched.
 
     Attributes:
@@ -63,30 +62,30 @@ class UnfetchedEnds:
         # What is to come, and where it goes.
         self._answers: list[tuple[_Offsets, _Answer]] = []
         self._partitions: frozenset[Partition] = frozenset()
-        self._asked_s = float("-inf")
-        self._look_s = 0.0
+        self._requested_s = float("-inf")
 
-    def look(self, now_s: float, partitions: Collection[Partition]) -> None:
-        """Ask, or take what was answered, if it is time."""
-        if now_s < self._look_s:
-            return
-        self._look_s = now_s + LOOK_EVERY_S
+    def tick(self, now_s: float, partitions: Collection[Partition]) -> None:
+        """Ask, or take what was answered."""
         if not partitions:
             self._ends.clear()
             self._answers.clear()
             self._partitions = frozenset()
-        elif now_s - self._asked_s >= ASK_EVERY_S or not self._partitions.issuperset(partitions):
-            self._partitions, self._asked_s = frozenset(partitions), now_s
+        elif now_s - self._requested_s >= ASK_EVERY_S or not self._partitions.issuperset(
+            partitions
+        ):
+            self._partitions, self._requested_s = frozenset(partitions), now_s
             self._ask()
         else:
             self._answers = [answer for answer in self._answers if not _has_come(*answer)]
 
-    def standing(self, partition: Partition, next_: int | None, *, is_foreign: bool) -> Unfetched:
+    def state(
+        self, partition: Partition, next_: int | None, *, is_foreign: bool
+    ) -> UnfetchedPartition:
         """Return how a partition stands, as far as it is known."""
         if next_ is None:
             next_ = self._group_offsets.get(partition)
         end = None if is_foreign else self._ends.get(partition)
-        return Unfetched(partition, next_, end)
+        return UnfetchedPartition(partition, next_, end)
 
     def _ask(self) -> None:
         self._answers = []

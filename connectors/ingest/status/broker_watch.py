@@ -1,7 +1,7 @@
-"""Whether the broker answers: told when it goes away and when it is back, not with every attempt.
+"""Whether the broker answers: logged when it goes away and when it is back, not at every attempt.
 
 What the worker asks it about topics says which: beside each round, every ten seconds when there is
-none, every thirty while no partition is held. While it is away that is told by the loop's clock,
+none, every thirty while no partition is held. While it is away that is logged by the loop's clock,
 whether anybody asks or not. Any thread: a round asks on its own, the loop on the worker's.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from storage_core import BrokerUnavailableError, Clock
 
-TELL_EVERY_S: Final = 30.0
+LOG_EVERY_S: Final = 30.0
 
 
 class BrokerWatch:
-    """Tells of a broker that is away, at a bounded pace, and of its return."""
+    """Logs that the broker is away, at a bounded pace, and that it is back."""
 
     def __init__(self, clock: Clock, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
         self._clock = clock
@@ -25,7 +25,7 @@ class BrokerWatch:
         self._lock = RLock()
         self._since = self._reason = ""
         self._since_s: float | None = None
-        self._told_s = 0.0
+        self._logged_s = 0.0
 
     @property
     def is_away(self) -> bool:
@@ -54,18 +54,18 @@ class BrokerWatch:
             if self._since_s is None:
                 moment = datetime.fromtimestamp(self._clock.now_ns() // 10**9, UTC)
                 self._since, self._since_s = f"{moment:%Y-%m-%dT%H:%M:%SZ}", now_s
-                self._tell(now_s, now_s)
+                self._warn(now_s, now_s)
             else:
-                self.tell_if_due(now_s)
+                self.tick(now_s)
 
-    def tell_if_due(self, now_s: float) -> None:
-        """Tell again of one that stays away."""
+    def tick(self, now_s: float) -> None:
+        """Log again that it stays away."""
         with self._lock:
-            if self._since_s is not None and now_s - self._told_s >= TELL_EVERY_S:
-                self._tell(now_s, self._since_s)
+            if self._since_s is not None and now_s - self._logged_s >= LOG_EVERY_S:
+                self._warn(now_s, self._since_s)
 
-    def _tell(self, now_s: float, since_s: float) -> None:
-        self._told_s = now_s
+    def _warn(self, now_s: float, since_s: float) -> None:
+        self._logged_s = now_s
         away_s = round(now_s - since_s)
         self._log.warning("broker away", since=self._since, away_s=away_s, reason=self._reason)
 

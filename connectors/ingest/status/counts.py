@@ -13,6 +13,7 @@ from connectors.dlq.record import reason_word
 from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.status.histograms import Histogram
 from connectors.kafka import Partition
+from storage_core import Clock
 
 _COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _LATENESS_BOUNDS_S: Final = (0.0, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 3600.0, 86_400.0)
@@ -23,61 +24,65 @@ class WorkerCounts:
     """Counts of one worker; its own thread writes them.
 
     Attributes:
-        brought: Records Kafka brought, those on their way into a round too.
-        consumed: Records Kafka brought, once it is known what became of them: the sum of those
-            appended, duplicates, dead letters and let go.
+        received: Records that fetches brought, those on their way into a round too.
+        fetched: Of these, the records whose outcome is known: the sum of those appended,
+            duplicates, dead letters and discarded.
         appended: Records made durable.
         late: Of those, records that came late.
         duplicates: Records that were stored already.
         dead_letters: Records kept raw.
-        let_go: Records dropped before they were known to be durable; whoever has the partition
-            next fetches them again.
-        rounds: Rounds made durable.
-        dropped_rounds: How often records were dropped before they were durable, and fetched
+        discarded: Records discarded before they were known to be durable; whoever has the
+            partition next fetches them again.
+        commit_rounds: Commit rounds made durable.
+        commit_rounds_dropped: How often records were dropped before they were durable, and fetched
             again.
-        expired: Rows that expiry took.
-        sealed: Rows that maintenance made parts of.
-        joined: Rows of parts that it wrote anew, to join them.
-        maintenance_skipped: Turns of it that were left out, since the worker fell behind or
-            another process was at it, or the one that makes parts died just before.
-        maintenance_failed: How often a shard's step of it failed.
-        makers_died: How often the process that makes parts died.
+        expired: Rows that expiry deleted.
+        sealed: Rows that maintenance wrote to parts.
+        compacted: Rows of parts that it rewrote to merge small parts.
+        maintenance_skipped: Passes of it that were left out, since the worker fell behind or
+            another process was at it, or the part builder died just before.
+        maintenance_failed: How often it failed in a shard.
+        part_builders_died: How often the process that builds parts died.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
         commit_s: How long rounds took to be durable, those without records apart.
-        lateness_s: How long after their timestamps records were durable, where somebody may ask.
+        lateness_s: How long after their timestamps records were durable, where it is measured.
+        measures_lateness: Whether somebody may ask for it, which costs a look at each record.
     """
 
-    brought: int = 0
-    consumed: int = 0
+    received: int = 0
+    fetched: int = 0
     appended: int = 0
     late: int = 0
     duplicates: int = 0
     dead_letters: int = 0
-    let_go: int = 0
-    rounds: int = 0
-    dropped_rounds: int = 0
+    discarded: int = 0
+    commit_rounds: int = 0
+    commit_rounds_dropped: int = 0
     expired: int = 0
     sealed: int = 0
-    joined: int = 0
+    compacted: int = 0
     maintenance_skipped: int = 0
     maintenance_failed: int = 0
-    makers_died: int = 0
+    part_builders_died: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))
     lateness_s: Histogram = field(default_factory=partial(Histogram, _LATENESS_BOUNDS_S))
+    measures_lateness: bool = False
 
-    def add(self, report: RoundReport) -> None:
+    def add(self, report: RoundReport, clock: Clock) -> None:
         """Add a round; one of which nothing became durable counts as none."""
-        self.rounds += bool(report.moved)
+        if self.measures_lateness:
+            self.note_lateness(report.timestamps, clock.now_ns() // 10**6)
+        self.commit_rounds += bool(report.moved)
         self.appended += report.appended.appended
         self.late += report.appended.late
         self.duplicates += report.appended.duplicates
         self.dead_letters += report.appended.dead_letters
-        self.consumed += report.records
-        self.let_go += report.let_go
+        self.fetched += report.records
+        self.discarded += report.discarded
         if report.moved and report.records:
             self.commit_s.note(report.took_s)
         for partition, letters in report.dead_letters.items():
@@ -97,22 +102,22 @@ class WorkerCounts:
             timed = stamps if not len(stamps) or stamps.min() >= 0 else stamps[stamps >= 0]
             self.lateness_s.note_many(np.maximum(now_ms - timed, 0) / 1000)
 
-    def drop(self, records: int) -> None:
-        """Count records that are let go of."""
-        self.consumed += records
-        self.let_go += records
+    def discard(self, records: int) -> None:
+        """Count records that are discarded."""
+        self.fetched += records
+        self.discarded += records
 
     @property
     def totals(self) -> dict[str, int]:
         """What a line that ends a run tells."""
         return {
-            "consumed": self.consumed,
+            "fetched": self.fetched,
             "appended": self.appended,
             "late": self.late,
             "duplicates": self.duplicates,
             "dead_letters": self.dead_letters,
-            "let_go": self.let_go,
-            "rounds": self.rounds,
+            "discarded": self.discarded,
+            "commit_rounds": self.commit_rounds,
             "expired": self.expired,
             "sealed": self.sealed,
         }

@@ -1,7 +1,7 @@
-"""What goes wrong in a worker's upkeep turn after turn is told again and again, but seldom.
+"""Logs failures of background passes: a new one at once, the same one every ten minutes.
 
-A turn comes every few seconds, and a disk that is full or a directory that may not be written stays
-so for hours: a line a shard and turn would bury all others. So a shard's first failure is told at
+A pass comes every few seconds, and a disk that is full or a directory that may not be written stays
+so for hours: a line a shard and pass would bury all others. So a shard's first failure is logged at
 once, as is one of another kind, and the same one every ten minutes, with how often it came since.
 
 Belongs to the worker's thread.
@@ -14,19 +14,19 @@ from typing import Final
 
 from connectors.kafka import Partition
 
-TELL_EVERY_S: Final = 600.0
+LOG_EVERY_S: Final = 600.0
 # Numbers of files, addresses and seconds make no other kind.
 _NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
 class _Failure:
-    told_s: float
-    untold: int = 0
+    logged_s: float
+    unlogged: int = 0
 
 
 class FailureLines:
-    """Tells of failures, shard by shard."""
+    """Logs failures, shard by shard."""
 
     def __init__(self, event: str, tell: Callable[..., object]) -> None:
         """Know of none.
@@ -40,17 +40,17 @@ class FailureLines:
         self._failures: dict[tuple[Partition, str], _Failure] = {}
 
     def note(self, partition: Partition, reason: str, now_s: float) -> None:
-        """Take note of a failure, and tell it unless the same was told lately."""
+        """Take note of a failure, and log it unless the same was logged lately."""
         key = (partition, _NUMBER.sub("", reason))
         failure = self._failures.get(key)
-        if failure is not None and now_s - failure.told_s < TELL_EVERY_S:
-            failure.untold += 1
+        if failure is not None and now_s - failure.logged_s < LOG_EVERY_S:
+            failure.unlogged += 1
             return
-        again = {} if failure is None else {"times": failure.untold + 1}
+        again = {} if failure is None else {"times": failure.unlogged + 1}
         self._failures = {
             other: recent
             for other, recent in self._failures.items()
-            if now_s - recent.told_s < 2 * TELL_EVERY_S
+            if now_s - recent.logged_s < 2 * LOG_EVERY_S
         }
         self._failures[key] = _Failure(now_s)
         self._tell(

@@ -23,7 +23,7 @@ from connectors.kafka import LOGGER_NAME, line_without_secrets
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LogLevel
 from storage_core import Clock, SystemClock
 
-LIBRARY_TELL_EVERY_S: Final = 10.0
+LIBRARY_LOG_EVERY_S: Final = 10.0
 # The library names few kinds; whatever they are, no more are told apart.
 _KINDS_MAX: Final = 64
 _OTHER_KIND: Final = "other"
@@ -103,7 +103,7 @@ def tell_library_lines_left_out() -> None:
 class _Kind:
     """A kind of line: when one was told, and how many were not since, the last of them."""
 
-    told_s: float
+    logged_s: float
     left_out: int = 0
     last: str = ""
 
@@ -137,7 +137,7 @@ class LibraryLines(logging.Handler):
         if name not in self._kinds and len(self._kinds) >= _KINDS_MAX:
             name = _OTHER_KIND
         kind = self._kinds.get(name)
-        if kind is not None and now_s - kind.told_s < LIBRARY_TELL_EVERY_S:
+        if kind is not None and now_s - kind.logged_s < LIBRARY_LOG_EVERY_S:
             kind.left_out += 1
             kind.last = said
             return
@@ -150,7 +150,7 @@ class LibraryLines(logging.Handler):
             for kind in self._kinds.values():
                 if kind.left_out:
                     self._tell(kind.last, kind.left_out - 1)
-                    kind.left_out, kind.told_s = 0, self._clock.monotonic_s()
+                    kind.left_out, kind.logged_s = 0, self._clock.monotonic_s()
 
     def _tell(self, said: str, left_out: int) -> None:
         more = {"left_out": left_out} if left_out else {}

@@ -1,31 +1,31 @@
 """What a running worker does, in one line: every thirty seconds, and when somebody asks.
 
-Whoever has just started it is told once soon after the first records came, that they do come.
+A first line comes soon after the first records, so that whoever started it sees that they come.
 
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
 with the records it brought, so that asking costs no round trip; that of partitions that wait for
-their shard or are set aside is asked for (unfetched.py). One of which nobody knows it is counted
-instead; where that is all of them, there is no lag. While the broker is away nobody knows it, and
-since when is told in its place. Belongs to the worker's thread; `ask` may be called from any.
+their shard or are quarantined is asked for (unfetched.py). Partitions of unknown lag are counted
+instead; where that is all of them, there is no lag. While the broker is away the line says since
+when in its place. Belongs to the worker's thread; `request` may be called from any.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.log_lines import tell_library_lines_left_out
 from connectors.kafka import Partition
 
-TELL_EVERY_S: Final = 30.0
+LOG_EVERY_S: Final = 30.0
 # After the first records.
-TELL_FIRST_AFTER_S: Final = 3.0
+LOG_FIRST_AFTER_S: Final = 3.0
 
 
 class Progress:
-    """Tells how a worker gets on."""
+    """Logs how a worker gets on."""
 
     def __init__(
         self,
@@ -35,68 +35,68 @@ class Progress:
         now_s: float,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Tell from now on; `ends` returns what was heard last of the ends of partitions."""
+        """Log from now on; `ends` returns what was heard last of the ends of partitions."""
         self._counts = counts
         self._ends = ends
         self._broker = broker
         self._log = log
-        self._told_s = now_s
-        self._told_brought = 0
+        self._logged_s = now_s
+        self._reported_received = 0
         self._first_due_s: float | None = None
-        self._is_asked = False
+        self._is_requested = False
 
-    def ask(self) -> None:
-        """Have it told with the next look. From any thread, or a signal handler."""
-        self._is_asked = True
+    def request(self) -> None:
+        """Have it logged with the next tick. From any thread, or a signal handler."""
+        self._is_requested = True
 
-    def look(
+    def tick(
         self,
         now_s: float,
-        feeds: Mapping[Partition, ShardFeed],
-        unfetched: Callable[[], Collection[Unfetched]],
+        writers: Mapping[Partition, PartitionWriter],
+        unfetched: Callable[[], Collection[UnfetchedPartition]],
         *,
         waiting: int,
-        set_aside: int,
+        quarantined: int,
     ) -> None:
-        """Tell if it is time.
+        """Log if it is time.
 
         Args:
             now_s: The time.
-            feeds: The partitions whose shards are open.
-            unfetched: Returns how those stand that wait for their shard or are set aside.
+            writers: The partitions whose shards are open.
+            unfetched: Returns the states of those that wait for their shard or are quarantined.
             waiting: How many partitions wait for their shard.
-            set_aside: How many are set aside.
+            quarantined: How many are quarantined.
         """
-        if not self._is_asked and not self._is_due(now_s):
+        if not self._is_requested and not self._is_due(now_s):
             return
-        self._is_asked = False
+        self._is_requested = False
         tell_library_lines_left_out()
         away_since = self._broker.away_since
-        ends = self._ends(list(feeds))
-        behind = [max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends]
-        behind += [each.lag for each in unfetched() if each.lag is not None]
-        unknown = len(feeds) + waiting + set_aside - len(behind)
+        ends = self._ends(list(writers))
+        behind = [max(ends[at] - writer.next, 0) for at, writer in writers.items() if at in ends]
+        behind += [state.lag for state in unfetched() if state.lag is not None]
+        unknown = len(writers) + waiting + quarantined - len(behind)
         is_known = away_since is None and (behind or not unknown)
-        brought = self._counts.brought - self._told_brought
-        elapsed_s = now_s - self._told_s
+        received = self._counts.received - self._reported_received
+        elapsed_s = now_s - self._logged_s
         self._log.info(
             "progress",
-            shards=len(feeds),
+            shards=len(writers),
             **({"waiting": waiting} if waiting else {}),
-            **({"set_aside": set_aside} if set_aside else {}),
-            records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
+            **({"quarantined": quarantined} if quarantined else {}),
+            records_s=round(received / elapsed_s) if elapsed_s > 0 else received,
             lag=sum(behind) if is_known else None,
             **({} if away_since is None else {"away_since": away_since}),
             **({"lag_unknown": unknown} if unknown else {}),
             **self._counts.totals,
         )
-        self._told_s, self._told_brought = now_s, self._counts.brought
+        self._logged_s, self._reported_received = now_s, self._counts.received
 
     def _is_due(self, now_s: float) -> bool:
-        if now_s - self._told_s >= TELL_EVERY_S:
+        if now_s - self._logged_s >= LOG_EVERY_S:
             return True
-        if self._told_brought or not self._counts.brought:
+        if self._reported_received or not self._counts.received:
             return False
         if self._first_due_s is None:
-            self._first_due_s = now_s + TELL_FIRST_AFTER_S
+            self._first_due_s = now_s + LOG_FIRST_AFTER_S
         return now_s >= self._first_due_s

@@ -1,8 +1,8 @@
-"""How a worker stands, for whoever asks from another thread.
+"""The worker's state, for whoever asks from another thread.
 
 The worker's thread alone touches the consumer and what it holds. So it is asked, and answers
-between two fetches with a frozen picture of its counters; a worker that nobody asks takes none. One
-that does not answer in time hangs, or is busy with a disk: then its last picture is all there is.
+between two fetches with a frozen copy of its counters; a worker that nobody asks makes none. One
+that does not answer in time hangs, or is busy with a disk: then its last state is all there is.
 """
 
 import threading
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.histograms import Histogram
 from connectors.kafka import Partition
 from storage_core import Clock, StreamStats
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStanding:
-    """How an owned shard stands.
+class PartitionState:
+    """The state of a partition whose shard is open.
 
     Attributes:
         partition: The partition, whose number is the shard's.
@@ -36,30 +36,30 @@ class ShardStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStanding:
-    """How a worker stands.
+class WorkerState:
+    """The state of a worker.
 
     Attributes:
-        taken_s: When this was so, on the monotonic clock.
-        shards: The owned shards that are open.
+        taken_s: When it was taken, on the monotonic clock.
+        shards: The partitions whose shards are open.
         waiting: How many partitions wait for their shard.
-        set_aside: How many are set aside.
-        unfetched: How each of those stands.
+        quarantined: How many are quarantined.
+        unfetched: The state of each of those.
         faults: The kind of each fault; a negative number of a partition stands for all of a topic.
         has_no_topic: Whether none of its topics is there.
         has_joined: Whether partitions were given out since the start.
         is_broker_away: Whether the broker does not answer.
         totals: What the worker counted since it began, by the names of `WorkerCounts`.
-        dead_letters: Of these records kept raw, how many by topic and word for the reason.
+        dead_letters: How many of these became dead letters, by topic and word for the reason.
         commit_s: How long rounds took to be durable.
         lateness_s: How long after their timestamps records were durable.
     """
 
     taken_s: float
-    shards: tuple[ShardStanding, ...]
+    shards: tuple[PartitionState, ...]
     waiting: int
-    set_aside: int
-    unfetched: tuple[Unfetched, ...] = ()
+    quarantined: int
+    unfetched: tuple[UnfetchedPartition, ...] = ()
     faults: Mapping[Partition, str] = field(default_factory=dict)
     has_no_topic: bool = False
     has_joined: bool
@@ -70,43 +70,43 @@ class WorkerStanding:
     lateness_s: Histogram
 
 
-class Standings:
-    """Where the worker's thread leaves pictures, and others ask for them."""
+class LatestState:
+    """Where the worker's thread leaves its state, and others ask for it."""
 
-    def __init__(self, take: Callable[[float], WorkerStanding], clock: Clock) -> None:
+    def __init__(self, take: Callable[[float], WorkerState], clock: Clock) -> None:
         """Have none yet; `take` makes one, on the worker's thread."""
         self._take = take
         self._clock = clock
         self._alive_s = clock.monotonic_s()
-        self._is_asked = False
+        self._is_requested = False
         self._has_come = threading.Event()
-        self._last: WorkerStanding | None = None
+        self._last: WorkerState | None = None
         # Whether the loop is over, so that nothing is fetched any more.
         self.is_over = False
         # Whether partitions were given out whose shards are being opened.
-        self.is_taking = False
+        self.is_opening = False
 
     @contextmanager
-    def taking(self) -> Iterator[None]:
-        """Have shards opened inside; no picture can be taken before. The worker's thread."""
-        self.is_taking = True
+    def opening(self) -> Iterator[None]:
+        """Open shards inside; no state can be taken meanwhile. The worker's thread."""
+        self.is_opening = True
         try:
             yield
         finally:
             # What is known from before does not have them.
             self._last = None
-            self.is_taking = False
+            self.is_opening = False
 
     def alive(self) -> None:
         """Take note that the worker's thread goes on. Its own thread."""
         self._alive_s = self._clock.monotonic_s()
 
-    def look(self, now_s: float) -> None:
-        """Take note of that, and answer whoever has asked. The worker's thread."""
+    def answer(self, now_s: float) -> None:
+        """Take note of that, and answer whoever requested a state. The worker's thread."""
         self._alive_s = now_s
-        if self._is_asked:
+        if self._is_requested:
             self._last = self._take(now_s)
-            self._is_asked = False
+            self._is_requested = False
             self._has_come.set()
 
     @property
@@ -114,9 +114,9 @@ class Standings:
         """How long the worker's thread has not been heard of. Any thread."""
         return self._clock.monotonic_s() - self._alive_s
 
-    def ask(self, wait_s: float) -> WorkerStanding | None:
-        """Return how it stands now; after so long the last that is known. One thread at a time."""
+    def request(self, wait_s: float) -> WorkerState | None:
+        """Return the state now; after so long the last that is known. One thread at a time."""
         self._has_come.clear()
-        self._is_asked = True
+        self._is_requested = True
         self._has_come.wait(wait_s)
         return self._last

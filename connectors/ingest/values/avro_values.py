@@ -96,7 +96,7 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
     schemas: dict[int, WriterSchema] = {}
     for index, name in enumerate(frames.names):
         answer = framed.answers.get(name)
-        chosen = frames.which == index
+        chosen = frames.indices == index
         rows = np.arange(count) if chosen.all() else np.flatnonzero(chosen)
         if isinstance(answer, WriterSchema):
             numbers[rows] = answer.number
@@ -109,7 +109,7 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
     return MappedValues(numbers, mapped.primary, mapped.secondary, keys, faults, schemas)
 
 
-def complaint_about(schema: AvroSchema, rules: MappingRules) -> str | None:
+def mapping_problem(schema: AvroSchema, rules: MappingRules) -> str | None:
     """Say why a schema's values cannot be mapped at all; None if they can."""
     try:
         wanted = _wanted(rules)
@@ -150,7 +150,7 @@ class _Mapped:
 
     def decode(self, schema: AvroSchema, rows: _Rows, starts: npt.NDArray[np.int32]) -> None:
         """Decode the values of some rows, all of one schema."""
-        complaint = complaint_about(schema, self._rules)
+        complaint = mapping_problem(schema, self._rules)
         if complaint is not None:
             self.faults.update(dict.fromkeys(rows.tolist(), f"mapping: {complaint}"))
             return

@@ -37,13 +37,13 @@ class Frames:
 
     Attributes:
         names: The schemas they name, each once.
-        which: The name of each value by its place in `names`; -1 where it names none.
+        indices: The name of each value by its place in `names`; -1 where it names none.
         starts: Where the body begins in each value.
         faults: Why values name none, by row; a null value is not among them.
     """
 
     names: tuple[SchemaName, ...]
-    which: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
     starts: npt.NDArray[np.int32]
     faults: dict[int, str]
 
@@ -67,7 +67,7 @@ def read_frames(values: pa.BinaryArray, headers: "pa.Array[Any] | None" = None) 
     return Frames(tuple(names), indices, starts, faults)
 
 
-def shown(name: SchemaName) -> str:
+def name_text(name: SchemaName) -> str:
     """Return a schema's name as people write it."""
     if name[:1] == ID:
         return f"schema id {int.from_bytes(name[1:], 'big')}"
@@ -82,7 +82,7 @@ class _Into:
     """Where what is found goes."""
 
     names: dict[SchemaName, int]
-    which: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
     faults: dict[int, str]
 
     def number(self, name: SchemaName) -> int:
@@ -120,7 +120,7 @@ def _read(
         is_all = chosen.all()
         indices = _names_at(data, begins if is_all else begins[chosen], length, into)
         of_rows = rows if is_all else rows[chosen]
-        into.which[of_rows] = indices
+        into.indices[of_rows] = indices
         if starts is not None:
             starts[of_rows] = length
     for position in np.flatnonzero(~(is_id | is_guid)).tolist():

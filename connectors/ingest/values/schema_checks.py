@@ -5,7 +5,7 @@ It is tried by `--check`, on the latest schema of each topic's subject, before a
 
 from collections.abc import Iterator
 
-from connectors.ingest.values.avro_values import complaint_about
+from connectors.ingest.values.avro_values import mapping_problem
 from connectors.ingest.values.schema_waits import SILENT_S_MIN
 from connectors.registry import RegistryClient, RegistrySettings, SchemaNotFoundError
 from connectors.settings.options import WorkerOptions
@@ -46,7 +46,7 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
         except SchemaNotFoundError as error:
             yield f"{error.message}; the fields of topic {topic!r} could not be tried"
             continue
-        complaint = complaint_about(AvroSchema.parse(latest.text, latest.references), rules)
+        complaint = mapping_problem(AvroSchema.parse(latest.text, latest.references), rules)
         if complaint is not None:
             message = f"subject {subject!r}, version {latest.version}: {complaint}"
             raise InvalidRequestError(message)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.ingest.values.avro_values import WriterSchema
-from connectors.ingest.values.framing import ID, SchemaName, shown
+from connectors.ingest.values.framing import ID, SchemaName, name_text
 from connectors.registry import (
     RegistryClient,
     RegistryRefusedError,
@@ -93,10 +93,10 @@ class SchemaLookup:
             if name in self._answers:
                 continue
             if question is None:
-                self._open[name] = _Question(self._asked(name))
+                self._open[name] = _Question(self._submit(name))
             elif is_anew and question.trouble is not None and not question.trouble.retriable:
                 question.trouble = None
-                question.future = question.future or self._asked(name)
+                question.future = question.future or self._submit(name)
 
     def await_answers(self, names: Collection[SchemaName], most_s: float) -> bool:
         """Wait for answers for a moment, not at all for what is in trouble already.
@@ -137,7 +137,7 @@ class SchemaLookup:
         for name, question in list(self._open.items()):
             if question.future is None:
                 if now_s >= question.next_ask_s:
-                    question.future = self._asked(name)
+                    question.future = self._submit(name)
             elif question.future.done():
                 answer, question.future = question.future.result(), None
                 if isinstance(answer, RegistryUnavailableError):
@@ -148,7 +148,7 @@ class SchemaLookup:
         if silence is not None:
             for name, question in self._open.items():
                 if question.trouble is None:
-                    message = f"{shown(name)}: waits behind others; {silence.message}"
+                    message = f"{name_text(name)}: waits behind others; {silence.message}"
                     question.trouble = RegistryUnavailableError(message)
 
     def take_stored(self, names: Iterable[SchemaName]) -> set[SchemaName]:
@@ -171,7 +171,7 @@ class SchemaLookup:
     def silence_of(self, names: Iterable[SchemaName], silent_s: float) -> RegistryUnavailableError:
         """Return the error over schemas where the registry has answered nothing for so long."""
         place = "" if self._client is None else f" {self._client.place}"
-        first = min(map(shown, names))
+        first = min(map(name_text, names))
         message = f"schema registry{place}: {first}: no answer within {silent_s:.0f} s"
         return RegistryUnavailableError(message)
 
@@ -180,14 +180,14 @@ class SchemaLookup:
         now_s = self._clock.monotonic_s()
         for name in names:
             if self._open.pop(name, None) is not None:
-                self._note_unknown(name, f"{shown(name)}: {why}", now_s + _GIVEN_UP_FOR_S)
+                self._note_unknown(name, f"{name_text(name)}: {why}", now_s + _GIVEN_UP_FOR_S)
 
     def close(self) -> bool:
         """Ask no more; return whether somebody is still asking, for whom a process would wait."""
         self._askers.shutdown(wait=False, cancel_futures=True)
         return any(one.future is not None and not one.future.done() for one in self._open.values())
 
-    def _asked(self, name: SchemaName) -> "Future[_Found | str | ShardlogError]":
+    def _submit(self, name: SchemaName) -> "Future[_Found | str | ShardlogError]":
         assert self._client is not None, "streams of schemas are not opened without a registry"
         return self._askers.submit(_ask, self._client, self._in_store, name)
 
@@ -256,10 +256,10 @@ def _registered(client: RegistryClient, name: SchemaName) -> _Found | str | Shar
         if name[:1] == ID:
             number = int.from_bytes(name[1:], "big")
             if number > _ID_MAX:
-                return f"{shown(name)}: is more than any registry gives"
+                return f"{name_text(name)}: is more than any registry gives"
             schema = client.schema_by_id(number)
         else:
-            schema = client.schema_by_guid(shown(name).removeprefix("schema GUID "))
+            schema = client.schema_by_guid(name_text(name).removeprefix("schema GUID "))
         return _Found(schema.id, AvroSchema.parse(schema.text, schema.references))
     except RegistryRefusedError as error:
         return error

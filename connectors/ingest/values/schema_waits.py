@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.values.avro_values import FramedValues
-from connectors.ingest.values.framing import Frames, SchemaName, read_frames, shown
+from connectors.ingest.values.framing import Frames, SchemaName, name_text, read_frames
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from connectors.registry import RegistryClient, RegistrySettings
@@ -35,7 +35,7 @@ _NAMES_TOLD: Final = 10
 # How long a registry may say nothing at all, where a partition is to wait for less.
 SILENT_S_MIN: Final = 2.0
 
-Feeds = Mapping[Partition, ShardFeed]
+Writers = Mapping[Partition, PartitionWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +48,25 @@ class _Wait:
 
 def schema_waits(
     settings: SchemaSettings,
-    feeds: Feeds,
+    writers: Writers,
     consumer: Consumer,
     clock: Clock,
     log: Any,  # noqa: ANN401 - a structlog logger has no better type
 ) -> "SchemaWaits":
-    """Return what a worker with these settings waits by; `feeds` are the shards it has open."""
+    """Return what a worker with these settings waits by; `writers` are the shards it has open."""
     registry = settings.registry
     client = RegistryClient(RegistrySettings.parse(registry), clock) if registry else None
-    lookup = SchemaLookup(client, partial(stored_text, feeds), clock)
+    lookup = SchemaLookup(client, partial(stored_text, writers), clock)
     return SchemaWaits(lookup, settings, consumer, clock, log)
 
 
-def stored_text(feeds: Feeds, registry_id: int) -> str | None:
+def stored_text(writers: Writers, registry_id: int) -> str | None:
     """Return the text that open shards have for an id of the registry; on any thread."""
     texts: set[str | None] = set()
-    for feed in list(feeds.values()):
+    for writer in list(writers.values()):
         # One that is closed or damaged just now says nothing.
         with suppress(ShardlogError):
-            texts.add(feed.schema_text(registry_id))
+            texts.add(writer.schema_text(registry_id))
     texts.discard(None)
     # Of a registry that was made anew one shard may know the old and another the new: nobody says
     # which of them a value was written by.
@@ -100,13 +100,13 @@ class SchemaWaits:
         return self._waits.keys()
 
     def admit(
-        self, fetched: Fetched, feeds: Feeds
+        self, fetched: Fetched, writers: Writers
     ) -> Iterator[tuple[Fetched, FramedValues | None]]:
         """Yield what can be mapped, values that have schemas by themselves."""
         has_schemas = {
             partition
             for partition in fetched.runs
-            if partition in feeds and feeds[partition].rules.value_format == "avro"
+            if partition in writers and writers[partition].rules.value_format == "avro"
         }
         if not has_schemas:
             yield fetched, None
@@ -128,7 +128,7 @@ class SchemaWaits:
             self._consumer.seek(partition, Place(offset))
         self._left_out.clear()
 
-    def go_on(self, feeds: Feeds, gathered: Gathering) -> dict[Partition, ShardlogError]:
+    def go_on(self, writers: Writers, pending: PendingBatch) -> dict[Partition, ShardlogError]:
         """Fetch partitions again whose answers have come; while no round is in flight.
 
         Returns:
@@ -141,11 +141,11 @@ class SchemaWaits:
         stuck: dict[Partition, ShardlogError] = {}
         before = len(self._waits)
         for partition, waits in list(self._waits.items()):
-            if partition not in feeds:
+            if partition not in writers:
                 # Whoever opens its shard again fetches it too.
                 del self._waits[partition]
                 continue
-            if gathered.has(partition):
+            if pending.has(partition):
                 # What comes before it is not durable yet, and so it has no place to go on from.
                 continue
             lacking = self._lookup.unanswered(waits.names)
@@ -162,7 +162,7 @@ class SchemaWaits:
                 stuck[partition] = refused
                 continue
             self._lookup.prolong(waits.names)
-            self._consumer.seek(partition, feeds[partition].place)
+            self._consumer.seek(partition, writers[partition].place)
             self._consumer.resume([partition])
         if len(self._waits) < before:
             self._keep_answers()
@@ -239,7 +239,7 @@ class SchemaWaits:
             topic=partition.topic,
             shard=partition.number,
             offset=offset,
-            schemas=[shown(name) for name in names[:_NAMES_TOLD]],
+            schemas=[name_text(name) for name in names[:_NAMES_TOLD]],
             **({"more": more} if more > 0 else {}),
         )
 
@@ -264,7 +264,7 @@ class SchemaWaits:
                 return None
         if trouble.retriable and self._settings.unreachable == "dead-letter":
             self._log.warning(
-                "schemas given up",
+                "schemas unavailable",
                 topic=partition.topic,
                 shard=partition.number,
                 reason=str(trouble),
@@ -294,12 +294,12 @@ def _first_named(
 ) -> dict[Partition, tuple[int, list[SchemaName]]]:
     """Return where records of each partition name some schemas first, and the first so many."""
     # The last is that of values that name none, whose number is -1.
-    chosen = np.array([*(name in names for name in frames.names), False])[frames.which]
+    chosen = np.array([*(name in names for name in frames.names), False])[frames.indices]
     first_rows: dict[Partition, tuple[int, list[SchemaName]]] = {}
     for partition, (start, end) in runs.items():
         rows = np.flatnonzero(chosen[start:end]) + start
         if len(rows):
-            numbers, firsts = np.unique(frames.which[rows], return_index=True)
+            numbers, firsts = np.unique(frames.indices[rows], return_index=True)
             in_order = numbers[np.argsort(firsts)][:_NAMES_MAX].tolist()
             first_rows[partition] = int(rows[0]), [frames.names[number] for number in in_order]
     return first_rows

@@ -136,7 +136,7 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
     produce(lab, topic, LETTERS, bad_every=1)
     settings = {**FORWARD, "dead_letters__topic": dlq.name, "dead_letters__records_max": 500}
     worker = lab.worker(topic, dead_letters_only_max=0, round_records_max=2000, **settings)
-    worker.await_event("owned")
+    worker.await_event("partition opened")
     counts = [0]
 
     def is_whole() -> bool:
@@ -179,7 +179,7 @@ def test_first_dead_letter_stops_a_worker_that_is_to_stop_and_the_next_one_too(l
         assert worker.exit_code() == EXIT_USAGE, worker.said()
         assert "dead_letters.policy" in worker.complaint()
     worker = lab.worker(topic)
-    worker.await_event("owned")
+    worker.await_event("partition opened")
     assert worker.stop() == 0
     assert waiting(lab, topic) == 2
 
@@ -211,5 +211,8 @@ def test_pattern_does_not_take_the_topics_that_dead_letters_go_to(lab: Lab) -> N
     lab.admin.create_topic(later.name, 1, {})
     lab.produce(later, 10)
     lab.await_no_lag(later)
-    assert {event["topic"] for event in worker.events("owned")} == {topic.name, later.name}
+    assert {event["topic"] for event in worker.events("partition opened")} == {
+        topic.name,
+        later.name,
+    }
     assert worker.stop() == 0

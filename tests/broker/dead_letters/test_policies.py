@@ -60,7 +60,7 @@ def test_setting_for_a_new_topic_does_no_harm_to_a_stream_that_is_there(lab: Lab
     both = lab.worker(ids, topics=[ids.name, texts.name], stream__key_mode="none")
     lab.expect_ledger(ids)
     lab.expect_ledger(texts)
-    (warning,) = both.events("setting does not count")
+    (warning,) = both.events("setting ignored")
     assert (warning["topic"], warning["setting"]) == (ids.name, "stream.key_mode")
     assert (warning["wanted"], warning["in_force"]) == ("none", "integer")
-    assert both.events("set aside") == []
+    assert both.events("quarantined") == []

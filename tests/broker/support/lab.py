@@ -173,7 +173,7 @@ class WorkerProcess:
 
     def owned(self) -> int:
         """Return how many shards it owns."""
-        return len(self.events("owned")) - len(self.events("let go"))
+        return len(self.events("partition opened")) - len(self.events("partition closed"))
 
     def kill(self) -> None:
         self.process.kill()

@@ -19,7 +19,7 @@ from connectors.devtools.broker import BROKER
 from connectors.devtools.java import SHORT_LIVED
 from connectors.devtools.server import Server
 from connectors.dlq.replay import Replay
-from connectors.ingest.status.log_lines import LIBRARY_TELL_EVERY_S
+from connectors.ingest.status.log_lines import LIBRARY_LOG_EVERY_S
 from connectors.kafka import Consumer, Place
 from storage_core import BrokerUnavailableError
 from tests.broker.support.fetch_ways import ways_at_hand
@@ -87,7 +87,7 @@ def test_killed_broker_loses_and_doubles_nothing(
             own_broker.start()
     for lab, topic in zip(labs, topics, strict=True):
         lab.expect_ledger(topic)
-    times = kills + (CLOCK.monotonic_s() - began_s) / LIBRARY_TELL_EVERY_S
+    times = kills + (CLOCK.monotonic_s() - began_s) / LIBRARY_LOG_EVERY_S
     for worker in workers:
         assert worker.process.poll() is None, worker.said()
         assert len(worker.events("librdkafka")) <= LIBRARY_LINES_AT_ONCE_MAX * times, worker.said()

@@ -24,7 +24,7 @@ def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
         lines = worker.events("progress")
         return bool(lines) and (lines[-1]["appended"], lines[-1]["lag"]) == (1000, 0)
 
-    worker.await_event("owned", 2)
+    worker.await_event("partition opened", 2)
     await_that(has_caught_up, "a line that says so")
     (started,), (*_, progress) = worker.events("started"), worker.events("progress")
     assert started["version"] == installed_version()
@@ -84,12 +84,12 @@ def test_status_shows_what_an_open_transaction_holds_back_and_a_topic_that_is_go
 def test_setting_that_does_not_count_for_a_stream_is_told_with_both_values(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     worker = lab.worker(topic)
-    worker.await_event("owned", 2)
+    worker.await_event("partition opened", 2)
     assert worker.stop() == 0
-    assert worker.events("setting does not count") == []
+    assert worker.events("setting ignored") == []
     again = lab.worker(topic, stream__jitter_ms=500)
-    again.await_event("owned", 2)
-    (warning,) = again.events("setting does not count")
+    again.await_event("partition opened", 2)
+    (warning,) = again.events("setting ignored")
     assert (warning["setting"], warning["wanted"], warning["in_force"]) == (
         "stream.jitter_ms",
         500,

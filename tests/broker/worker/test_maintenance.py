@@ -31,7 +31,7 @@ EVERY_S = 0.05
 def sealing_soon(lab: Lab, topic: Topic) -> None:
     """Let a worker make the topic's stream, and its shards seal twenty rows and trim them."""
     worker = lab.worker(topic)
-    worker.await_event("owned", len(topic.partitions()))
+    worker.await_event("partition opened", len(topic.partitions()))
     assert worker.stop() == 0
     with Stream.open(lab.root, topic.name) as stream:
         stream.alter(seal_rows=20, keep_hot=timedelta(milliseconds=1))
@@ -57,7 +57,7 @@ def await_join(lab: Lab, topic: Topic, worker: WorkerProcess) -> None:
 
     def has_joined() -> bool:
         lab.produce(topic, 100)
-        return any(turn["joined"] for turn in worker.events("maintained"))
+        return any(line["compacted"] for line in worker.events("maintained"))
 
     await_that(has_joined, "parts that are joined")
 
@@ -136,7 +136,7 @@ def test_worker_that_waits_takes_over_from_one_killed_in_its_maintenance(
             worker.kill()
             worker = heir
         # All may be stored before it stands; a signal would end it by itself then.
-        worker.await_event("owned", 2)
+        worker.await_event("partition opened", 2)
     lab.expect_ledger(topic)
     assert worker.stop() == 0
     expect_each_row_in_one_part(lab, topic)

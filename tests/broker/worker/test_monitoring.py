@@ -68,7 +68,7 @@ def test_metrics_tell_what_was_stored_and_what_is_left(lab: Lab) -> None:
     assert samples["shardlog_dead_letters_by_reason_total", "key"] == 1
     assert (
         samples["shardlog_commit_seconds_count", ""]
-        == samples["shardlog_worker_rounds_total", ""]
+        == samples["shardlog_worker_commit_rounds_total", ""]
         > 0
     )
     assert samples["shardlog_lateness_seconds_count", ""] == 1000
@@ -82,7 +82,7 @@ def test_health_follows_the_worker(lab: Lab) -> None:
     worker = lab.worker(topic, metrics__listen=ANY_PORT)
     await_that(lambda: ask(worker, "/health/ready")[0] == 200, "readiness")
     ready = json.loads(ask(worker, "/health/ready")[1])
-    assert ready == {"is_well": True, "shards": 2, "waiting": 0, "set_aside": 0}
+    assert ready == {"healthy": True, "shards": 2, "waiting": 0, "quarantined": 0}
     assert ask(worker, "/health/live")[0] == 200
     silent = ("shardlog_loop_silent_seconds", "")
     await_that(lambda: metrics(worker)[silent] < 0.5, "a loop that is heard of")
@@ -95,7 +95,7 @@ def test_health_follows_the_worker(lab: Lab) -> None:
 def test_second_member_without_partitions_is_ready(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     first = lab.worker(topic)
-    first.await_event("owned")
+    first.await_event("partition opened")
     second = lab.worker(topic, metrics__listen=ANY_PORT)
     await_that(lambda: ask(second, "/health/ready")[0] == 200, "readiness")
 
@@ -109,7 +109,7 @@ def test_partition_that_is_set_aside_is_not_ready(lab: Lab) -> None:
     (current,) = (lab.root / topic.name / "shard-0000").rglob("CURRENT")
     current.unlink()
     again = lab.worker(topic, other, metrics__listen=ANY_PORT)
-    again.await_event("set aside")
+    again.await_event("quarantined")
 
     def readiness() -> tuple[int, int | None]:
         status, body = ask(again, "/health/ready")
@@ -138,7 +138,7 @@ def test_secret_is_told_nowhere(lab: Lab) -> None:
         "kafka__sasl__oauthbearer__config": f"{CANARY}-5",
     }
     worker = lab.worker(topic, metrics__listen=ANY_PORT, **secrets)
-    worker.await_event("owned")
+    worker.await_event("partition opened")
     status, settings = ask(worker, "/config")
     assert status == 200
     assert json.loads(settings)["kafka"]["sasl.password"] == "***"
@@ -154,7 +154,7 @@ def test_secret_is_told_nowhere(lab: Lab) -> None:
 
 def test_lines_go_to_a_file_too_but_those_that_are_not_wanted(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "worker.log"
-    levels = {"all": "info", "holdings": "warning"}
+    levels = {"all": "info", "assignment": "warning"}
     worker = lab.worker(lab.topic(partitions=1), log__file=os.fspath(file), log__levels=levels)
     worker.await_event("started")
     assert worker.stop() == 0
@@ -163,4 +163,4 @@ def test_lines_go_to_a_file_too_but_those_that_are_not_wanted(lab: Lab, tmp_path
     lines = [json.loads(line) for each in files for line in each.read_text().splitlines()]
     assert lines == [json.loads(line) for line in worker.said().splitlines()]
     assert lines[-1]["event"] == "stopped"
-    assert "holdings" not in {line["logger"] for line in lines}
+    assert "assignment" not in {line["logger"] for line in lines}

@@ -9,7 +9,7 @@ import os
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
 from storage_core import Stream, drop_stream
 from tests.broker.support.fetch_ways import BY_BOTH_WAYS
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
@@ -32,7 +32,7 @@ def two_topics(lab: Lab) -> tuple[Topic, Topic]:
 
 
 def noted(lab: Lab) -> list[tuple[str, int, str]]:
-    return [(note.stream, note.shard, note.kind) for note in SetAsideNotes(lab.root).read()]
+    return [(note.stream, note.shard, note.kind) for note in QuarantineNotes(lab.root).read()]
 
 
 def await_noted(lab: Lab, *notes: tuple[str, int, str]) -> None:
@@ -54,7 +54,7 @@ def test_topic_made_anew_stops_no_other_and_is_taken_again_once_its_stream_is_go
     lab.await_no_lag(bad)
     recreate(lab, bad)
     lab.produce(bad, 3000)
-    worker.await_event("set aside")
+    worker.await_event("quarantined")
     lab.produce(good, 500)
     lab.expect_ledger(good)
     await_noted(lab, (bad.name, 0, "foreign"), (bad.name, 1, "foreign"))
@@ -71,7 +71,7 @@ def test_exit_code_of_a_stop_tells_of_what_is_set_aside(lab: Lab) -> None:
     assert worker.stop() == 0, worker.said()
     recreate(lab, bad)
     again = lab.worker(bad, good)
-    again.await_event("set aside")
+    again.await_event("quarantined")
     lab.expect_ledger(good)
     expect_stop(again, EXIT_FOREIGN, bad.name, "deleted and made again")
 
@@ -87,7 +87,7 @@ def test_shard_that_cannot_be_opened_stops_no_neighbour(lab: Lab) -> None:
     lab.produce(topic, 900)
     again = lab.worker(topic)
     ends = topic.ends()
-    again.await_event("set aside")
+    again.await_event("quarantined")
     await_noted(lab, (topic.name, 1, "damage"))
     shutil.move(lab.root.with_name("lost disk"), shard)
     await_that(lambda: lab.committed(topic) == ends, "the shard is taken once it is back")
@@ -104,7 +104,7 @@ def test_shard_that_another_process_holds_stops_no_neighbour(lab: Lab) -> None:
     lab.produce(topic, 400)
     with Stream.open(lab.root, topic.name, shards=[1]):
         again = lab.worker(topic, lock_wait_s=0.5)
-        again.await_event("set aside")
+        again.await_event("quarantined")
         await_that(lambda: lab.committed(topic)[0] == topic.ends()[0], "the neighbour goes on")
         await_noted(lab, (topic.name, 1, "unavailable"))
     lab.expect_ledger(topic)
@@ -123,7 +123,7 @@ def test_partition_that_retention_overtook_stops_no_neighbour(lab: Lab) -> None:
     lab.produce(topic, 200, partition=1)
     lab.cluster.delete_records(topic.partitions()[1], 300)
     again = lab.worker(topic)
-    again.await_event("set aside")
+    again.await_event("quarantined")
     await_that(lambda: lab.committed(topic)[0] == 400, "the neighbour goes on")
     expect_stop(again, EXIT_DAMAGE, "shard 1", "addresses [200, 300)")
 
@@ -137,7 +137,7 @@ def test_topic_called_like_a_file_of_the_root_is_refused_by_name_and_stops_no_ot
         for topic in (bad, good):
             lab.produce(topic, 100)
         worker = lab.worker(bad, good)
-        worker.await_event("set aside")
+        worker.await_event("quarantined")
         lab.expect_ledger(good)
         expect_stop(worker, EXIT_USAGE, "root.json", "no stream may be called")
     finally:
@@ -152,19 +152,19 @@ def test_topic_that_is_deleted_is_a_fault_also_once_its_partitions_are_gone(lab:
     for topic in (bad, good):
         lab.await_no_lag(topic)
     await_that(lambda: ask(worker, "/health/ready")[0] == 200, "readiness")
-    alone.await_event("owned", 2)
+    alone.await_event("partition opened", 2)
     lab.cluster.delete_topic(bad.name)
     await_that(lambda: (bad.name, WHOLE_TOPIC, "foreign") in noted(lab), "a fault of the topic")
     assert ask(worker, "/health/ready")[0] == 503
-    series = f'shardlog_set_aside{{stream="{bad.name}",shard="all",kind="foreign"}} 1'
+    series = f'shardlog_quarantined{{stream="{bad.name}",shard="all",kind="foreign"}} 1'
     _, metrics = ask(worker, "/metrics")
     assert series in metrics
-    assert "shardlog_set_aside_shards 1\n" in metrics
+    assert "shardlog_quarantined_partitions 1\n" in metrics
     lab.produce(good, 500)
     lab.expect_ledger(good)
     expect_stop(worker, EXIT_FOREIGN, bad.name, "deleted")
     without = lab.worker(good)
-    without.await_event("owned", 2)
+    without.await_event("partition opened", 2)
     assert noted(lab) == []
     # It has nothing else left.
     assert alone.exit_code() == EXIT_FOREIGN, alone.said()
@@ -180,7 +180,7 @@ def test_what_waits_in_a_partition_that_is_set_aside_is_in_the_lag(lab: Lab) -> 
     lab.produce(topic, 1500, partition=1)
     with Stream.open(lab.root, topic.name, shards=[1]):
         again = lab.worker(topic, lock_wait_s=0.5, metrics__listen=ANY_PORT)
-        again.await_event("set aside")
+        again.await_event("quarantined")
 
         def lag() -> int | None:
             again.ask_progress()

@@ -23,7 +23,7 @@ from tests.broker.support.lab import FAST_GROUP, Lab, Topic, WorkerProcess
 from tests.broker.support.raw_producer import produce_with_raw_header
 from tests.waiting import WAIT_MAX_S, await_that
 
-BEGINS_LATER = "log begins later"
+BEGINS_LATER = "log start offset is not 0"
 
 
 def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:
@@ -101,7 +101,7 @@ def test_topic_whose_first_records_are_gone_is_told_to_begin_later(lab: Lab) -> 
         lab.produce(topic, 100, partition=number)
         lab.cluster.delete_records(topic.partitions()[number], end)
     worker = lab.worker(topic)
-    worker.await_event("owned", 3)
+    worker.await_event("partition opened", 3)
     ranges = [(each["shard"], each["offset"], each["end"]) for each in worker.events(BEGINS_LATER)]
     assert ranges == [(0, 100, 100), (1, 40, 100)]
     all_gone, some_gone = (each["reason"] for each in worker.events(BEGINS_LATER))
@@ -110,7 +110,7 @@ def test_topic_whose_first_records_are_gone_is_told_to_begin_later(lab: Lab) -> 
     lab.await_no_lag(topic)
     assert worker.stop() == 0, worker.said()
     again = lab.worker(topic)
-    again.await_event("owned", 3)
+    again.await_event("partition opened", 3)
     assert again.events(BEGINS_LATER) == []
 
 
@@ -199,10 +199,10 @@ def test_store_that_was_set_back_fetches_what_it_lacks(lab: Lab) -> None:
     backup.rename(lab.root)
     again = lab.worker(topic)
     lab.expect_ledger(topic)
-    warnings = again.events("the group stands ahead of this shard")
+    warnings = again.events("group offset is ahead of the shard")
     assert {each["shard"]: each["shard_next"] for each in warnings} == behind
     assert all(each["group_offset"] > each["shard_next"] for each in warnings)
-    assert worker.events("the group stands ahead of this shard") == []
+    assert worker.events("group offset is ahead of the shard") == []
 
 
 def stood_at(root: Path, topic: Topic) -> dict[int, int]:

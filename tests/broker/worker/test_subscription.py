@@ -47,7 +47,7 @@ def test_reset_of_the_group_to_earlier_is_told_and_mended(lab: Lab) -> None:
     assert worker.stop() == 0
     lab.move_group(topic, 40)
     again = lab.worker(topic)
-    again.await_event("the group's offset was moved by others and is ignored")
+    again.await_event("group offset was moved by others, ignored")
     await_group(lab, topic.name, topic)
 
 
@@ -69,7 +69,7 @@ def test_topic_that_appears_later_begins_at_its_first_record(lab: Lab, protocol:
     lab.move_group(first, 0)
     settings = pattern(first, protocol)
     worker = lab.worker(first, **settings)
-    worker.await_event("owned")
+    worker.await_event("partition opened")
     beside, meanwhile = (Topic(f"{first.name}-{name}", lab.bootstrap) for name in ("b", "c"))
     lab.admin.create_topic(beside.name, 1, {})
     lab.produce(beside, 50)
@@ -89,5 +89,5 @@ def test_topic_that_is_named_may_be_an_internal_one(lab: Lab) -> None:
     internal = Topic("__consumer_offsets", lab.bootstrap)
     settings = {"kafka.group.id": other.name, "stream.key_mode": "none", "start": "latest"}
     worker = lab.worker(internal, **dict[str, Any](settings))
-    worker.await_event("owned", len(internal.partitions()))
+    worker.await_event("partition opened", len(internal.partitions()))
     assert sorted(lab.committed(internal)) == [part.number for part in internal.partitions()]

@@ -57,12 +57,12 @@ def test_rebalance_among_three_workers_keeps_the_ledger(
     with lab.producing(topic, RECORDS):
         workers = [lab.worker(topic, **member(settings, number)) for number in range(3)]
         for worker in workers:
-            worker.await_event("owned")
+            worker.await_event("partition opened")
         for number in range(rounds):
             leaver = workers.pop(0)
             assert leaver.stop() == 0, leaver.said()
             workers.append(lab.worker(topic, **member(settings, 3 + number)))
-            workers[-1].await_event("owned")
+            workers[-1].await_event("partition opened")
     lab.expect_ledger(topic)
 
 
@@ -97,12 +97,12 @@ def test_partition_added_while_running_is_read_from_its_first_record(lab: Lab) -
     topic = lab.topic(partitions=2)
     lab.produce(topic, 1000)
     worker = lab.worker(topic, start="latest")
-    worker.await_event("owned", 2)
+    worker.await_event("partition opened", 2)
     lab.cluster.add_partitions(topic.name, 3)
     await_that(lambda: len(topic.partitions()) == 3, "a third partition that a producer can see")
     # One that has sent to the topic before learns of a partition minutes later.
     lab.produce(topic, 3000, settings={"client.id": "late"})
-    worker.await_event("owned", 3)
+    worker.await_event("partition opened", 3)
     lab.await_no_lag(topic)
     held, stored = topic.holds(), lab.stored(topic)
     assert stored[2] == held[2]
@@ -117,9 +117,9 @@ def test_frozen_owner_that_wakes_after_its_partitions_went_harms_nothing(lab: La
         lab.await_committed(topic, 500)
         frozen.freeze()
         heir = lab.worker(topic)
-        heir.await_event("waiting")
+        heir.await_event("waiting for shard")
         frozen.wake()
-        heir.await_event("owned")
+        heir.await_event("partition opened")
     lab.expect_ledger(topic)
 
 
@@ -137,11 +137,11 @@ def produce_large(lab: Lab, topic: Topic, size: int) -> None:
 def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     worker = lab.worker(topic)
-    worker.await_event("owned", 2)
+    worker.await_event("partition opened", 2)
     with worker.files_limited_to(FULL_BYTES):
         lab.produce(topic, 200, partition=1)
         produce_large(lab, topic, FULL_BYTES)
-        worker.await_event("shard refused a write, reopening")
+        worker.await_event("write failed, reopening shard")
         lab.produce(topic, 200, partition=1)
         await_that(lambda: lab.committed(topic)[1] == 400, "the neighbour stores on")
     lab.expect_ledger(topic)
@@ -154,14 +154,14 @@ def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) 
 def test_shard_whose_disk_keeps_failing_is_set_aside(lab: Lab, size: int, reopened: int) -> None:
     topic = lab.topic(partitions=2)
     worker = lab.worker(topic, lock_wait_s=0.5)
-    worker.await_event("owned", 2)
+    worker.await_event("partition opened", 2)
     with worker.files_limited_to(size):
         # No round is so small that it would be taken, and the count begin anew.
         produce_large(lab, topic, size)
-        worker.await_event("set aside")
+        worker.await_event("quarantined")
         assert worker.stop() == EXIT_WRITE_FAILED, worker.said()
     assert "a durable write failed" in worker.complaint()
-    assert len(worker.events("shard refused a write, reopening")) == reopened
+    assert len(worker.events("write failed, reopening shard")) == reopened
     lab.worker(topic)
     lab.expect_ledger(topic)
 
@@ -175,7 +175,7 @@ def test_worker_whose_instance_id_another_has_too_ends_and_lets_go(lab: Lab, pro
         "kafka__group__protocol": protocol,
     }
     twins = [lab.worker(topic, **settings)]
-    twins[0].await_event("owned", 2)
+    twins[0].await_event("partition opened", 2)
     twins.append(lab.worker(topic, **settings))
     await_that(lambda: any(twin.process.poll() is not None for twin in twins), "one of them ends")
     (fenced,) = (twin for twin in twins if twin.process.poll() is not None)

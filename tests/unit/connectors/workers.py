@@ -14,7 +14,7 @@ from connectors.kafka.python_fetch import stretches_of
 from connectors.settings.loading import load_options
 from storage_core import Stream
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
+from tests.unit.connectors.writers import NOWHERE, TOPIC, open_writers
 from tests.waiting import WAIT_MAX_S
 
 
@@ -30,16 +30,16 @@ def open_worker(root: Path) -> Iterator[Worker]:
     """Yield a worker that owns both partitions of a topic; leaving has it leave."""
     told = [f"root={root}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
     worker = Worker(load_options(None, told, {}), ManualClock(), CapturingLogger())
-    with open_feeds(root, 2) as feeds:
-        worker._holdings.feeds.update(feeds)
-        worker._consumer.begin(dict.fromkeys(feeds, Place(0)))
+    with open_writers(root, 2) as writers:
+        worker._assignment.writers.update(writers)
+        worker._consumer.begin(dict.fromkeys(writers, Place(0)))
         yield worker
         worker._leave()
 
 
 def gather(worker: Worker, messages: list[Any]) -> None:
     """Gather messages as if a fetch had brought them at the clock's beginning."""
-    worker._gather(stretches_of(messages), 0.0)
+    worker._intake.take(stretches_of(messages), 0.0)
 
 
 class Door:
@@ -89,9 +89,9 @@ class ScriptedStream:
 @contextmanager
 def held_up(worker: Worker, partition: Partition) -> Iterator[Door]:
     """Have appends to a partition wait until the door is opened, at the end at the latest."""
-    feed, door = worker._holdings.feeds[partition], Door()
-    scripted: Any = ScriptedStream(feed.stream, door)
-    feed.stream = scripted
+    writer, door = worker._assignment.writers[partition], Door()
+    scripted: Any = ScriptedStream(writer.stream, door)
+    writer.stream = scripted
     try:
         yield door
     finally:

@@ -4,8 +4,8 @@ import pytest
 
 from connectors.kafka import Partition
 from storage_core import Stream
-from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def root(tmp_path):
         record(3, key=None, value=b"d"),
     ]
     ((_, records),) = shard_records(came)
-    with open_feeds(tmp_path, 1) as feeds:
+    with open_writers(tmp_path, 1) as feeds:
         feeds[Partition(TOPIC, 0)].append(records, records.end)
     Stream.create(tmp_path, "plain").close()
     return tmp_path

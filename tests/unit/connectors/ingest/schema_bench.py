@@ -15,7 +15,7 @@ from structlog.testing import CapturingLogger
 from typing_extensions import override
 
 from connectors.ingest.mapping import ShardRecords, join_records
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.values.schema_lookup import InStore, SchemaLookup
 from connectors.ingest.values.schema_waits import SchemaWaits
@@ -130,9 +130,9 @@ class Bench:
         self.waits = SchemaWaits(
             self.lookup, SchemaSettings(**settings), kafka, self.clock, self.log
         )
-        self.gathered = Gathering(WorkerCounts(), 2**40, 2**40)
+        self.pending = PendingBatch(WorkerCounts(), 2**40, 2**40)
         self.in_flight: dict[Partition, list[ShardRecords]] = {}
-        self.feeds: Any = {}
+        self.writers: Any = {}
         # Of each partition, what became of its records: the schema's id, or None of a dead letter.
         self.stored: dict[Partition, list[int | None]] = {at: [] for at in values}
         self.stuck: dict[Partition, ShardlogError] = {}
@@ -143,7 +143,7 @@ class Bench:
 
     def take(self, partition: Partition) -> None:
         place = Place(len(self.stored[partition]))
-        self.feeds[partition] = PlainFeed(place)
+        self.writers[partition] = PlainFeed(place)
         self.kafka.begin(partition, place)
         self.stuck.pop(partition, None)
 
@@ -152,7 +152,7 @@ class Bench:
         self.end_round()
         self.begin_round()
         self.end_round()
-        del self.feeds[partition]
+        del self.writers[partition]
         self.kafka.let_go(partition)
 
     def fetch(self, most: int, stretches: int = 1) -> None:
@@ -160,13 +160,13 @@ class Bench:
         for _ in range(stretches):
             fetched = self.kafka.fetch(most)
             if fetched is not None:
-                for part, values in self.waits.admit(fetched, self.feeds):
-                    self.gathered.add(part, self.feeds, 0.0, values)
+                for part, values in self.waits.admit(fetched, self.writers):
+                    self.pending.add(part, self.writers, 0.0, values)
         self.waits.hold()
 
     def begin_round(self) -> None:
         if not self.in_flight:
-            self.in_flight = self.gathered.take()
+            self.in_flight = self.pending.take()
 
     def end_round(self) -> None:
         for partition, parts in self.in_flight.items():
@@ -176,10 +176,10 @@ class Bench:
     def go_on(self) -> None:
         """Let those go on that may; set those aside that cannot."""
         if not self.in_flight:
-            for partition, error in self.waits.go_on(self.feeds, self.gathered).items():
-                self.gathered.drop([partition])
+            for partition, error in self.waits.go_on(self.writers, self.pending).items():
+                self.pending.drop([partition])
                 self.kafka.pause([partition])
-                del self.feeds[partition]
+                del self.writers[partition]
                 self.stuck[partition] = error
 
     def turn(self, most: int = 1000) -> bool:
@@ -203,7 +203,7 @@ class Bench:
         places = sorted(became)
         assert places == list(range(len(stored), len(stored) + len(places))), partition
         stored.extend(became[offset] for offset in places)
-        self.feeds[partition].place = Place(records.end)
+        self.writers[partition].place = Place(records.end)
 
 
 def value_of(schema_id: int) -> bytes:
@@ -231,9 +231,9 @@ def play(bench: Bench, chance: Random, turns: int) -> None:
                 bench.registry.mood = chance.choice(["well", "well", *REFUSALS])
             case 11:
                 # As after a round that took long.
-                bench.kafka.resume(bench.feeds)
+                bench.kafka.resume(bench.writers)
             case _:
-                if partition in bench.feeds:
+                if partition in bench.writers:
                     bench.let_go(partition)
                 else:
                     bench.take(partition)

@@ -4,12 +4,12 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.dlq.record import advice_for, decode_dead_letter
-from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
+from connectors.ingest.dead_letter_watch import LOG_EVERY_S, DeadLetterWatch
 from connectors.kafka import Partition
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
-from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 ONLY_MAX = 3
@@ -54,10 +54,10 @@ def test_first_dead_letter_of_a_topic_is_told_at_once_with_what_to_set(watch, lo
 def test_those_that_follow_are_counted_and_told_every_ten_seconds(watch, log):
     watch.note({A: letters(1)}, 0.0)
     watch.note({A: letters(2, 3)}, 1.0)
-    watch.note({B: letters(1)}, TELL_EVERY_S - 0.1)
+    watch.note({B: letters(1)}, LOG_EVERY_S - 0.1)
     assert told(log) == [(TOPIC, 1, 1)]
-    watch.tell_if_due(TELL_EVERY_S)
-    watch.tell_if_due(TELL_EVERY_S * 9)
+    watch.tick(LOG_EVERY_S)
+    watch.tick(LOG_EVERY_S * 9)
     assert told(log) == [(TOPIC, 1, 1), (TOPIC, 3, 4)]
 
 
@@ -68,35 +68,35 @@ def test_each_topic_is_told_by_itself(watch, log):
 
 def test_a_round_without_dead_letters_says_nothing(watch, log):
     watch.note({A: {}}, 0.0)
-    watch.tell_if_due(100.0)
+    watch.tick(100.0)
     assert log.calls == []
 
 
 def test_stream_of_dead_letters_only_is_refused_with_what_to_set(watch, tmp_path):
-    with open_feeds(tmp_path, 2) as feeds:
+    with open_writers(tmp_path, 2) as writers:
         for at, offsets in ((A, (0, 1)), (B, (0,))):
             records = mapped(*[record(offset, key=b"user-1") for offset in offsets])
-            feeds[at].append(records, records.end)
+            writers[at].append(records, records.end)
             watch.note({at: records.dead_letters}, 0.0)
         with pytest.raises(InvalidRequestError, match=r"key_mode.*dead_letters_only_max"):
-            watch.refuse_topics_of_nothing_else([A], feeds)
+            watch.refuse_topics_of_nothing_else([A], writers)
 
 
 def test_stream_that_has_stored_a_record_is_not_refused(watch, tmp_path):
-    with open_feeds(tmp_path, 2) as feeds:
+    with open_writers(tmp_path, 2) as writers:
         records = mapped(*[record(offset, key=b"user-1") for offset in range(9)], record(9))
-        feeds[A].append(records, records.end)
-        watch.refuse_topics_of_nothing_else([A], feeds)
+        writers[A].append(records, records.end)
+        watch.refuse_topics_of_nothing_else([A], writers)
 
 
 @pytest.mark.parametrize("only_max", [0, 10])
 def test_fewer_than_the_bound_and_no_bound_go_on(log, tmp_path, only_max):
     watch = DeadLetterWatch(only_max, log)
-    with open_feeds(tmp_path, 1) as feeds:
+    with open_writers(tmp_path, 1) as writers:
         records = mapped(*[record(offset, key=b"user-1") for offset in range(9)])
-        feeds[A].append(records, records.end)
+        writers[A].append(records, records.end)
         watch.note({A: records.dead_letters}, 0.0)
-        watch.refuse_topics_of_nothing_else([A], feeds)
+        watch.refuse_topics_of_nothing_else([A], writers)
 
 
 @pytest.mark.parametrize(

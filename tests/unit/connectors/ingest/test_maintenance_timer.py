@@ -12,7 +12,7 @@ from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Partition
 from storage_core import DirectoryLock
 from tests.log.workbench import batch_of
-from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.writers import TOPIC, open_writers
 from tests.waiting import WAIT_MAX_S
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
@@ -23,15 +23,15 @@ SETTLE_MAX_S = 5 * WAIT_MAX_S
 
 
 @pytest.fixture
-def feeds(tmp_path):
+def writers(tmp_path):
     """Two shards that seal five rows, each with five."""
-    with open_feeds(tmp_path, 2) as feeds:
-        for feed in feeds.values():
-            feed.stream.alter(seal_rows=5)
-            number = feed.partition.number
-            feed.stream.append_batch(batch_of(range(5)), shard=number, addresses=range(5))
-            feed.commit()
-        yield feeds
+    with open_writers(tmp_path, 2) as writers:
+        for writer in writers.values():
+            writer.stream.alter(seal_rows=5)
+            number = writer.partition.number
+            writer.stream.append_batch(batch_of(range(5)), shard=number, addresses=range(5))
+            writer.commit()
+        yield writers
 
 
 class Timed:
@@ -42,8 +42,8 @@ class Timed:
         self.timer = MaintenanceTimer(root, every_s, LAG_MAX, self.counts, self.log)
         self.ends = {A: 5, B: 5}
 
-    def look(self, feeds: Any, now_s: float) -> None:
-        self.timer.look(feeds, lambda _: self.ends, now_s)
+    def tick(self, writers: Any, now_s: float) -> None:
+        self.timer.tick(writers, lambda _: self.ends, now_s)
 
     def told(self) -> list[tuple[str, int]]:
         self.timer.settle(SETTLE_MAX_S)
@@ -57,96 +57,98 @@ def timed(tmp_path):
     timed.timer.close(SETTLE_MAX_S)
 
 
-def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(feeds, timed):
-    timed.look(feeds, 5.0)
-    timed.look(feeds, 5.0 + EVERY_S - 0.1)
+def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(writers, timed):
+    timed.tick(writers, 5.0)
+    timed.tick(writers, 5.0 + EVERY_S - 0.1)
     assert timed.told() == []
-    timed.look(feeds, 5.0 + EVERY_S)
+    timed.tick(writers, 5.0 + EVERY_S)
     assert timed.told() == [("maintained", 0), ("maintained", 1)]
-    assert (timed.counts.sealed, timed.counts.joined) == (10, 0)
-    assert sum(part.entry.rows for feed in feeds.values() for part in feed.stream.parts()) == 10
+    assert (timed.counts.sealed, timed.counts.compacted) == (10, 0)
+    assert (
+        sum(part.entry.rows for writer in writers.values() for part in writer.stream.parts()) == 10
+    )
     # Where nothing is due nothing is told.
-    timed.look(feeds, 5.0 + 2 * EVERY_S)
+    timed.tick(writers, 5.0 + 2 * EVERY_S)
     assert len(timed.told()) == 2
 
 
-def test_it_never_comes_where_it_is_set_to_0(feeds, tmp_path):
+def test_it_never_comes_where_it_is_set_to_0(writers, tmp_path):
     timed = Timed(tmp_path, every_s=0)
     for now_s in (0.0, 1e9):
-        timed.look(feeds, now_s)
+        timed.tick(writers, now_s)
     assert timed.told() == []
 
 
-def test_turn_is_skipped_while_the_worker_falls_behind(feeds, timed):
+def test_turn_is_skipped_while_the_worker_falls_behind(writers, timed):
     timed.ends = {A: 1_000_005, B: 5}
-    timed.look(feeds, 0.0)
-    timed.look(feeds, EVERY_S)
+    timed.tick(writers, 0.0)
+    timed.tick(writers, EVERY_S)
     assert len(timed.told()) == 2
     timed.ends = {A: 2_000_005, B: 5}
-    timed.look(feeds, 2 * EVERY_S)
+    timed.tick(writers, 2 * EVERY_S)
     assert not timed.timer.is_under_way
     assert timed.counts.maintenance_skipped == 1
     # It has many to fetch, but fewer than before.
     timed.ends = {A: 1_900_005, B: 5}
-    timed.look(feeds, 3 * EVERY_S)
+    timed.tick(writers, 3 * EVERY_S)
     assert timed.counts.maintenance_skipped == 1
 
 
-def test_turn_that_leaves_more_than_it_sealed_is_followed_by_another_at_once(feeds, timed):
+def test_turn_that_leaves_more_than_it_sealed_is_followed_by_another_at_once(writers, timed):
     rows = 2_100_000
     columns: dict[str, Any] = {
         "primary": np.arange(5, rows),
         "secondary": np.zeros(rows - 5, np.int32),
         "payload": pa.nulls(rows - 5, pa.binary()),
     }
-    stream = feeds[A].stream
+    stream = writers[A].stream
     stream.append_batch(pa.RecordBatch.from_pydict(columns), shard=0, addresses=range(5, rows))
-    feeds[A].commit()
-    timed.look(feeds, 0.0)
-    timed.look(feeds, EVERY_S)
+    writers[A].commit()
+    timed.tick(writers, 0.0)
+    timed.tick(writers, EVERY_S)
     assert timed.told() == [("maintained", 0), ("maintained", 1)]
     assert rows / 2 < stream.unsealed()[0] < rows
-    timed.look(feeds, EVERY_S + 0.1)
+    timed.tick(writers, EVERY_S + 0.1)
     assert timed.told()[2:] == [("maintained", 0)]
     assert 0 < stream.unsealed()[0] < rows / 2
     # What is left is for the next one in its time.
-    timed.look(feeds, EVERY_S + 0.2)
+    timed.tick(writers, EVERY_S + 0.2)
     assert not timed.timer.is_under_way
 
 
-def test_small_lag_that_grows_holds_nothing_up(feeds, timed):
+def test_small_lag_that_grows_holds_nothing_up(writers, timed):
     for turn in range(3):
         timed.ends = {A: 5 + 40 * turn, B: 5}
-        timed.look(feeds, turn * EVERY_S)
+        timed.tick(writers, turn * EVERY_S)
         timed.told()
     assert timed.counts.maintenance_skipped == 0
 
 
-def test_one_process_at_a_time_is_at_it_in_a_root(feeds, timed, tmp_path):
+def test_one_process_at_a_time_is_at_it_in_a_root(writers, timed, tmp_path):
     place = tmp_path / "~maintained"
     place.mkdir()
     lock = DirectoryLock.if_free(place)
     assert lock is not None
     with lock:
-        timed.look(feeds, 0.0)
-        timed.look(feeds, EVERY_S)
+        timed.tick(writers, 0.0)
+        timed.tick(writers, EVERY_S)
         assert timed.told() == []
     assert timed.counts.maintenance_skipped == 2
-    timed.look(feeds, 2 * EVERY_S)
+    timed.tick(writers, 2 * EVERY_S)
     assert len(timed.told()) == 2
 
 
-def test_failure_of_one_shard_is_told_and_the_others_go_on(feeds, timed):
-    feeds[A].stream._shards[0].guard.fail(OSError("no space left"))
-    timed.look(feeds, 0.0)
-    timed.look(feeds, EVERY_S)
+def test_failure_of_one_shard_is_told_and_the_others_go_on(writers, timed):
+    writers[A].stream._shards[0].guard.fail(OSError("no space left"))
+    timed.tick(writers, 0.0)
+    timed.tick(writers, EVERY_S)
     assert timed.told() == [("maintenance failed", 0), ("maintained", 1)]
 
 
-def test_failure_that_stays_is_told_at_once_and_then_every_ten_minutes(feeds, timed):
-    feeds[A].stream._shards[0].guard.fail(OSError("no space left"))
+def test_failure_that_stays_is_told_at_once_and_then_every_ten_minutes(writers, timed):
+    writers[A].stream._shards[0].guard.fail(OSError("no space left"))
     for turn in range(12):
-        timed.look(feeds, turn * EVERY_S)
+        timed.tick(writers, turn * EVERY_S)
         timed.timer.settle(SETTLE_MAX_S)
     lines = [call.kwargs for call in timed.log.calls if call.args[0] == "maintenance failed"]
     assert [(line["shard"], line.get("times")) for line in lines] == [(0, None), (0, 10)]

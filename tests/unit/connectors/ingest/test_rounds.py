@@ -13,7 +13,7 @@ from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.ingest import worker as loop
 from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Partition, Place
 from connectors.kafka.python_fetch import stretches_of
 from connectors.kafka.translate import fault_of
@@ -25,9 +25,9 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from tests.unit.connectors.feeds import TOPIC, ScriptedOpening
 from tests.unit.connectors.records import denial, record, refusal
 from tests.unit.connectors.workers import AllAreRight, ScriptedStream, gather, held_up, open_worker
+from tests.unit.connectors.writers import TOPIC, ScriptedOpening
 from tests.unit.forks import in_fork
 from tests.waiting import WAIT_MAX_S
 
@@ -52,7 +52,7 @@ def hasty(worker):
 def begin(worker, *messages):
     """Gather records and begin a round of them."""
     gather(worker, list(messages))
-    worker._rounds._begin(worker._holdings.feeds, {})
+    worker._rounds._begin(worker._assignment.writers, {})
 
 
 def committed(root):
@@ -81,9 +81,9 @@ def test_records_gather_while_a_shard_is_appended_to(worker, tmp_path):
         door.await_comer()
         gather(worker, [record(1), record(0, partition=1)])
         worker._rounds.conclude_if_done()
-        assert (worker._gathered.count, committed(tmp_path)) == (2, {0: 0, 1: 0})
+        assert (worker._pending.count, committed(tmp_path)) == (2, {0: 0, 1: 0})
         door.open()
-        worker._rounds.flush(worker._holdings.feeds)
+        worker._rounds.flush(worker._assignment.writers)
     assert committed(tmp_path) == {0: 2, 1: 1}
 
 
@@ -104,13 +104,15 @@ def test_round_that_fetching_waited_for_is_followed_at_once(worker, monkeypatch)
     backlog: Any = Backlog()
     monkeypatch.setattr(worker, "_consumer", backlog)
     worker._group = GroupOffsets(backlog)
-    worker._gathered = worker._rounds._gathered = Gathering(worker.counts, 1, 2**20)
+    worker._pending = worker._rounds._pending = worker._intake._pending = PendingBatch(
+        worker.counts, 1, 2**20
+    )
     with held_up(worker, A) as door:
         begin(worker, record(0))
         opened = open_soon(door)
         worker._step()
         opened.join()
-    assert (worker.counts.appended, worker._gathered.count) == (1, 0)
+    assert (worker.counts.appended, worker._pending.count) == (1, 0)
     worker._rounds.settle()
     assert worker.counts.appended == 3
 
@@ -120,37 +122,37 @@ def test_shard_with_few_records_is_committed_though_a_larger_one_hangs(worker, t
         begin(worker, *(record(offset) for offset in range(9)), record(0, partition=1))
         door.await_comer()
         # Its commit was begun before, and the worker's closing waits for it.
-        worker._holdings.feeds[B].stream.commit()
+        worker._assignment.writers[B].stream.commit()
         assert committed(tmp_path) == {0: 0, 1: 1}
 
 
 def test_feed_moves_once_its_round_is_acknowledged_and_not_before(worker, tmp_path):
-    feed = worker._holdings.feeds[A]
-    feed.move(Place(0, 7))
+    writer = worker._assignment.writers[A]
+    writer.move(Place(0, 7))
     begin(worker, record(0), record(1))
     assert worker._rounds.in_flight.is_done(60)
-    assert (committed(tmp_path)[0], feed.place) == (2, Place(0, 7))
+    assert (committed(tmp_path)[0], writer.place) == (2, Place(0, 7))
     worker._rounds.settle()
-    assert feed.place == Place(2, None)
+    assert writer.place == Place(2, None)
 
 
 def test_feed_whose_rows_are_not_durable_keeps_its_epoch_too(worker):
-    feed = worker._holdings.feeds[A]
-    feed.move(Place(0, 7))
-    feed.stream = ScriptedStream(feed.stream, failure=UnavailableError("busy"))
+    writer = worker._assignment.writers[A]
+    writer.move(Place(0, 7))
+    writer.stream = ScriptedStream(writer.stream, failure=UnavailableError("busy"))
     begin(worker, record(0))
     worker._rounds.settle()
-    assert feed.place == Place(0, 7)
+    assert writer.place == Place(0, 7)
 
 
 def test_what_moves_while_a_round_is_under_way_is_none_of_its(worker, tmp_path):
     with held_up(worker, A) as door:
         begin(worker, record(0))
-        feed = worker._holdings.feeds.pop(A)
+        writer = worker._assignment.writers.pop(A)
         door.open()
         worker._rounds.settle()
-    assert (committed(tmp_path)[0], feed.next) == (1, 1)
-    worker._holdings.feeds[A] = feed
+    assert (committed(tmp_path)[0], writer.next) == (1, 1)
+    worker._assignment.writers[A] = writer
 
 
 # --- what waits for the round -----------------------------------------------------------------
@@ -163,10 +165,10 @@ def test_revocation_waits_for_the_append_that_is_under_way(worker, tmp_path):
         # Nothing is left to tell the group, which would not answer.
         worker._group._committed.update({A: 2, B: 0})
         thread = open_soon(door)
-        worker._revoked([A])
+        worker._rebalance.revoked([A])
         thread.join()
     assert committed(tmp_path)[0] == 2
-    assert list(worker._holdings.feeds) == [B]
+    assert list(worker._assignment.writers) == [B]
     Stream.open(tmp_path, TOPIC, shards=[0]).close()
 
 
@@ -175,17 +177,17 @@ def test_loss_waits_for_the_append_and_drops_what_has_gathered_since(worker, tmp
         begin(worker, record(0))
         gather(worker, [record(1)])
         thread = open_soon(door)
-        worker._lost([A])
+        worker._rebalance.lost([A])
         thread.join()
     assert committed(tmp_path)[0] == 1
-    assert worker.counts.let_go == 1
+    assert worker.counts.discarded == 1
 
 
 def test_partitions_that_come_wait_for_the_append_that_is_under_way(worker):
     with held_up(worker, A) as door:
         begin(worker, record(0))
         thread = open_soon(door)
-        worker._assigned([])
+        worker._rebalance.assigned([])
         thread.join()
         assert worker._rounds.in_flight is None
 
@@ -194,21 +196,21 @@ def test_fault_is_acted_on_behind_the_append_that_is_under_way(worker, tmp_path)
     with held_up(worker, A) as door:
         begin(worker, record(0))
         thread = open_soon(door)
-        worker._act_on(fault_of(denial()), 0.0)
+        worker._intake.act_on(fault_of(denial()), 0.0)
         thread.join()
     assert committed(tmp_path)[0] == 1
-    assert list(worker._holdings.feeds) == [B]
+    assert list(worker._assignment.writers) == [B]
 
 
-@pytest.mark.parametrize("act", ["_assigned", "_revoked", "_lost"])
+@pytest.mark.parametrize("act", ["assigned", "revoked", "lost"])
 def test_append_that_hangs_is_waited_for_in_bounded_time(hasty, act):
     with held_up(hasty, A) as door:
         begin(hasty, record(0))
         door.await_comer()
-        with pytest.raises(UnavailableError, match="the disk hardly answers"):
-            getattr(hasty, act)([A])
+        with pytest.raises(UnavailableError, match="a sync takes longer"):
+            getattr(hasty._rebalance, act)([A])
         # What happens to it is the worker's end, which goes on from here.
-        assert list(hasty._holdings.feeds) == [A, B]
+        assert list(hasty._assignment.writers) == [A, B]
 
 
 def test_stop_is_bounded_while_an_append_hangs_and_its_shards_stay_locked(
@@ -219,7 +221,7 @@ def test_stop_is_bounded_while_an_append_hangs_and_its_shards_stay_locked(
         begin(hasty, record(0))
         door.await_comer()
         hasty.stop()
-        with pytest.raises(UnavailableError, match="the disk hardly answers"):
+        with pytest.raises(UnavailableError, match="a sync takes longer"):
             hasty._finish()
         hasty._leave()
         assert hasty.is_left_hanging
@@ -238,7 +240,7 @@ class TakenBack:
         assert partitions == [A, B]
 
     def close(self, _wait_s):
-        self._worker._revoked([A, B])
+        self._worker._rebalance.revoked([A, B])
         return True
 
 
@@ -250,7 +252,7 @@ def test_round_that_hangs_is_not_waited_for_again_while_the_group_is_left(hasty,
         monkeypatch.setattr(hasty, "_consumer", TakenBack(hasty))
         hasty._leave()
         assert hasty.is_left_hanging
-        assert list(hasty._holdings.feeds) == [A, B]
+        assert list(hasty._assignment.writers) == [A, B]
 
 
 STOPPED_WHILE_AN_APPEND_HANGS = """
@@ -264,10 +266,10 @@ from tests.unit.connectors.records import record
 loop._UNPOLLED_MAX_S = 0.0
 with workers.open_worker(Path(sys.argv[1])) as worker:
     worker._rounds._identities, worker._rounds._wait_s = workers.AllAreRight(), 0.01
-    feed, door = next(iter(worker._holdings.feeds.values())), workers.Door(wait_s=None)
-    feed.stream = workers.ScriptedStream(feed.stream, door)
+    writer, door = next(iter(worker._assignment.writers.values())), workers.Door(wait_s=None)
+    writer.stream = workers.ScriptedStream(writer.stream, door)
     workers.gather(worker, [record(0)])
-    worker._rounds._begin(worker._holdings.feeds, {})
+    worker._rounds._begin(worker._assignment.writers, {})
     door.await_comer()
     worker.stop()
     end(run_to_its_end(worker, worker._log), worker)
@@ -315,7 +317,7 @@ class Ahead:
 def test_flush_moves_no_shard_past_what_was_gathered(worker, tmp_path):
     worker._rounds._consumer = Ahead()
     gather(worker, [record(0)])
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     assert committed(tmp_path) == {0: 1, 1: 0}
 
 
@@ -323,21 +325,21 @@ def test_what_stands_before_a_refused_offset_is_stored_before_its_shard_is_opene
     worker, tmp_path
 ):
     # Kafka may not have it any more when it is asked again.
-    worker._holdings._opening = ScriptedOpening(tmp_path)
+    worker._assignment._opening = ScriptedOpening(tmp_path)
     gather(worker, [record(0), refusal(1)])
     assert committed(tmp_path) == {0: 1, 1: 0}
-    assert worker._holdings._opening.asked == [A]
+    assert worker._assignment._opening.asked == [A]
 
 
 # --- what fails -------------------------------------------------------------------------------
 
 
 def test_shard_that_a_round_poisons_is_reopened_and_its_neighbours_move(worker, tmp_path):
-    feed = worker._holdings.feeds[A]
-    feed.stream = ScriptedStream(feed.stream, failure=ShardPoisonedError("full"))
+    writer = worker._assignment.writers[A]
+    writer.stream = ScriptedStream(writer.stream, failure=ShardPoisonedError("full"))
     begin(worker, record(0), record(0, partition=1))
     worker._rounds.settle()
-    assert (list(worker._holdings.feeds), worker._holdings.waiting_count) == ([B], 1)
+    assert (list(worker._assignment.writers), worker._assignment.waiting_count) == ([B], 1)
     assert committed(tmp_path)[1] == 1
 
 
@@ -383,15 +385,14 @@ def test_interrupted_wait_leaves_the_round_to_be_waited_for_again(worker, tmp_pa
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1
-    assert worker._holdings.feeds[A].next == 1
+    assert worker._assignment.writers[A].next == 1
 
 
 def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
     with held_up(worker, A) as door:
         begin(worker, record(0))
         door.await_comer()
-        assert isinstance(in_fork(worker._holdings.feeds[B].stream.commit), ClosedError)
-        assert in_fork(lambda: worker._rounds.end(0.0)) is True
+        assert isinstance(in_fork(worker._assignment.writers[B].stream.commit), ClosedError)
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1

@@ -18,9 +18,9 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.records import damage, denial, denial_of_all, fetched_of, record
 from tests.unit.connectors.workers import AllAreRight, gather, open_worker
+from tests.unit.connectors.writers import TOPIC
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -35,7 +35,7 @@ def fail_in_flight(worker, partition):
     """Let a round be over in which a partition's commit was not done in time."""
     outcome: Future[RoundReport] = Future()
     outcome.set_result(RoundReport(delayed={partition: UnavailableError("busy")}))
-    worker._rounds.in_flight = RoundInFlight(outcome, worker._holdings.feeds)
+    worker._rounds.in_flight = RoundInFlight(outcome, worker._assignment.writers)
 
 
 def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
@@ -43,38 +43,38 @@ def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path)
     gather(worker, [record(0), record(1), denial(), record(5, partition=1)])
     with StreamReader.open(tmp_path, TOPIC) as reader:
         assert reader.committed() == {0: 2, 1: 0}
-    assert (list(worker._holdings.feeds), worker._gathered.count) == ([B], 1)
+    assert (list(worker._assignment.writers), worker._pending.count) == ([B], 1)
 
 
 def test_topic_that_may_not_be_read_stops_no_other(worker):
-    worker._act_on(fault_of(denial_of_all()), 0.0)
-    worker._end_if_all_is_set_aside()
-    assert isinstance(worker._aside.oldest, InvalidRequestError)
+    worker._intake.act_on(fault_of(denial_of_all()), 0.0)
+    worker._end_if_all_are_quarantined()
+    assert isinstance(worker._quarantine.oldest, InvalidRequestError)
 
 
 def test_worker_ends_when_none_of_its_topics_may_be_read(worker):
-    worker._holdings.close([A, B])
-    worker._act_on(fault_of(denial_of_all()), 0.0)
+    worker._assignment.close([A, B])
+    worker._intake.act_on(fault_of(denial_of_all()), 0.0)
     with pytest.raises(InvalidRequestError, match="does not let this group read"):
-        worker._end_if_all_is_set_aside()
+        worker._end_if_all_are_quarantined()
 
 
 def test_worker_whose_every_partition_is_set_aside_ends_with_the_oldest_fault(worker):
     oldest = ForeignDataError("made anew", stream=TOPIC)
-    worker._holdings.set_aside([A], oldest)
-    worker._end_if_all_is_set_aside()
-    worker._holdings.set_aside([B], ShardLockedError("held", stream=TOPIC, shard=1))
+    worker._assignment.quarantine([A], oldest)
+    worker._end_if_all_are_quarantined()
+    worker._assignment.quarantine([B], ShardLockedError("held", stream=TOPIC, shard=1))
     with pytest.raises(ForeignDataError) as told:
-        worker._end_if_all_is_set_aside()
+        worker._end_if_all_are_quarantined()
     assert told.value is oldest
 
 
 def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
-    worker._holdings.go_back([A])
+    worker._assignment.go_back([A])
     fail_in_flight(worker, B)
     gather(worker, [record(0), record(100, partition=1)])
-    assert worker._gathered.take() == {}
-    assert worker.counts.dropped_rounds == 1
+    assert worker._pending.take() == {}
+    assert worker.counts.commit_rounds_dropped == 1
 
 
 def halves():
@@ -84,30 +84,30 @@ def halves():
 
 
 def test_touched_partition_is_left_out_of_all_that_one_fetch_brings(worker):
-    worker._holdings.go_back([A])
-    worker._gather(halves(), 0.0)
-    taken = worker._gathered.take()
+    worker._assignment.go_back([A])
+    worker._intake.take(halves(), 0.0)
+    taken = worker._pending.take()
     assert {at: [part.start for part in parts] for at, parts in taken.items()} == {B: [0, 1]}
     assert ledger(worker) == (2, 2)
     gather(worker, [record(0)])
-    assert list(worker._gathered.take()) == [A]
+    assert list(worker._pending.take()) == [A]
 
 
 def test_partition_touched_between_two_stretches_is_left_out_of_the_rest(worker):
-    worker._holdings.go_back([B])
+    worker._assignment.go_back([B])
     fail_in_flight(worker, A)
-    worker._gather([*halves(), *halves()], 0.0)
-    assert worker._gathered.take() == {}
+    worker._intake.take([*halves(), *halves()], 0.0)
+    assert worker._pending.take() == {}
     assert ledger(worker) == (8, 8)
 
 
 def test_fault_of_a_neighbour_makes_no_hole_in_what_a_touched_partition_stores(worker, tmp_path):
     worker._rounds._identities = AllAreRight()
-    worker._holdings.go_back([A])
+    worker._assignment.go_back([A])
     gather(worker, [record(0), damage(1), record(1)])
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     gather(worker, [record(0), record(1)])
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     with StreamReader.open(tmp_path, TOPIC) as reader:
         assert sum(batch.num_rows for batch in reader.scan()) == 2
 
@@ -116,13 +116,13 @@ def test_records_of_others_stay_when_a_round_fails(worker):
     gather(worker, [record(0)])
     fail_in_flight(worker, B)
     worker._rounds.settle()
-    assert list(worker._gathered.take()) == [A]
+    assert list(worker._pending.take()) == [A]
 
 
 def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
     monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
     hanging: Future[RoundReport] = Future()
-    worker._rounds.in_flight = RoundInFlight(hanging, worker._holdings.feeds)
+    worker._rounds.in_flight = RoundInFlight(hanging, worker._assignment.writers)
     worker.stop()
     worker._hold_back()
     assert worker._rounds.in_flight is not None
@@ -131,16 +131,16 @@ def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
 
 def test_worker_that_leaves_opens_nothing_it_is_given(worker):
     worker._leave()
-    worker._assigned([A, B])
-    assert not worker._holdings.are_any
+    worker._rebalance.assigned([A, B])
+    assert not worker._assignment.are_any
 
 
 def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
-    feeds = worker._holdings.feeds
-    feeds[B].rules = MappingRules(key_mode="none")
+    writers = worker._assignment.writers
+    writers[B].rules = MappingRules(key_mode="none")
     text = b"text"
     gather(worker, [record(0, key=text * 2), record(0, key=text * 2, partition=1)])
-    taken = worker._gathered.take()
+    taken = worker._pending.take()
     assert [list(part.dead_letters) for part in taken[A]] == [[0]]
     assert [part.rows.num_rows for part in taken[B]] == [1]
 
@@ -151,31 +151,31 @@ def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
 def ledger(worker):
     """Return what was consumed, and what became of it."""
     totals = worker.counts.totals
-    consumed = totals["consumed"]
+    consumed = totals["fetched"]
     assert consumed == sum(
-        totals[name] for name in ("appended", "duplicates", "dead_letters", "let_go")
+        totals[name] for name in ("appended", "duplicates", "dead_letters", "discarded")
     )
-    return consumed, totals["let_go"]
+    return consumed, totals["discarded"]
 
 
-def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
+def test_records_made_durable_are_fetched_and_none_is_discarded(worker):
     worker._rounds._identities = AllAreRight()
     gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
     assert ledger(worker) == (0, 0)
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     assert ledger(worker) == (3, 0)
 
 
-def test_records_of_a_partition_that_goes_are_let_go(worker):
+def test_records_of_a_partition_that_goes_are_discarded(worker):
     gather(worker, [record(0), record(1), record(0, partition=1)])
-    worker._lost([A])
+    worker._rebalance.lost([A])
     assert ledger(worker) == (2, 2)
     gather(worker, [record(2)])
     assert ledger(worker) == (3, 3)
 
 
-def test_records_left_out_after_going_back_are_let_go(worker):
-    worker._holdings.go_back([A])
+def test_records_left_out_after_going_back_are_discarded(worker):
+    worker._assignment.go_back([A])
     gather(worker, [record(0), record(0, partition=1)])
     assert ledger(worker) == (1, 1)
 
@@ -196,23 +196,23 @@ class NoTopicIsKnown:
 
 
 @pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
-def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
+def test_records_of_a_round_that_is_dropped_are_discarded(worker, identities):
     worker._rounds._identities = identities
     gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     assert ledger(worker) == (3, 3)
-    assert worker.counts.dropped_rounds == 1
+    assert worker.counts.commit_rounds_dropped == 1
 
 
 def test_records_gathered_twice_count_once_as_stored(worker):
     worker._rounds._identities = AllAreRight()
     gather(worker, [record(0), record(1)])
     gather(worker, [record(1), record(2)])
-    worker._rounds.flush(worker._holdings.feeds)
+    worker._rounds.flush(worker._assignment.writers)
     assert ledger(worker) == (4, 1)
 
 
-def test_records_gathered_when_a_worker_ends_are_let_go(worker):
+def test_records_gathered_when_a_worker_ends_are_discarded(worker):
     gather(worker, [record(0)])
     worker._leave()
     assert ledger(worker) == (1, 1)
@@ -223,7 +223,8 @@ def test_records_gathered_when_a_worker_ends_are_let_go(worker):
 
 def test_worker_without_partitions_notices_that_the_broker_is_away(worker, monkeypatch):
     monkeypatch.setattr(assignment_watch, "_ANSWER_WAIT_S", 0.1)
-    worker._holdings.close([A, B])
+    worker._assignment.close([A, B])
     for now_s in (0.0, 30.0):
-        worker._watch.look(now_s, is_assigned=worker._holdings.are_any)
+        for periodic in worker._periodics:
+            periodic.tick(now_s)
     assert worker._broker.is_away

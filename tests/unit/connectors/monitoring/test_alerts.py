@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from connectors.ingest.status.worker_state import ShardStanding
+from connectors.ingest.status.worker_state import PartitionState
 from storage_core import StreamStats
 from tests.unit.connectors.monitoring.test_answers import AT, Bench, samples
 from tests.unit.connectors.workers import open_worker
@@ -53,8 +53,8 @@ def rules():
 def told(tmp_path_factory):
     """What a worker that has everything answers."""
     with open_worker(tmp_path_factory.mktemp("worker")) as worker:
-        totals = worker._standing(0.0).totals
-    shards = (ShardStanding(AT, 7, 10, StreamStats(), unsealed=5),)
+        totals = worker._state(0.0).totals
+    shards = (PartitionState(AT, 7, 10, StreamStats(), unsealed=5),)
     bench = Bench(shards=shards, faults={AT: "damage"}, totals=totals)
     return samples(bench.ask("/metrics"))
 

@@ -16,23 +16,23 @@ from connectors.dlq.record import (
     encode_dead_letter,
     reason_word,
 )
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.histograms import Histogram
-from connectors.ingest.status.worker_state import ShardStanding, Standings, WorkerStanding
+from connectors.ingest.status.worker_state import LatestState, PartitionState, WorkerState
 from connectors.kafka import Partition
 from connectors.monitoring import answers
-from connectors.monitoring.answers import Answers, Told
+from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.lag_seconds import LagSeconds
 from storage_core import ShardLockedError, StreamStats
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.workers import open_worker
+from tests.unit.connectors.writers import TOPIC
 from tests.waiting import WAIT_MAX_S
 
 AT = Partition('a "quoted\\ topic', 3)
-SHARDS = (ShardStanding(AT, 7, 10, StreamStats()),)
-TOLD = Told(
+SHARDS = (PartitionState(AT, 7, 10, StreamStats()),)
+TOLD = WorkerInfo(
     version="1.2",
     fetches_by="native",
     group="g",
@@ -42,22 +42,22 @@ TOLD = Told(
 )
 
 
-def standing(now_s=0.0, **more):
+def state(now_s=0.0, **more):
     counts = WorkerCounts()
     counts.commit_s.note(0.003)
     given = {
         "taken_s": now_s,
-        "shards": (ShardStanding(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
+        "shards": (PartitionState(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
         "waiting": 0,
-        "set_aside": 0,
+        "quarantined": 0,
         "has_joined": True,
         "is_broker_away": False,
-        "totals": {**counts.totals, "dropped_rounds": 1},
+        "totals": {**counts.totals, "commit_rounds_dropped": 1},
         "dead_letters": {("t", "key"): 5},
         "commit_s": counts.commit_s,
         "lateness_s": counts.lateness_s,
     }
-    return WorkerStanding(**{**given, **more})
+    return WorkerState(**{**given, **more})
 
 
 class Bench:
@@ -65,8 +65,8 @@ class Bench:
 
     def __init__(self, **more):
         self.clock = ManualClock()
-        self.standings = Standings(lambda now_s: standing(now_s, **more), self.clock)
-        self.answers = Answers(TOLD, self.standings)
+        self.latest_state = LatestState(lambda now_s: state(now_s, **more), self.clock)
+        self.answers = Answers(TOLD, self.latest_state)
 
     def ask(self, path):
         """Ask, while the worker's thread goes on."""
@@ -74,7 +74,7 @@ class Bench:
 
         def go_on():
             while not is_over.wait(0.001):
-                self.standings.look(self.clock.monotonic_s())
+                self.latest_state.answer(self.clock.monotonic_s())
 
         thread = threading.Thread(target=go_on)
         thread.start()
@@ -104,8 +104,8 @@ def test_every_counter_of_a_shard_is_a_metric():
 def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
     stats = StreamStats()
     shards = (
-        ShardStanding(AT, 7, 10, stats, unsealed=5),
-        ShardStanding(Partition(AT.topic, 4), 7, 10, stats, unsealed=None),
+        PartitionState(AT, 7, 10, stats, unsealed=5),
+        PartitionState(Partition(AT.topic, 4), 7, 10, stats, unsealed=None),
     )
     found = samples(Bench(shards=shards).ask("/metrics"))
     told = [one for one in found if one.name == "shardlog_shard_unsealed"]
@@ -130,13 +130,13 @@ def test_silent_loop_is_not_alive():
     assert bench.answers.of("/health/live").status == 200
     bench.clock.advance(1)
     assert bench.answers.of("/health/live").status == 503
-    bench.standings.alive()
+    bench.latest_state.alive()
     assert bench.answers.of("/health/live").status == 200
 
 
 @pytest.mark.parametrize(
     ("more", "status"),
-    [({}, 200), ({"waiting": 1}, 503), ({"set_aside": 1}, 503), ({"has_joined": False}, 503)],
+    [({}, 200), ({"waiting": 1}, 503), ({"quarantined": 1}, 503), ({"has_joined": False}, 503)],
 )
 def test_ready_is_who_has_all_shards_open(more, status):
     assert Bench(**more).ask("/health/ready").status == status
@@ -144,7 +144,7 @@ def test_ready_is_who_has_all_shards_open(more, status):
 
 def test_worker_that_stops_is_not_ready_but_alive():
     bench = Bench()
-    bench.standings.is_over = True
+    bench.latest_state.is_over = True
     assert bench.answers.of("/health/ready").status == 503
     assert bench.answers.of("/health/live").status == 200
 
@@ -152,7 +152,7 @@ def test_worker_that_stops_is_not_ready_but_alive():
 def test_worker_that_opens_shards_is_not_ready_whatever_was_known_before():
     bench = Bench()
     assert bench.ask("/health/ready").status == 200
-    with bench.standings.taking():
+    with bench.latest_state.opening():
         answer = bench.answers.of("/health/ready")
     assert (answer.status, json.loads(answer.body)["reason"]) == (503, "shards are being opened")
     assert bench.ask("/health/ready").status == 200
@@ -166,17 +166,17 @@ class SlowOpening:
 
     def open(self, partition):
         self.worker._clock.advance(50)
-        self.silent_s.append(self.worker.standings.silent_s)
-        assert self.worker.standings.is_taking
+        self.silent_s.append(self.worker.latest_state.silent_s)
+        assert self.worker.latest_state.is_opening
         raise ShardLockedError(partition.topic)
 
 
 def test_worker_that_opens_many_shards_is_alive_meanwhile(tmp_path, monkeypatch):
     with open_worker(tmp_path) as worker:
         opening = SlowOpening(worker)
-        monkeypatch.setattr(worker._holdings, "_opening", opening)
-        worker._assigned([Partition(TOPIC, number) for number in range(2, 12)])
-        assert not worker.standings.is_taking
+        monkeypatch.setattr(worker._assignment, "_opening", opening)
+        worker._rebalance.assigned([Partition(TOPIC, number) for number in range(2, 12)])
+        assert not worker.latest_state.is_opening
     assert opening.silent_s == [50.0] * 10
 
 
@@ -188,7 +188,7 @@ def test_settings_and_version_are_told():
 
 def test_picture_is_of_the_worker_as_it_stands(tmp_path):
     with open_worker(tmp_path) as worker:
-        taken = worker._standing(3.0)
+        taken = worker._state(3.0)
     assert [each.partition.number for each in taken.shards] == [0, 1]
     assert (taken.taken_s, taken.has_joined, taken.shards[0].end) == (3.0, False, None)
 
@@ -215,7 +215,7 @@ def test_sum_of_lateness_never_falls():
 
 
 def test_lag_in_seconds_is_the_age_of_the_end():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     assert look(50, 100, 10.0) is None
     # The end moves by 10 a second: at 50 it stood five seconds before it was first seen.
     assert look(50, 200, 20.0) == 15.0
@@ -224,7 +224,7 @@ def test_lag_in_seconds_is_the_age_of_the_end():
 
 
 def test_lag_of_a_topic_that_stands_still_grows():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     look(100, 100, 0.0)
     ages = [look(100, 101, float(now_s)) for now_s in range(10, 400, 10)]
     assert ages[0] == 10.0
@@ -232,7 +232,7 @@ def test_lag_of_a_topic_that_stands_still_grows():
 
 
 def test_log_that_was_cut_is_looked_at_anew():
-    look = partial(LagSeconds().look, AT)
+    look = partial(LagSeconds().age_s, AT)
     look(100, 100, 0.0)
     assert look(5, 10, 10.0) is None
 
@@ -256,12 +256,15 @@ def test_reason_of_a_dead_letter_has_a_word(reason, word):
 def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
     other, whole = Partition(AT.topic, 4), Partition("gone", -1)
     more = {
-        "unfetched": (Unfetched(other, 500, 2000), Unfetched(Partition("x", 0), 1, None)),
+        "unfetched": (
+            UnfetchedPartition(other, 500, 2000),
+            UnfetchedPartition(Partition("x", 0), 1, None),
+        ),
         "faults": {other: "damage", whole: "foreign"},
-        "set_aside": 2,
+        "quarantined": 2,
     }
     found = samples(Bench(**more).ask("/metrics"))
-    faults = [one.labels for one in found if one.name == "shardlog_set_aside"]
+    faults = [one.labels for one in found if one.name == "shardlog_quarantined"]
     assert faults == [
         {"stream": AT.topic, "shard": "4", "kind": "damage"},
         {"stream": "gone", "shard": "all", "kind": "foreign"},
@@ -276,7 +279,7 @@ def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
 
 def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures():
     stats = StreamStats(dead_letters=10, dead_letters_cleared=7, dead_letters_dropped=2)
-    found = samples(Bench(shards=(ShardStanding(AT, 7, 10, stats),)).ask("/metrics"))
+    found = samples(Bench(shards=(PartitionState(AT, 7, 10, stats),)).ask("/metrics"))
     told = {one.name.removeprefix("shardlog_shard_dead_letters_"): one.value for one in found}
     assert (told["waiting"], told["forwarded_total"], told["dropped_total"]) == (3, 5, 2)
 
@@ -289,19 +292,19 @@ def test_worker_of_topics_that_are_gone_is_not_ready_once_it_holds_nothing(shard
 
 def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tmp_path):
     with open_worker(tmp_path) as worker:
-        worker._has_joined = True
-        worker._lost(list(worker._holdings.feeds))
-        assert not worker._standing(0.0).has_joined
-        worker._assigned([])
-        assert worker._standing(0.0).has_joined
+        worker._rebalance.has_joined = True
+        worker._rebalance.lost(list(worker._assignment.writers))
+        assert not worker._state(0.0).has_joined
+        worker._rebalance.assigned([])
+        assert worker._state(0.0).has_joined
 
 
 def test_worker_that_lost_the_partitions_of_topics_that_are_gone_says_what_is_wrong():
-    lost = {"shards": (), "has_joined": False, "set_aside": 1, "has_no_topic": True}
+    lost = {"shards": (), "has_joined": False, "quarantined": 1, "has_no_topic": True}
     answer = Bench(**lost).ask("/health/ready")
     told = json.loads(answer.body)
     assert answer.status == 503
-    assert (told["reason"], told["set_aside"]) == ("none of its topics is there", 1)
+    assert (told["reason"], told["quarantined"]) == ("none of the topics exists", 1)
 
 
 def test_dead_letters_of_a_stream_are_counted_from_0_on_for_every_reason():

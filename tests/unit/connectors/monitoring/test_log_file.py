@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.ingest.status import progress
 from connectors.ingest.status.line_output import LogFormat
 from connectors.ingest.status.log_lines import open_log, tell_library_lines_left_out
 from connectors.monitoring.log_file import DailyFile
@@ -153,9 +152,9 @@ def test_only_lines_of_the_wanted_levels_are_told(capfd):
 
 
 def test_loggers_are_the_files_that_tell_lines():
-    here = Path(progress.__file__).parent
+    connectors = ROOT / "connectors"
     tells = re.compile(r"log\.(debug|info|warning|error)\(")
-    places = (*here.glob("*.py"), *(here.parent / "dead_letters").glob("*.py"))
+    places = (*(connectors / "ingest").rglob("*.py"), *(connectors / "dlq").glob("*.py"))
     files = {path.stem for path in places if tells.search(path.read_text())}
     assert files - {"log_lines"} == set(LOGGERS) - {ALL_LOGGERS, LIBRARY_LOGGER}
 

@@ -8,8 +8,8 @@ import pytest
 from connectors.dlq.record import DeadLetter, encode_dead_letter
 from connectors.kafka import Partition
 from storage_core import Stream
-from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def root(tmp_path):
         record(7, key=b"\x00\xff", value=b"\xff", partition=1),
     ]
     ((_, records),) = shard_records(texts)
-    with open_feeds(tmp_path, 3) as feeds:
+    with open_writers(tmp_path, 3) as feeds:
         feeds[Partition(TOPIC, 1)].append(records, records.end)
     return tmp_path
 

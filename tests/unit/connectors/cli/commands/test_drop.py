@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.ingest.assignment.quarantine_notes import SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import QuarantineNote, QuarantineNotes
 from storage_core import Stream, StreamOptions, list_streams
 
 NAME = "orders"
@@ -34,9 +34,9 @@ def test_dropped_stream_is_set_aside_and_its_place_is_told(shardlog, root, confi
 
 
 def test_what_workers_had_set_aside_of_a_dropped_stream_is_over(shardlog, root):
-    notes = SetAsideNotes(root)
+    notes = QuarantineNotes(root)
     for stream in (NAME, "clicks"):
-        notes.write(SetAsideNote(stream, 0, 0, "foreign", "made anew"))
+        notes.write(QuarantineNote(stream, 0, 0, "foreign", "made anew"))
     assert shardlog("drop", root, NAME, "--execute").code == 0
     assert [note.stream for note in notes.read()] == ["clicks"]
 

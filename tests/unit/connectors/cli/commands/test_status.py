@@ -12,9 +12,13 @@ from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shard_status import note_on, shard_statuses, with_log_end
 from connectors.ingest.assignment import quarantine as set_aside
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine_notes import (
+    WHOLE_TOPIC,
+    QuarantineNote,
+    QuarantineNotes,
+)
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
-from tests.unit.connectors.feeds import NOWHERE
+from tests.unit.connectors.writers import NOWHERE
 
 ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
 PLAIN = "telemetry"
@@ -203,13 +207,13 @@ def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
 
 
 def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shardlog, root):
-    notes = SetAsideNotes(root)
-    notes.write(SetAsideNote("root.json", 3, 1_700_000_000_000, "refused", "no name"))
-    notes.write(SetAsideNote(KAFKA, -1, 0, "foreign", "made anew"))
+    notes = QuarantineNotes(root)
+    notes.write(QuarantineNote("root.json", 3, 1_700_000_000_000, "refused", "no name"))
+    notes.write(QuarantineNote(KAFKA, -1, 0, "foreign", "made anew"))
     ran = shardlog("status", root)
     assert ran.err.splitlines() == [
-        "set aside since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
-        "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
+        "quarantined since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
+        "quarantined since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
     ]
     assert {row["stream"]: row["quarantined"] for row in shards_of(ran)} == {
         KAFKA: "foreign",
@@ -219,10 +223,10 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
 
 
 def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog, root):
-    notes = SetAsideNotes(root)
-    notes.write(SetAsideNote("root.json", 3, 7, "refused", "no name"))
-    notes.write(SetAsideNote("gone", -1, 8, "foreign", "deleted"))
-    notes.write(SetAsideNote(KAFKA, 0, 9, "damage", "torn"))
+    notes = QuarantineNotes(root)
+    notes.write(QuarantineNote("root.json", 3, 7, "refused", "no name"))
+    notes.write(QuarantineNote("gone", -1, 8, "foreign", "deleted"))
+    notes.write(QuarantineNote(KAFKA, 0, 9, "damage", "torn"))
     (shards,) = shardlog("status", root, "--json").json_lines
     faults = [
         (shard["stream"], shard["shard"], shard["quarantined"])
@@ -240,8 +244,8 @@ def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
 @pytest.mark.parametrize(("kind", "code"), [("foreign", 4), ("damage", 5), ("write_failed", 6)])
 def test_exit_code_is_that_of_the_oldest_fault(shardlog, root, kind, code, as_json):
-    SetAsideNotes(root).write(SetAsideNote(KAFKA, 0, 7, kind, "why"))
-    SetAsideNotes(root).write(SetAsideNote(PLAIN, 0, 8, "refused", "why"))
+    QuarantineNotes(root).write(QuarantineNote(KAFKA, 0, 7, kind, "why"))
+    QuarantineNotes(root).write(QuarantineNote(PLAIN, 0, 8, "refused", "why"))
     assert shardlog("status", root, *as_json).code == code
     assert shardlog("status", root, PLAIN, *as_json).code == 2
 
@@ -252,7 +256,7 @@ def test_each_kind_of_fault_has_the_exit_code_of_its_errors():
 
 
 def test_lost_ranges_count_for_more_than_what_is_set_aside(shardlog, root):
-    SetAsideNotes(root).write(SetAsideNote(PLAIN, 0, 7, "foreign", "why"))
+    QuarantineNotes(root).write(QuarantineNote(PLAIN, 0, 7, "foreign", "why"))
     lose_store(root, PLAIN)
     assert shardlog("status", root, PLAIN).code == 5
 
@@ -321,7 +325,7 @@ def test_topic_that_is_gone_has_no_lag_and_says_why(root):
     [(0, "foreign", None), (WHOLE_TOPIC, "foreign", None), (1, "foreign", 7), (0, "damage", 7)],
 )
 def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, where, kind, lag):
-    SetAsideNotes(root).write(SetAsideNote(KAFKA, where, 0, kind, "made anew"))
-    note = note_on(SetAsideNotes(root).read(), KAFKA, 0)
+    QuarantineNotes(root).write(QuarantineNote(KAFKA, where, 0, kind, "made anew"))
+    note = note_on(QuarantineNotes(root).read(), KAFKA, 0)
     shard, _ = shard_with(root, LogEnds({0: 117}, {0: 117}), note)
     assert (shard.log_end, shard.lag) == (117, lag)

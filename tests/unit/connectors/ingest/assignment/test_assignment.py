@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.assignment.assignment import Holdings
-from connectors.ingest.assignment.quarantine import SetAside
-from connectors.ingest.assignment.quarantine_notes import SetAsideNotes
-from connectors.ingest.pending_batch import Gathering
+from connectors.ingest.assignment.assignment import Assignment
+from connectors.ingest.assignment.quarantine import Quarantine
+from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
+from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import FaultSettings
@@ -21,30 +21,32 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE, TOPIC, ScriptedOpening, make_stream
 from tests.unit.connectors.records import fetched_of, record
+from tests.unit.connectors.writers import NOWHERE, TOPIC, ScriptedOpening, make_stream
 
 A, B, C = (Partition(TOPIC, number) for number in range(3))
 
 
 class Bench:
-    """Holdings with all that they concern."""
+    """Assignment with all that they concern."""
 
     def __init__(self, root, on_fault="quarantine"):
         make_stream(root, 3)
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
         self.opening = ScriptedOpening(root)
-        self.gathered = Gathering(WorkerCounts(), 100, 2**20)
+        self.pending = PendingBatch(WorkerCounts(), 100, 2**20)
         opening: Any = self.opening
-        self.notes = SetAsideNotes(root)
+        self.notes = QuarantineNotes(root)
         settings_of_faults = FaultSettings.model_validate(on_fault)
-        self.aside = SetAside(settings_of_faults, self.notes, lambda _: 1, self.clock, self.log)
-        self.holdings = Holdings(
+        self.quarantine = Quarantine(
+            settings_of_faults, self.notes, lambda _: 1, self.clock, self.log
+        )
+        self.assignment = Assignment(
             self.consumer,
             opening,
-            self.gathered,
-            self.aside,
+            self.pending,
+            self.quarantine,
             10.0,
             self.clock,
             self.log,
@@ -52,7 +54,7 @@ class Bench:
         )
 
     def close(self):
-        self.holdings.close_all()
+        self.assignment.close_all()
         self.consumer.close()
 
     def said(self, event):
@@ -62,7 +64,7 @@ class Bench:
     def try_waiting(self, after_s):
         self.opening.asked.clear()
         self.clock.elapsed_s += after_s
-        self.holdings.try_waiting(self.clock.elapsed_s)
+        self.assignment.try_waiting(self.clock.elapsed_s)
         return self.opening.asked
 
 
@@ -87,20 +89,20 @@ def silent():
 
 def test_silent_broker_is_asked_once_and_the_rest_wait(bench):
     bench.opening.refusals = {B: silent(), C: silent()}
-    bench.holdings.take([A, B, C])
+    bench.assignment.take([A, B, C])
     assert bench.opening.asked == [A, B]
-    assert (bench.said("owned"), bench.said("waiting")) == ([0], [1, 2])
+    assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([0], [1, 2])
 
 
 def test_shard_that_another_holds_keeps_no_neighbour_waiting(bench):
     bench.opening.refusals = {A: ShardLockedError("held")}
-    bench.holdings.take([A, B])
-    assert (bench.said("owned"), bench.said("waiting")) == ([1], [0])
+    bench.assignment.take([A, B])
+    assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([1], [0])
 
 
 def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
     bench.opening.refusals = dict.fromkeys((A, B), silent())
-    bench.holdings.take([A, B])
+    bench.assignment.take([A, B])
     assert bench.try_waiting(1) == [A]
     assert bench.try_waiting(0) == [B]
     assert bench.try_waiting(0) == []
@@ -108,26 +110,26 @@ def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
 
 def test_partitions_that_waited_for_the_broker_are_opened_when_it_answers(bench):
     bench.opening.refusals = dict.fromkeys((A, B), silent())
-    bench.holdings.take([A, B])
+    bench.assignment.take([A, B])
     bench.opening.refusals = {}
     assert bench.try_waiting(1) == [A, B]
-    assert bench.said("owned") == [0, 1]
+    assert bench.said("partition opened") == [0, 1]
 
 
 @pytest.mark.parametrize("error", [silent(), ShardLockedError("held"), UnavailableError("full")])
 def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
     bench.opening.refusals = {A: error}
-    bench.holdings.take([A, B])
+    bench.assignment.take([A, B])
     bench.try_waiting(9.9)
-    assert bench.said("set aside") == []
+    assert bench.said("quarantined") == []
     bench.try_waiting(0.5)
-    assert bench.aside.oldest is error
-    assert list(bench.holdings.feeds) == [B]
+    assert bench.quarantine.oldest is error
+    assert list(bench.assignment.writers) == [B]
 
 
 def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(strict):
     strict.opening.refusals = {A: ShardLockedError("held")}
-    strict.holdings.take([A])
+    strict.assignment.take([A])
     with pytest.raises(ShardLockedError):
         strict.try_waiting(10.1)
 
@@ -143,45 +145,45 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
     ],
 )
 def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, error, told):
-    bench.holdings.take([A])
+    bench.assignment.take([A])
     bench.opening.refusals = {A: error}
-    bench.holdings.suspend(A, ShardPoisonedError("full"), 1)
+    bench.assignment.suspend(A, ShardPoisonedError("full"), 1)
     bench.try_waiting(9.9)
     bench.try_waiting(0.5)
-    assert type(bench.aside.oldest) is told
+    assert type(bench.quarantine.oldest) is told
 
 
 def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
-    bench.holdings.take([A])
-    bench.holdings.suspend(A, ShardPoisonedError("full"), 100)
+    bench.assignment.take([A])
+    bench.assignment.suspend(A, ShardPoisonedError("full"), 100)
     assert bench.try_waiting(9.9) == []
     assert bench.try_waiting(0.1) == [A]
 
 
 def test_first_records_after_going_back_are_fetched_again(bench):
-    bench.holdings.take([A, B])
-    bench.holdings.fetch_again([A, B])
-    bench.holdings.go_back([A])
+    bench.assignment.take([A, B])
+    bench.assignment.fetch_again([A, B])
+    bench.assignment.go_back([A])
     fetched = fetched_of([record(5), record(9, partition=1)])
-    assert bench.holdings.touched_of(fetched) == {A}
-    bench.holdings.fetch_again([A])
-    assert bench.holdings.touched_of(fetched) == set()
+    assert bench.assignment.touched_of(fetched) == {A}
+    bench.assignment.fetch_again([A])
+    assert bench.assignment.touched_of(fetched) == set()
 
 
 @pytest.mark.parametrize(
     "leave",
     [
-        lambda holdings: holdings.close([A]),
-        lambda holdings: holdings.go_back([A]),
-        lambda holdings: holdings.retake(A),
-        lambda holdings: holdings.suspend(A, ShardPoisonedError("full"), 1),
-        lambda holdings: holdings.set_aside([A], ForeignDataError("made anew")),
+        lambda assignment: assignment.close([A]),
+        lambda assignment: assignment.go_back([A]),
+        lambda assignment: assignment.retake(A),
+        lambda assignment: assignment.suspend(A, ShardPoisonedError("full"), 1),
+        lambda assignment: assignment.quarantine([A], ForeignDataError("made anew")),
     ],
     ids=["close", "go back", "retake", "suspend", "set aside"],
 )
 def test_whatever_moves_a_partition_drops_what_was_gathered_of_it(bench, leave):
-    bench.holdings.take([A, B])
+    bench.assignment.take([A, B])
     both = fetched_of([record(5), record(9, partition=1)])
-    bench.gathered.add(both, bench.holdings.feeds, 0)
-    leave(bench.holdings)
-    assert list(bench.gathered.take()) == [B]
+    bench.pending.add(both, bench.assignment.writers, 0)
+    leave(bench.assignment)
+    assert list(bench.pending.take()) == [B]

@@ -4,8 +4,12 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.ingest.assignment.deleted_topics import ASK_EVERY_S, DeletedTopics
-from connectors.ingest.assignment.quarantine import SetAside
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
+from connectors.ingest.assignment.quarantine import Quarantine
+from connectors.ingest.assignment.quarantine_notes import (
+    WHOLE_TOPIC,
+    QuarantineNote,
+    QuarantineNotes,
+)
 from connectors.ingest.assignment.topic_identity import GONE_AFTER_S
 from connectors.kafka import Partition
 from connectors.settings.loading import load_options
@@ -23,10 +27,10 @@ class Bench:
         self.there, self.streams, self.held = {"orders", "clicks"}, {"orders", "clicks"}, set()
         self.root, self.is_silent = root, False
         self.asked, self.now_s = 0, 0.0
-        self.notes, self.log = SetAsideNotes(root), CapturingLogger()
+        self.notes, self.log = QuarantineNotes(root), CapturingLogger()
         faults = FaultSettings.model_validate(on_fault)
-        self.aside = SetAside(faults, self.notes, lambda _: 1, ManualClock(), self.log)
-        self.deleted = DeletedTopics(["orders", "clicks"], self, self.aside, self.stream_of)
+        self.quarantine = Quarantine(faults, self.notes, lambda _: 1, ManualClock(), self.log)
+        self.deleted = DeletedTopics(["orders", "clicks"], self, self.quarantine, self.stream_of)
 
     def stream_of(self, topic):
         return topic if topic in self.streams else None
@@ -45,10 +49,10 @@ class Bench:
     def go_on(self, seconds):
         for _ in range(int(seconds * 2)):
             self.now_s += 0.5
-            self.deleted.look(self.now_s, lambda: self.held)
+            self.deleted.tick(self.now_s, self.held)
 
     def faults(self):
-        return dict(self.aside.kinds)
+        return dict(self.quarantine.kinds)
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def test_topic_that_is_gone_is_set_aside_as_a_whole_and_noted(bench):
     assert [(note.stream, note.shard) for note in bench.notes.read()] == [("orders", WHOLE_TOPIC)]
     assert not bench.deleted.are_all_gone
     bench.go_on(100)
-    assert len([call for call in bench.log.calls if call.args == ("set aside",)]) == 1
+    assert len([call for call in bench.log.calls if call.args == ("quarantined",)]) == 1
 
 
 @pytest.mark.parametrize("end", ["there again", "dropped", "held"])
@@ -138,7 +142,7 @@ def test_topic_that_is_no_longer_consumed_is_no_longer_noted(bench, told, is_not
     bench.go_on(40)
     options = load_options(None, ["root=/r", told, "kafka.bootstrap.servers=b:1"], {})
     next_one = Bench(bench.root)
-    next_one.aside.leave_topics_but(options.consumes)
+    next_one.quarantine.leave_topics_but(options.consumes)
     assert [note.stream for note in bench.notes.read()] == ["orders"] * is_noted
     # Whoever still consumes it says so again.
     bench.go_on(5)
@@ -146,6 +150,6 @@ def test_topic_that_is_no_longer_consumed_is_no_longer_noted(bench, told, is_not
 
 
 def test_partition_of_a_topic_of_others_stays_noted(bench):
-    bench.notes.write(SetAsideNote("orders", 3, 1, "damage", "why"))
-    bench.aside.leave_topics_but(lambda _: False)
+    bench.notes.write(QuarantineNote("orders", 3, 1, "damage", "why"))
+    bench.quarantine.leave_topics_but(lambda _: False)
     assert [note.shard for note in bench.notes.read()] == [3]

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.kafka import Partition
-from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -36,59 +36,52 @@ def group(consumer):
 
 
 @pytest.fixture
-def feeds(tmp_path):
-    with open_feeds(tmp_path, 2) as opened:
+def writers(tmp_path):
+    with open_writers(tmp_path, 2) as opened:
         yield opened
 
 
-def test_partition_is_told_though_nothing_comes(group, consumer, feeds):
+def test_partition_is_told_though_nothing_comes(group, consumer, writers):
     for now_s in range(5):
-        group.tell_if_due(feeds, now_s)
+        group.commit(writers, now_s)
     assert consumer.told == [{A: 0, B: 0}]
 
 
-def test_partition_that_moved_is_told_alone(group, consumer, feeds):
-    group.tell_if_due(feeds, 0)
-    feeds[B].next = 7
-    group.tell_if_due(feeds, 1)
+def test_partition_that_moved_is_told_alone(group, consumer, writers):
+    group.commit(writers, 0)
+    writers[B].next = 7
+    group.commit(writers, 1)
     assert consumer.told[1:] == [{B: 7}]
 
 
-def test_it_is_told_at_most_once_a_second(group, consumer, feeds):
-    for tenth in range(25):
-        feeds[A].next = tenth
-        group.tell_if_due(feeds, tenth / 10)
-    assert [told[A] for told in consumer.told] == [0, 10, 20]
-
-
-def test_what_was_not_taken_is_told_again(group, consumer, feeds):
+def test_what_was_not_taken_is_told_again(group, consumer, writers):
     consumer.is_deaf = True
     for now_s in range(3):
-        group.tell_if_due(feeds, now_s)
+        group.commit(writers, now_s)
     consumer.is_deaf = False
     for now_s in range(3, 9):
-        group.tell_if_due(feeds, now_s)
+        group.commit(writers, now_s)
     assert consumer.told == [{A: 0, B: 0}] * 4
 
 
-def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, feeds):
+def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, writers):
     consumer.is_silent = True
     for now_s in range(12):
-        feeds[A].next = now_s
-        group.tell_if_due(feeds, now_s)
+        writers[A].next = now_s
+        group.commit(writers, now_s)
     assert [told[A] for told in consumer.told] == [0, 10]
 
 
-def test_partition_that_returns_is_told_anew(group, consumer, feeds):
-    group.tell_if_due(feeds, 0)
-    group.tell_if_due({A: feeds[A]}, 1)
-    group.tell_if_due(feeds, 2)
+def test_partition_that_returns_is_told_anew(group, consumer, writers):
+    group.commit(writers, 0)
+    group.commit({A: writers[A]}, 1)
+    group.commit(writers, 2)
     assert consumer.told == [{A: 0, B: 0}, {B: 0}]
 
 
-def test_last_word_says_what_is_not_known_yet(group, consumer, feeds):
-    group.tell_if_due(feeds, 0)
-    feeds[A].next = 5
-    group.tell_last(feeds)
-    group.tell_last(feeds)
+def test_last_word_says_what_is_not_known_yet(group, consumer, writers):
+    group.commit(writers, 0)
+    writers[A].next = 5
+    group.commit_last(writers)
+    group.commit_last(writers)
     assert consumer.told[1:] == [{A: 5}]

@@ -30,19 +30,19 @@ def refused(offset):
 
 def test_records_that_stay_unreadable_stop_the_worker_after_a_bounded_time(faults):
     for now_s in (100, 104, 109.9):
-        faults.tell(unreadable(7), now_s)
+        faults.report(unreadable(7), now_s)
     with pytest.raises(CorruptionError, match=r"cannot be read.*shard 3, addresses \[7, 8\)"):
-        faults.tell(unreadable(7), 110)
+        faults.report(unreadable(7), 110)
 
 
 def test_offsets_that_stem_from_what_cannot_be_read_do_not_hide_where_it_began(faults):
     for now_s in (100, 105):
-        faults.tell(unreadable(7), now_s)
+        faults.report(unreadable(7), now_s)
         # librdkafka goes on behind the damage and takes what lies there for an offset.
-        faults.tell(unreadable(2**60), now_s)
+        faults.report(unreadable(2**60), now_s)
         faults.judge_refusal(unreadable(2**60), 7, now_s, is_same_place=True)
     with pytest.raises(CorruptionError, match=r"addresses \[7, 8\)"):
-        faults.tell(unreadable(7), 110)
+        faults.report(unreadable(7), 110)
 
 
 def test_offset_read_from_damage_does_not_make_a_log_foreign(faults):
@@ -61,19 +61,19 @@ def test_offset_that_was_fetched_ahead_of_a_cut_does_not_hide_that_the_next_is_r
 
 
 def test_partition_that_moved_is_healthy(faults):
-    faults.tell(unreadable(7), 100)
+    faults.report(unreadable(7), 100)
     faults.judge_refusal(refused(50), 7, 100, is_same_place=True)
     faults.forget([HERE])
-    faults.tell(unreadable(7), 200)
+    faults.report(unreadable(7), 200)
     faults.forget([HERE])
     faults.judge_refusal(refused(50), 7, 200, is_same_place=True)
 
 
 def test_same_news_are_told_now_and_then(faults, log):
     for now_s in (100, 101, 109):
-        faults.tell(unreadable(7), now_s)
+        faults.report(unreadable(7), now_s)
     faults.forget([HERE])
-    faults.tell(unreadable(7), 111)
+    faults.report(unreadable(7), 111)
     assert [call.method_name for call in log.calls] == ["warning", "warning"]
 
 
@@ -90,4 +90,4 @@ def test_offset_refused_at_another_place_is_judged_anew(faults):
 
 def test_topic_that_may_not_be_read_is_told_at_once(faults):
     with pytest.raises(InvalidRequestError, match="does not let this group read"):
-        faults.tell(PartitionFault(HERE, -1, False, False, True, "denied"), 0)
+        faults.report(PartitionFault(HERE, -1, False, False, True, "denied"), 0)

@@ -7,7 +7,7 @@ from connectors.ingest.assignment.start_offset import (
     check_group_offset,
     check_watermarks,
     decode_home_mark,
-    overtaken,
+    out_of_range,
 )
 from connectors.kafka import Place
 from storage_core import ForeignDataError
@@ -93,5 +93,5 @@ def test_partition_that_ends_below_the_shard_was_cut():
 
 
 def test_error_of_a_gap_names_the_range_and_the_way_on():
-    assert "on_out_of_range=skip" in str(overtaken((10, 15), PLACE))
-    assert "addresses [10, 15)" in str(overtaken((10, 15), PLACE))
+    assert "on_out_of_range=skip" in str(out_of_range((10, 15), PLACE))
+    assert "addresses [10, 15)" in str(out_of_range((10, 15), PLACE))

@@ -38,10 +38,10 @@ class Bench:
     def go_on(self, seconds, *partitions):
         for _ in range(int(seconds * 2)):
             self.now_s += 0.5
-            self.unfetched.look(self.now_s, partitions)
+            self.unfetched.tick(self.now_s, partitions)
 
     def lag(self, at, next_=None, *, is_foreign=False):
-        return self.unfetched.standing(at, next_, is_foreign=is_foreign).lag
+        return self.unfetched.state(at, next_, is_foreign=is_foreign).lag
 
 
 @pytest.fixture

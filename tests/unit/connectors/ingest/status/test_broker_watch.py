@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.status.broker_watch import TELL_EVERY_S, BrokerWatch
+from connectors.ingest.status.broker_watch import LOG_EVERY_S, BrokerWatch
 from storage_core.testing import ManualClock
 
 
@@ -41,7 +41,7 @@ def test_broker_away_is_told_at_once_with_since_when_and_why(bench):
 
 
 def test_broker_that_stays_away_is_told_at_a_bounded_pace(bench):
-    for _ in range(int(TELL_EVERY_S)):
+    for _ in range(int(LOG_EVERY_S)):
         bench.watch.unanswered("no answer")
         bench.clock.advance(2)
     assert bench.told() == ["broker away"] * 2
@@ -69,7 +69,7 @@ def test_broker_that_stays_away_is_told_again_though_nobody_asks_it(bench):
     bench.watch.unanswered("no answer in 5 s")
     for _ in range(65):
         bench.clock.advance(1)
-        bench.watch.tell_if_due(bench.clock.monotonic_s())
+        bench.watch.tick(bench.clock.monotonic_s())
     assert [call.kwargs["away_s"] for call in bench.log.calls] == [0, 30, 60]
     assert {call.kwargs["reason"] for call in bench.log.calls} == {"no answer in 5 s"}
 
@@ -78,5 +78,5 @@ def test_nothing_is_told_again_of_a_broker_that_is_back(bench):
     bench.watch.unanswered("no answer")
     bench.watch.answered()
     bench.clock.advance(100)
-    bench.watch.tell_if_due(bench.clock.monotonic_s())
+    bench.watch.tick(bench.clock.monotonic_s())
     assert bench.told() == ["broker away", "broker back"]

@@ -10,11 +10,11 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from connectors.ingest.status.line_output import LineOutput, LogFormat
-from connectors.ingest.status.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, open_log
+from connectors.ingest.status.log_lines import LIBRARY_LOG_EVERY_S, LibraryLines, open_log
 from connectors.kafka import LOGGER_NAME, Consumer
 from connectors.settings.operations_settings import LIBRARY_LOGGER
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE
+from tests.unit.connectors.writers import NOWHERE
 from tests.waiting import await_that
 
 
@@ -56,7 +56,7 @@ def test_line_is_told_as_it_was_said(bench):
 
 def test_those_of_a_kind_that_follow_are_counted_with_the_next(bench):
     bench.says("FAIL", count=500)
-    bench.clock.advance(LIBRARY_TELL_EVERY_S)
+    bench.clock.advance(LIBRARY_LOG_EVERY_S)
     bench.says("FAIL", count=3)
     assert bench.told() == [("FAIL", 0), ("FAIL", 499)]
 
@@ -69,7 +69,7 @@ def test_an_hour_of_complaints_makes_some_hundred_lines_and_all_are_accounted_fo
         bench.clock.advance(1)
     bench.lines.flush()
     told = bench.told()
-    assert len(told) <= 3600 / LIBRARY_TELL_EVERY_S + 2
+    assert len(told) <= 3600 / LIBRARY_LOG_EVERY_S + 2
     assert sum(1 + left_out for _, left_out in told) == said
 
 

@@ -3,14 +3,14 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
-from connectors.ingest.assignment.unfetched import Unfetched
+from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
-from connectors.ingest.status.progress import TELL_EVERY_S, TELL_FIRST_AFTER_S, Progress
+from connectors.ingest.status.progress import LOG_EVERY_S, LOG_FIRST_AFTER_S, Progress
 from connectors.kafka import Partition
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.writers import TOPIC, open_writers
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -18,17 +18,17 @@ A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 class Bench:
     """A worker's counts, what Kafka said of ends, and what was told."""
 
-    def __init__(self, feeds):
-        self.feeds: dict[Partition, ShardFeed] = feeds
+    def __init__(self, writers):
+        self.writers: dict[Partition, PartitionWriter] = writers
         self.ends: dict[Partition, int] = {}
-        self.unfetched: list[Unfetched] = []
+        self.unfetched: list[UnfetchedPartition] = []
         self.counts, self.log = WorkerCounts(), CapturingLogger()
         self.broker = BrokerWatch(ManualClock(), CapturingLogger())
         self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
-    def look(self, now_s, waiting=0, set_aside=0):
-        self.progress.look(
-            now_s, self.feeds, lambda: self.unfetched, waiting=waiting, set_aside=set_aside
+    def tick(self, now_s, waiting=0, quarantined=0):
+        self.progress.tick(
+            now_s, self.writers, lambda: self.unfetched, waiting=waiting, quarantined=quarantined
         )
 
     def told(self):
@@ -37,33 +37,33 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path):
-    with open_feeds(tmp_path, 2) as feeds:
-        yield Bench(feeds)
+    with open_writers(tmp_path, 2) as writers:
+        yield Bench(writers)
 
 
 def test_nothing_is_told_before_its_time(bench):
-    bench.look(TELL_EVERY_S - 0.1)
+    bench.tick(LOG_EVERY_S - 0.1)
     assert bench.told() == []
 
 
 def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
-    bench.counts.brought = bench.counts.consumed = 3000
+    bench.counts.received = bench.counts.fetched = 3000
     bench.counts.late, bench.counts.dead_letters = 5, 2
     bench.counts.appended = 2998
     bench.ends = {A: 100, B: 40}
-    bench.feeds[A].next, bench.feeds[B].next = 90, 41
-    bench.look(TELL_EVERY_S)
+    bench.writers[A].next, bench.writers[B].next = 90, 41
+    bench.tick(LOG_EVERY_S)
     assert bench.told() == [
         {
             "shards": 2,
             "records_s": 100,
             "lag": 10,
-            "consumed": 3000,
+            "fetched": 3000,
             "appended": 2998,
             "late": 5,
             "duplicates": 0,
             "dead_letters": 2,
-            "let_go": 0,
+            "discarded": 0,
             "rounds": 0,
             "expired": 0,
             "sealed": 0,
@@ -72,40 +72,40 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
 
 
 def test_rate_is_that_since_the_line_before(bench):
-    bench.counts.brought = 3000
-    bench.look(TELL_EVERY_S)
-    bench.look(TELL_EVERY_S * 2)
+    bench.counts.received = 3000
+    bench.tick(LOG_EVERY_S)
+    bench.tick(LOG_EVERY_S * 2)
     assert [line["records_s"] for line in bench.told()] == [100, 0]
 
 
 def test_first_records_are_told_of_soon_and_once(bench):
-    bench.look(5.0)
-    bench.counts.brought = 300
-    for now_s in (6.0, 6.0 + TELL_FIRST_AFTER_S / 2):
-        bench.look(now_s)
+    bench.tick(5.0)
+    bench.counts.received = 300
+    for now_s in (6.0, 6.0 + LOG_FIRST_AFTER_S / 2):
+        bench.tick(now_s)
     assert bench.told() == []
-    bench.look(10.0)
-    bench.counts.brought = 600
-    bench.look(10.0 + TELL_EVERY_S - 1)
+    bench.tick(10.0)
+    bench.counts.received = 600
+    bench.tick(10.0 + LOG_EVERY_S - 1)
     assert [line["records_s"] for line in bench.told()] == [30]
-    bench.look(10.0 + TELL_EVERY_S)
+    bench.tick(10.0 + LOG_EVERY_S)
     assert [line["records_s"] for line in bench.told()] == [30, 10]
 
 
 def test_partitions_that_are_not_in_the_lag_are_counted(bench):
     bench.ends = {A: 7}
-    bench.look(TELL_EVERY_S, waiting=3, set_aside=4)
+    bench.tick(LOG_EVERY_S, waiting=3, quarantined=4)
     (line,) = bench.told()
-    assert (line["waiting"], line["set_aside"]) == (3, 4)
+    assert (line["waiting"], line["quarantined"]) == (3, 4)
     # None of them is in the lag.
     assert (line["lag"], line["lag_unknown"]) == (7, 1 + 3 + 4)
 
 
 def test_lag_of_no_partition_that_is_held_is_not_zero(bench):
-    bench.look(TELL_EVERY_S)
-    bench.feeds.clear()
-    bench.look(TELL_EVERY_S * 2, waiting=2)
-    bench.look(TELL_EVERY_S * 3)
+    bench.tick(LOG_EVERY_S)
+    bench.writers.clear()
+    bench.tick(LOG_EVERY_S * 2, waiting=2)
+    bench.tick(LOG_EVERY_S * 3)
     assert [(line["lag"], line.get("lag_unknown")) for line in bench.told()] == [
         (None, 2),
         (None, 2),
@@ -114,18 +114,18 @@ def test_lag_of_no_partition_that_is_held_is_not_zero(bench):
 
 
 def test_who_asks_is_told_with_the_next_look_and_once(bench):
-    bench.progress.ask()
-    bench.look(1.0)
-    bench.look(2.0)
+    bench.progress.request()
+    bench.tick(1.0)
+    bench.tick(2.0)
     assert len(bench.told()) == 1
 
 
 def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
     bench.ends = {A: 100, B: 40}
     bench.broker.unanswered("no answer")
-    bench.look(TELL_EVERY_S)
+    bench.tick(LOG_EVERY_S)
     bench.broker.answered()
-    bench.look(TELL_EVERY_S * 2)
+    bench.tick(LOG_EVERY_S * 2)
     away, back = bench.told()
     assert (away["lag"], away["away_since"]) == (None, "2023-11-14T22:13:20Z")
     assert (back["lag"], back.get("away_since")) == (140, None)
@@ -134,9 +134,9 @@ def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
 def test_lag_has_what_waits_in_partitions_that_are_not_fetched(bench):
     bench.ends = {A: 7, B: 0}
     bench.unfetched = [
-        Unfetched(Partition(TOPIC, 2), 500, 2000),
-        Unfetched(Partition(TOPIC, 3), None, 9),
+        UnfetchedPartition(Partition(TOPIC, 2), 500, 2000),
+        UnfetchedPartition(Partition(TOPIC, 3), None, 9),
     ]
-    bench.look(TELL_EVERY_S, waiting=1, set_aside=2)
+    bench.tick(LOG_EVERY_S, waiting=1, quarantined=2)
     (line,) = bench.told()
     assert (line["lag"], line["lag_unknown"]) == (7 + 1500, 2)

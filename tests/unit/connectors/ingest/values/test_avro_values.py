@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.dlq.record import decode_dead_letter, reason_word
 from connectors.ingest.mapping import NULL_KEY_ID, join_records
-from connectors.ingest.values.avro_values import complaint_about
+from connectors.ingest.values.avro_values import mapping_problem
 from connectors.settings.stream_settings import MappingRules
 from storage_core import KEY_BYTES_MAX
 from storage_core.avro import AvroSchema
@@ -196,7 +196,7 @@ def test_schema_without_the_field_has_only_dead_letters():
 def test_schema_that_cannot_be_mapped_is_refused_by_its_field(rules, complaint):
     many = {"type": "array", "items": "int"}
     schema = AvroSchema.parse(record_schema(("at", "long"), ("name", "string"), ("many", many)))
-    assert complaint in (complaint_about(schema, MappingRules(value_format="avro", **rules)) or "")
+    assert complaint in (mapping_problem(schema, MappingRules(value_format="avro", **rules)) or "")
 
 
 def test_parts_of_a_partition_keep_their_schemas_when_they_are_joined():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.ingest.values.framing import HEADER, read_frames, shown
+from connectors.ingest.values.framing import HEADER, name_text, read_frames
 from storage_core import HEADERS_TYPE
 
 GUID = bytes(range(16))
@@ -53,20 +53,20 @@ def plainly(value, headers):
 
 def as_plainly(frames):
     return [
-        (None if which < 0 else frames.names[which], start, row in frames.faults)
-        for row, (which, start) in enumerate(zip(frames.which, frames.starts, strict=True))
+        (None if index < 0 else frames.names[index], start, row in frames.faults)
+        for row, (index, start) in enumerate(zip(frames.indices, frames.starts, strict=True))
     ]
 
 
 def test_ids_and_guids_are_told_apart_and_bodies_begin_behind_them():
     frames = frames_of([of_id(7), of_guid(), of_id(2**32 - 1, b""), of_id(7), None, of_guid(OTHER)])
-    assert [shown(name) for name in frames.names] == [
+    assert [name_text(name) for name in frames.names] == [
         "schema id 7",
         "schema id 4294967295",
         "schema GUID 00010203-0405-0607-0809-0a0b0c0d0e0f",
         "schema GUID 07070707-0707-0707-0707-070707070700",
     ]
-    assert frames.which.tolist() == [0, 2, 1, 0, -1, 3]
+    assert frames.indices.tolist() == [0, 2, 1, 0, -1, 3]
     assert frames.starts.tolist() == [5, 17, 5, 5, 0, 17]
     assert frames.faults == {}
 
@@ -85,32 +85,37 @@ def test_value_that_is_not_framed_is_named_and_costs_no_neighbour(value, reason)
     frames = frames_of([of_id(1), value, of_id(2)])
     assert list(frames.faults) == [1]
     assert frames.faults[1].startswith(f"framing: {reason}")
-    assert frames.which.tolist() == [0, -1, 1]
+    assert frames.indices.tolist() == [0, -1, 1]
 
 
 def test_header_counts_before_what_the_value_begins_with():
     named = [[(HEADER, of_guid(body=b""))], [(HEADER, of_id(9, b"")), ("x", b"1")], None, []]
     frames = frames_of([of_id(1), b"whole body", of_id(1), of_id(2)], named)
-    assert [shown(frames.names[at])[-4:] for at in frames.which] == ["0e0f", "id 9", "id 1", "id 2"]
+    assert [name_text(frames.names[at])[-4:] for at in frames.indices] == [
+        "0e0f",
+        "id 9",
+        "id 1",
+        "id 2",
+    ]
     assert frames.starts.tolist() == [0, 0, 5, 5]
 
 
 def test_last_header_of_the_name_counts_and_a_null_one_says_nothing():
     twice = [(HEADER, of_id(1, b"")), (HEADER, of_id(2, b"")), (HEADER, None)]
     frames = frames_of([b"body", of_id(3)], [twice, [(HEADER, None)]])
-    assert [shown(frames.names[at]) for at in frames.which] == ["schema id 2", "schema id 3"]
+    assert [name_text(frames.names[at]) for at in frames.indices] == ["schema id 2", "schema id 3"]
 
 
 def test_header_that_holds_more_than_a_name_is_a_fault():
     frames = frames_of([of_id(1), of_id(2)], [[(HEADER, of_id(1, b"more"))], None])
     assert frames.faults[0].startswith(f"framing: header {HEADER} of 9 bytes")
-    assert frames.which.tolist() == [-1, 0]
+    assert frames.indices.tolist() == [-1, 0]
 
 
 def test_one_schema_of_many_values_is_one_name():
     frames = frames_of([of_id(7, b"%d" % at) for at in range(1000)])
     assert len(frames.names) == 1
-    assert not frames.which.any()
+    assert not frames.indices.any()
 
 
 NAMES = st.sampled_from([of_id(0, b""), of_id(7, b""), of_guid(body=b""), of_guid(OTHER, b"")])
@@ -135,5 +140,5 @@ def test_any_bytes_are_read_as_a_plain_loop_reads_them(records, ahead, has_heade
     assert as_plainly(frames) == [
         plainly(value, given if has_headers else None) for value, given in records
     ]
-    assert np.isin(np.arange(len(frames.names)), frames.which).all()
+    assert np.isin(np.arange(len(frames.names)), frames.indices).all()
     assert len(set(frames.names)) == len(frames.names)

@@ -14,9 +14,9 @@ from connectors.registry import RegistryRefusedError, RegistryUnavailableError
 from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.log.schemas import LONG, LONG_ANEW, STRING
 from tests.log.workbench import batch_of
-from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.framed import name_of
 from tests.unit.connectors.ingest.schema_bench import TEXT, Bench, play, value_of
+from tests.unit.connectors.writers import TOPIC, open_writers
 from tests.waiting import await_that
 
 A, B, C = Partition("orders", 0), Partition("orders", 1), Partition("other", 0)
@@ -76,22 +76,22 @@ def test_stored_text_that_is_no_schema_is_none():
 
 
 def test_text_of_an_id_is_the_newest_and_none_where_shards_disagree(tmp_path):
-    with open_feeds(tmp_path, 3) as feeds:
+    with open_writers(tmp_path, 3) as writers:
 
         def put(shard, address, schema):
-            feeds[Partition(TOPIC, shard)].stream.append_batch(
+            writers[Partition(TOPIC, shard)].stream.append_batch(
                 batch_of([1], schema=[0]), shard=shard, addresses=[address], schemas=[schema]
             )
-            return stored_text(feeds, schema.registry_id)
+            return stored_text(writers, schema.registry_id)
 
-        assert stored_text(feeds, LONG.registry_id) is None
+        assert stored_text(writers, LONG.registry_id) is None
         assert put(0, 0, LONG) == LONG.text
         assert put(0, 1, LONG_ANEW) == LONG_ANEW.text
         assert put(1, 0, LONG_ANEW) == LONG_ANEW.text
         assert put(2, 0, LONG) is None
-        feeds[Partition(TOPIC, 2)].stream.close()
+        writers[Partition(TOPIC, 2)].stream.close()
         assert put(0, 2, STRING) == STRING.text
-        assert stored_text(feeds, LONG.registry_id) == LONG_ANEW.text
+        assert stored_text(writers, LONG.registry_id) == LONG_ANEW.text
 
 
 def test_partition_goes_on_at_its_next_try_once_a_refusal_is_over():
@@ -170,7 +170,7 @@ def run_any_order(chance, unknown, unreachable):
         bench.clock.advance(100.0)
 
         def is_done() -> bool:
-            for partition in values.keys() - bench.feeds.keys():
+            for partition in values.keys() - bench.writers.keys():
                 bench.take(partition)
             bench.clock.advance(0.5)
             return bench.turn(50)

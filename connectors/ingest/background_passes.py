@@ -1,7 +1,7 @@
-"""Turns of upkeep in a worker: every so often, on a thread of their own, shard after shard.
+"""Passes over a worker's shards: every so often, on a thread of their own, shard after shard.
 
 Fetching, gathering and rounds go on beside it; a round waits for it no longer than for one write.
-A shard that is closed meanwhile is let be, and one that is busy comes again with the next turn.
+A shard that is closed meanwhile is skipped, and one that is busy comes again with the next pass.
 What fails is that shard's alone: if its disk fails, the next round finds it poisoned.
 
 Belongs to the worker's thread; its own thread touches streams only.
@@ -18,15 +18,15 @@ from storage_core import ClosedError, ShardlogError, Stream
 R = TypeVar("R")
 
 
-class Turns(Generic[R]):
-    """Does something to the worker's shards, a turn at a time."""
+class BackgroundPasses(Generic[R]):
+    """Does something to the worker's shards, a pass at a time."""
 
     def __init__(self, name: str, every_s: float, do: Callable[[Stream], R]) -> None:
-        """Wait for the first turn.
+        """Wait for the first pass.
 
         Args:
             name: What the thread is called.
-            every_s: The time between the begins of two turns; 0 for none at all.
+            every_s: The time between the starts of two passes; 0 for none at all.
             do: What is done to the stream of each shard.
         """
         self._name = name
@@ -38,7 +38,7 @@ class Turns(Generic[R]):
         self._outcomes: SimpleQueue[tuple[Partition, R | ShardlogError | OSError]] = SimpleQueue()
 
     def is_due(self, now_s: float) -> bool:
-        """Tell whether a turn is to begin, and count its time from now if so."""
+        """Tell whether a pass is to start, and count its time from now if so."""
         if not self._every_s or self.is_under_way:
             return False
         if self._begun_s is None:
@@ -49,21 +49,21 @@ class Turns(Generic[R]):
         return True
 
     def hasten(self) -> None:
-        """Let the next turn be due as soon as none is under way."""
+        """Have the next pass due as soon as none is under way."""
         self._is_owed = True
 
-    def begin(self, streams: Mapping[Partition, Stream]) -> None:
-        """Begin a turn over some shards."""
+    def start(self, streams: Mapping[Partition, Stream]) -> None:
+        """Start a pass over some shards."""
         if streams:
             # A daemon: the end of a process does not wait for a disk that hangs.
             self._thread = threading.Thread(
-                target=self._turn, args=(streams,), name=self._name, daemon=True
+                target=self._pass_over, args=(streams,), name=self._name, daemon=True
             )
             self._thread.start()
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether a turn is."""
+        """Whether a pass is."""
         return self._thread is not None and self._thread.is_alive()
 
     def outcomes(self) -> Iterator[tuple[Partition, R | ShardlogError | OSError]]:
@@ -72,11 +72,11 @@ class Turns(Generic[R]):
             yield self._outcomes.get()
 
     def settle(self, wait_s: float) -> None:
-        """Wait for the turn under way, for so long."""
+        """Wait for the pass under way, for so long."""
         if self._thread is not None:
             self._thread.join(wait_s)
 
-    def _turn(self, streams: Mapping[Partition, Stream]) -> None:
+    def _pass_over(self, streams: Mapping[Partition, Stream]) -> None:
         for partition, stream in streams.items():
             try:
                 self._outcomes.put((partition, self._do(stream)))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from connectors.ingest.assignment.partition_writer import ShardFeed
+from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import HomeMark
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin
@@ -20,10 +20,12 @@ def make_stream(root: Path, shards: int) -> None:
     Stream.add_shards(root, TOPIC, dict.fromkeys(range(shards), 0))
 
 
-def open_feed(root: Path, partition: Partition) -> ShardFeed:
+def open_writer(root: Path, partition: Partition) -> PartitionWriter:
     """Open one shard by itself."""
     stream = Stream.open(root, TOPIC, shards=[partition.number])
-    return ShardFeed(partition, stream, "id", HomeMark("root", stream.lineage(partition.number)), 0)
+    return PartitionWriter(
+        partition, stream, "id", HomeMark("root", stream.lineage(partition.number)), 0
+    )
 
 
 class ScriptedOpening:
@@ -34,19 +36,19 @@ class ScriptedOpening:
         self.refusals: dict[Partition, Exception] = {}
         self.asked: list[Partition] = []
 
-    def open(self, partition: Partition) -> ShardFeed:
+    def open(self, partition: Partition) -> PartitionWriter:
         self.asked.append(partition)
         if partition in self.refusals:
             raise self.refusals[partition]
-        return open_feed(self.root, partition)
+        return open_writer(self.root, partition)
 
 
 @contextmanager
-def open_feeds(root: Path, count: int) -> Iterator[dict[Partition, ShardFeed]]:
+def open_writers(root: Path, count: int) -> Iterator[dict[Partition, PartitionWriter]]:
     """Make a topic's stream and open all of its shards, each by itself."""
     make_stream(root, count)
     with ExitStack() as stack:
-        feeds = {at: open_feed(root, at) for at in (Partition(TOPIC, n) for n in range(count))}
-        for feed in feeds.values():
-            stack.callback(feed.stream.close)
-        yield feeds
+        writers = {at: open_writer(root, at) for at in (Partition(TOPIC, n) for n in range(count))}
+        for writer in writers.values():
+            stack.callback(writer.stream.close)
+        yield writers
