@@ -129,7 +129,8 @@ class StreamLocation:
         try:
             return DirectoryIdentity.of(Path(self.path) / self.stream, _STREAM_FILE)
         except OSError as error:
-            raise _not_of_driver(f"no stream {self.stream!r} at {self.path} any more") from error
+            fault = f"no stream {self.stream!r} at {self.path} any more"
+            raise _not_of_driver(fault) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +154,12 @@ class RootLocation:
         try:
             is_same = self.directory.is_same(DirectoryIdentity.of(Path(self.path), _ROOT_FILE))
         except OSError as error:
-            raise _not_of_driver(f"no root at {self.path}") from error
+            fault = f"no root at {self.path}"
+            raise _not_of_driver(fault) from error
         if not is_same:
             raise _not_of_driver(_A_COPY.format("the root", self.path))
 
 
 def _not_of_driver(fault: str) -> ForeignDataError:
-    return ForeignDataError(f"host {socket.gethostname()} has {fault}; {_HERE}")
+    message = f"host {socket.gethostname()} has {fault}; {_HERE}"
+    return ForeignDataError(message)
