@@ -18,12 +18,12 @@
     2, within 3      a list, some files in place     the next start, or the batch that comes again
     4                the batch, done                 nothing is left to do
 
-Batches are told apart by their offsets, and numbered here: a batch lands that begins where the last
+Batches are identified by their offsets, and numbered here: a batch lands that begins where the last
 one ended, and the last one comes again as a no-op. Spark's own numbers would not do, since they
-begin anew with a new checkpoint; its rows would be taken for those that have landed.
+restart with a new checkpoint; its rows would be taken for those that have landed.
 
 Readers see a batch's files one by one. Names that begin with `_` are no data to Spark, to pyarrow's
-datasets and to Hive; other tools are told `<into>/*/*.parquet`.
+datasets and to Hive; give other tools `<into>/*/*.parquet`.
 """
 
 import os

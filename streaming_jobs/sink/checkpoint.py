@@ -2,7 +2,7 @@
 
 Spark writes a batch's offsets to its checkpoint before the batch runs, and syncs nothing. A cut of
 power could take that file and leave the batch in the stream; then Spark plans another batch under
-the same number. So the commit syncs what tells which rows the batch has: the query's id, the
+the same number. So the commit syncs what decides which rows the batch has: the query's id, the
 offsets, and what the sources noted beside them. Only on a local disk, and only where the query
 names its checkpoint; elsewhere the contents of the batch tell (commit.py).
 """
@@ -36,7 +36,7 @@ def local_directory(location: str) -> Path | None:
 def sync_plan(checkpoint: Path, batch: int) -> list[Path]:
     """Make durable what Spark has written of a batch's plan; return what was.
 
-    A plan that is not there is told once a checkpoint: commits go on without what it is for.
+    A plan that is not there is warned of once a checkpoint: commits go on without what it is for.
 
     Raises:
         UnavailableError: The disk refuses.

@@ -77,7 +77,7 @@ def test_code_that_a_command_exits_with_is_its_own(capsys):
 
 @pytest.mark.parametrize("span", ["often", "", "5", "-5 seconds", "5 s", "seconds"])
 def test_trigger_that_is_no_span_of_time_is_refused(span):
-    with pytest.raises(typer.BadParameter, match="is no span of time like '30 seconds'"):
+    with pytest.raises(typer.BadParameter, match="is no duration like '30 seconds'"):
         command._span(span)
 
 
