@@ -394,7 +394,7 @@ def test_who_finds_the_shards_locked_is_told_for_which_query(kept_lab):
     lab = SinkLab(root, "q1", queryname="alerts", checkpointlocation="/c")
     lab.writers = writers
     lab.run(0, [1])
-    said = r"for Spark's query q1 \(checkpoint '/c', query name 'alerts'\), which releases them 3 s after"
+    said = r"query q1 \(checkpoint '/c', query name 'alerts'\), which releases them 3 s after"
     with pytest.raises(ShardLockedError, match=said):
         Stream.open(root, "s")
 
