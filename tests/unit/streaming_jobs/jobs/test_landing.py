@@ -221,3 +221,18 @@ def test_place_that_is_a_file_is_told(tmp_path):
     (tmp_path / "lake").touch()
     with pytest.raises(InvalidRequestError, match="lake is a file; name a directory"):
         Landing(tmp_path / "lake").claim(OWNER)
+
+
+def test_batch_lands_in_the_directories_of_its_days(landing):
+    files = land(landing, 0)
+    assert [file.parent.name for file in files] == list(DAYS)
+    assert landed(landing.into) == numbers(1)
+    assert landing.landed() == {0: 10}
+
+
+def test_what_was_staged_and_not_decided_is_swept(landing):
+    stage(landing, 0)
+    landing.recover()
+    assert not landing.staging.exists()
+    assert not landing.has_landed({0: 0}, {0: 10})
+    assert landed(landing.into) == []
