@@ -236,3 +236,10 @@ def test_what_was_staged_and_not_decided_is_swept(landing):
     assert not landing.staging.exists()
     assert not landing.has_landed({0: 0}, {0: 10})
     assert landed(landing.into) == []
+
+
+def test_nothing_is_left_of_a_batch_beside_its_files(landing):
+    land(landing, 0)
+    assert not landing.staging.exists()
+    left = {file.name for file in (landing.into / OWN).iterdir()}
+    assert left == {"landing.json", "done.json"}
