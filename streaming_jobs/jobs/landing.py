@@ -26,7 +26,6 @@ Readers see a batch's files one by one. Names that begin with `_` are no data to
 datasets and to Hive; give other tools `<into>/*/*.parquet`.
 """
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from storage_core.platform.durable_file import (
     sync_directory,
     taking_errors,
 )
+from streaming_jobs.sink.checkpoint import sync
 
 OWN: Final = "_landing"
 _OWNER: Final = "landing.json"
@@ -244,7 +244,7 @@ class Landing:
         staged = self.staging
         files = []
         for number, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
-            _sync(file)
+            sync(file)
             place = file.parent.relative_to(staged) / f"batch-{batch}-{number}{_SUFFIX}"
             files.append([str(file.relative_to(staged)), str(place)])
         for folder in {(staged / file).parent for file, _ in files}:
@@ -300,11 +300,3 @@ def _whole(value: object) -> int:
 
 def _entries(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
-
-
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -44,7 +44,7 @@ def sync_plan(checkpoint: Path, batch: int) -> list[Path]:
     synced = []
     for path in _plan(checkpoint, batch):
         try:
-            _sync(path)
+            sync(path)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -83,7 +83,8 @@ def _plan(checkpoint: Path, batch: int) -> Iterator[Path]:
     yield checkpoint.parent
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file, or the entries of a directory, durable."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)
