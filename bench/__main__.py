@@ -16,27 +16,27 @@ from typing import Final, TypeVar
 
 from bench.against import TITLES, compare
 from bench.ingest.fields import INGEST_AVRO
+from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
-from bench.ingest.watched import LATENCY, TAKEOVER
-from bench.log.asked import ASKED
 from bench.log.avro import AVRO
 from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
-from bench.log.proven import PROVEN
 from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.sealing import SEALING
 from bench.log.small import SMALL
+from bench.log.sql_sealed import SEALED_SQL
+from bench.log.sql_verified import PROVEN
+from bench.log.sql_warm import WARM
 from bench.log.trimmed import TRIMMED
-from bench.log.warm import WARM
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
-from bench.spark.rolled import ROLL_UP
+from bench.spark.roll_up import ROLL_UP
 from bench.spark.sealed import SPARK_SEALED
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
@@ -57,7 +57,7 @@ EXPERIMENTS: Final = (
     EXPIRY,
     SEALING,
     SMALL,
-    ASKED,
+    SEALED_SQL,
     PROVEN,
     WARM,
     MANY,

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter as Writer
 
 from bench.child import answer_of, processor_seconds, python_workers_peak
-from bench.ingest.watched import pace
+from bench.ingest.latency import pace
 from bench.measure import Measured, latencies
 from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.workspace import empty_directory

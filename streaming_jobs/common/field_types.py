@@ -85,7 +85,7 @@ class FieldColumn:
     Attributes:
         name: The column's.
         field: The field's, in the schema.
-        spark: What Spark is told.
+        spark: The type declared to Spark.
         arrow: What Spark is handed.
     """
 

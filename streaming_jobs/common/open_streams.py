@@ -3,8 +3,8 @@
 Spark runs the tasks and the commits of many queries in a few Python processes, one after the
 other, and opening a shard costs as much as reading 60,000 rows. So what was opened and did well is
 kept: a bounded number, the one used last longest, and none that was idle for long. Where others
-may wait for what is open, one thread looks after that, only while something is kept; and all is
-let go with the process.
+may wait for what is open, one thread watches for that, only while something is open; and all is
+closed with the process.
 
 Spark's Python workers are forks. What was open before a fork belongs to the parent: the fork
 begins with nothing, and closes nothing of it.
@@ -27,7 +27,7 @@ class Handle(Protocol):
     """What is kept open."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 H = TypeVar("H", bound=Handle)

@@ -2,7 +2,7 @@
 
 A name that is not known is an error before any value is read, so that a misspelt option is never
 ignored. What only Kafka's own source knows, `kafka.*` and a few more, may stay in a job that
-moved, and does nothing. A table of Spark's catalog is told apart by its options, since Spark keeps
+moved, and does nothing. A table of Spark's catalog is recognised by its options, since Spark keeps
 those from Python sources.
 """
 
@@ -105,7 +105,7 @@ class OptionValues:
 
     def text(self, name: str) -> str | None:
         """Return a text, or None if it was not given."""
-        assert name in self._names, "all options are told to the constructor"
+        assert name in self._names, "the constructor takes all options"
         return self._values.get(name.lower())
 
     def truth(self, name: str, *, default: bool) -> bool:
@@ -147,15 +147,15 @@ class OptionValues:
         digits = text.strip().rstrip(ascii_lowercase)
         number, unit = whole_number(digits), _SPANS.get(text.strip()[len(digits) :] or bare)
         if number is None or unit is None:
-            refuse(name, text, f"a span of time like {like}")
+            refuse(name, text, f"a duration like {like}")
         try:
             span = number * unit
         except OverflowError:
             if not is_endless or number < 0:
-                refuse(name, text, "a span of time that a clock can hold")
+                refuse(name, text, "a duration that a clock can hold")
             span = timedelta.max
         if span < least:
-            refuse(name, text, f"a span of time like {like}")
+            refuse(name, text, f"a duration like {like}")
         return span
 
     def root(self) -> str:
@@ -193,13 +193,13 @@ class OptionValues:
         return chosen
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """Return names that commas part, or None if the option was not given."""
+        """Return names separated by commas, or None if the option was not given."""
         text = self.text(name)
         if text is None:
             return None
         names = tuple(part.strip() for part in text.split(","))
         if not all(names) or len(set(names)) != len(names):
-            refuse(name, text, "different names parted by commas")
+            refuse(name, text, "different names separated by commas")
         return names
 
     def document(self, name: str, kind: type[_D], wanted: str) -> _D | None:

@@ -6,10 +6,10 @@
     telemetry-value --version 3        as one says it to `shardlog schema show`
 
 Read on the driver, once for a query; tasks are sent the schema's text. A version that a registry
-has told is known as long as the Spark application lives (versions_told.py). The registry is reached
-as `shardlog schema` reaches it: by `schemaRegistryUrl` or $SCHEMA_REGISTRY_URL, all else by the
-table [schema.registry] of the TOML file that `schemaRegistryConfig` names. Spark shows options in
-plans and logs, so credentials in the option are refused: they belong into the file or the
+has returned is cached as long as the Spark application lives (version_cache.py). The registry is
+reached as `shardlog schema` reaches it: by `schemaRegistryUrl` or $SCHEMA_REGISTRY_URL, all else by
+the table [schema.registry] of the TOML file that `schemaRegistryConfig` names. Spark shows options
+in plans and logs, so credentials in the option are refused: they belong into the file or the
 environment.
 """
 
@@ -133,7 +133,7 @@ def _version(
     """Return a version, which never changes: a query asks for it again with each batch.
 
     Raises:
-        RegistryUnavailableError: The registry does not answer, and has told nobody in this
+        RegistryUnavailableError: The registry does not answer, and has answered nobody in this
             application.
     """
     cache = VersionCache(directories)
@@ -143,7 +143,7 @@ def _version(
         cached = cache.of(settings.urls, subject, version)
         if cached is None:
             raise
-        _LOG.warning("%s; the schema is taken as it was told before", error)
+        _LOG.warning("%s; using the schema that it returned before", error)
         return NamedSchema(AvroSchema.parse(cached.text), cached.registry_id)
     schema = AvroSchema.parse(answer.text, answer.references)
     cache.keep(settings.urls, subject, version, CachedVersion(schema.text, answer.id))
@@ -177,7 +177,7 @@ def _has_user(url: str) -> bool:
     try:
         return urlsplit(url.strip()).username is not None
     except ValueError:
-        # What is no address at all is told by whoever has to use it, if it has no user in it.
+        # What is no address at all is refused where it is used, if it has no user in it.
         return "@" in url
 
 

@@ -1,4 +1,4 @@
-"""A stream by its place and its ids: told by the driver, known again where tasks and commits run.
+"""A stream by its path and ids: recorded on the driver, checked where tasks and commits run.
 
 Root and stream have random ids. Who finds something else at the path, or a copy of it, says so, and
 neither reads nor writes there.
@@ -35,7 +35,7 @@ class StreamLocation:
         stream: The stream's name.
         root: The root's id.
         incarnation: The stream's.
-        directory: Which directory the stream lies in; None where nobody looked.
+        directory: Which directory the stream lies in; None where it was not checked.
     """
 
     path: str
@@ -64,7 +64,7 @@ class StreamLocation:
         Raises:
             ForeignDataError: It is not there, or another one is.
         """
-        with self._looked_for():
+        with self._opening():
             root = root_id(self.path)
             reader = StreamReader.open(self.path, self.stream)
         try:
@@ -80,13 +80,13 @@ class StreamLocation:
         Raises:
             ForeignDataError: It is not there, or another one is.
         """
-        with self._looked_for():
+        with self._opening():
             area = StagingArea.open(self.path, self.stream)
         self._check(area.root_id, area.incarnation)
         return area
 
     def stamp(self) -> Stamp:
-        """Return what tells the file with the stream's ids from any other, None without one."""
+        """Return what identifies the file with the stream's ids, None without one."""
         directory = Path(self.path) / self.stream
         try:
             file, folder = (directory / _STREAM_FILE).stat(), directory.stat()
@@ -102,7 +102,7 @@ class StreamLocation:
         return self.directory.is_on_one_machine(self._directory_here())
 
     @contextmanager
-    def _looked_for(self) -> Iterator[None]:
+    def _opening(self) -> Iterator[None]:
         try:
             yield
         except InvalidRequestError as error:
@@ -119,7 +119,7 @@ class StreamLocation:
         if incarnation != self.incarnation:
             message = (
                 "the stream was re-created since the driver saw it: load or write the frame again; "
-                "a stream's query begins anew with a new checkpoint"
+                "a streaming query needs a new checkpoint"
             )
             raise ForeignDataError(message, stream=self.stream)
         if self.directory is not None and not self.directory.is_same(self._directory_here()):
@@ -129,8 +129,8 @@ class StreamLocation:
         try:
             return DirectoryIdentity.of(Path(self.path) / self.stream, _STREAM_FILE)
         except OSError as error:
-            message = f"no stream {self.stream!r} at {self.path} any more"
-            raise _not_of_driver(message) from error
+            fault = f"no stream {self.stream!r} at {self.path} any more"
+            raise _not_of_driver(fault) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,12 @@ class RootLocation:
         try:
             is_same = self.directory.is_same(DirectoryIdentity.of(Path(self.path), _ROOT_FILE))
         except OSError as error:
-            message = f"no root at {self.path}"
-            raise _not_of_driver(message) from error
+            fault = f"no root at {self.path}"
+            raise _not_of_driver(fault) from error
         if not is_same:
             raise _not_of_driver(_A_COPY.format("the root", self.path))
 
 
 def _not_of_driver(fault: str) -> ForeignDataError:
-    return ForeignDataError(f"host {socket.gethostname()} has {fault}; {_HERE}")
+    message = f"host {socket.gethostname()} has {fault}; {_HERE}"
+    return ForeignDataError(message)

@@ -1,7 +1,7 @@
-"""Versions of subjects as a registry told them, kept for as long as a Spark application lives.
+"""Versions of subjects that a registry returned, cached as long as a Spark application lives.
 
 Spark asks for a query's writer with each batch, in a process that may have ended meanwhile: after a
-minute without work it does. A version never changes, so whoever was told it once in an application
+minute without work it does. A version never changes, so whoever read it once in an application
 goes on with it where the registry does not answer.
 
     <SPARK_LOCAL_DIRS, the first>/shardlog-schemas/<digest>.json    {"id": …, "schema": …}
@@ -33,7 +33,7 @@ class CachedVersion(NamedTuple):
 
 
 class VersionCache:
-    """What registries have told in this application. Any process, any thread."""
+    """What registries have returned in this application. Any process, any thread."""
 
     def __init__(self, directories: str) -> None:
         """Find the application's directory among those that Spark gave; without it keep nothing."""
@@ -44,7 +44,7 @@ class VersionCache:
     def keep(
         self, registry: Sequence[str], subject: str, version: int, cached: CachedVersion
     ) -> None:
-        """Keep what a registry told; whole or not at all."""
+        """Store what a registry returned; whole or not at all."""
         if self._folder is None:
             return
         path = self._path(self._folder, registry, subject, version)
@@ -55,7 +55,7 @@ class VersionCache:
             draft.replace(path)
 
     def of(self, registry: Sequence[str], subject: str, version: int) -> CachedVersion | None:
-        """Return what a registry told, None if it was not kept."""
+        """Return what a registry returned, None if it is not cached."""
         if self._folder is None:
             return None
         try:

@@ -1,6 +1,6 @@
 """Which offsets a micro-batch is of, from the plan that Spark writes into the checkpoint before it.
 
-    <checkpoint>/offsets/<batch>   a version, a line of Spark's, then the end that the source told
+    <checkpoint>/offsets/<batch>   a version, a line of Spark's, then the source's end
     <checkpoint>/offsets/<batch-1>   where the batch begins; of batch 0 the end's `birth`
 
 Rows do not tell it: a shard of which a batch has none stands somewhere all the same. What is read

@@ -56,7 +56,7 @@ Once = Annotated[
 
 def _span(text: str) -> str:
     if not _SPAN.fullmatch(text.strip()):
-        message = f"{text!r} is no span of time like '30 seconds'."
+        message = f"{text!r} is no duration like '30 seconds'."
         raise typer.BadParameter(message)
     return text
 
@@ -64,7 +64,7 @@ def _span(text: str) -> str:
 Trigger = Annotated[
     str,
     typer.Option(
-        metavar="SPAN", help="How often to look for new rows, as '30 seconds'.", callback=_span
+        metavar="DURATION", help="How often to look for new rows, as '30 seconds'.", callback=_span
     ),
 ]
 RowsMax = Annotated[
@@ -168,12 +168,12 @@ def outcome(app: typer.Typer, program: str, name: str, arguments: list[str] | No
 
 
 def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) -> None:
-    """Start Spark, begin a job's query, and wait for its end, told batch by batch.
+    """Start Spark, begin a job's query, and wait for its end, with a line a batch.
 
     Raises:
         InvalidRequestError: A setting is none, Spark does not start with it, or the job refuses
             what it was asked.
-        typer.Exit: The query failed, which is told.
+        typer.Exit: The query failed; the error was printed.
     """
     pairs = _pairs(settings)
     # From here on: an interrupt in the middle of Spark's start would leave its process behind.

@@ -1,7 +1,7 @@
 """Where a job keeps how far it came, and writes files: directories, and whose they are.
 
 A checkpoint says how far a query has read, and nothing of what became of the rows; another job
-that went on from it would pass over all before, in silence. So a note lies in each directory, made
+that went on from it would skip all before, silently. So a note lies in each directory, made
 before anything else, that says whose it is:
 
     <checkpoint>/shardlog-job.json      job, stream and what the rows become
@@ -85,7 +85,7 @@ def claim(
     Args:
         place: The directory; it is made if need be.
         note: The note's name.
-        whose: What tells them from others.
+        whose: What identifies the owner.
         called: What the directory is called in an error.
         free: Names that may lie in a directory without a note.
 

@@ -193,7 +193,7 @@ def _rows_of_the_time(
 ) -> DataFrame:
     """Return the normal rows among which the newest of each late row's time is."""
     with StreamReader.open(drained.root, drained.stream) as reader:
-        # Of shards without late rows all is read and left out, which has no bound to be overtaken.
+        # Of shards without late rows all is read and left out, so that expiry cannot pass a bound.
         bounds = {str(shard): ends.get(shard, _LATEST) for shard in reader.committed()}
     source = spark.read.format("shardlog").option("path", drained.root)
     source = source.option("stream", drained.stream).option("startPrimary", str(least))

@@ -1,4 +1,4 @@
-"""`land_topic`: a stream into a directory of Parquet with typed columns, parted by time.
+"""`land_topic`: a stream into a directory of Parquet with typed columns, partitioned by time.
 
     query = land_topic(spark, root, "telemetry", "/lake/telemetry", once=True)
     python -m streaming_jobs.jobs.land_topic ROOT STREAM INTO --once
@@ -55,7 +55,7 @@ _EARLIEST: Final = -2
 _FORMATS: Final = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
 _ONE_A_FILE: Final = 2_000_000
 _CONF: Final = {
-    # As all other tools read times; Spark's own default is a type that Parquet has given up.
+    # As all other tools read times; Spark's own default is a type that Parquet deprecates.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -103,7 +103,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
     if partition != "none":
         _refuse_clash(frame, partition)
-    # What is wrong was told by now, and has left nothing that the next start has to agree with.
+    # All checks are done, and have left nothing that the next start has to agree with.
     claim_checkpoint(where, {"job": NAME, "stream": stream})
     landing.claim(owner)
     land = _landing_of(landing, partition, size_wanted, (where, stream))
@@ -121,7 +121,7 @@ def _owner(
     with StreamReader.open(root, stream) as reader:
         if partition != "none" and reader.options.unit == "sequence" and reader.origin is None:
             message = (
-                f"stream {stream!r} counts a sequence, so its rows have no time to be parted by: "
+                f"stream {stream!r} counts a sequence, so its rows have no time to partition by: "
                 "use partition none"
             )
             raise InvalidRequestError(message)
@@ -151,7 +151,9 @@ def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
 def _refuse_clash(frame: DataFrame, partition: str) -> None:
     names = {name.lower() for name in frame.columns}
     if "timestamp" not in names:
-        message = f"columns must have timestamp, by which rows are parted into a {partition} each"
+        message = (
+            f"columns must include timestamp, by which rows are partitioned into a {partition} each"
+        )
         raise InvalidRequestError(message)
     if partition in names:
         message = (

@@ -18,15 +18,14 @@
     2, within 3      a list, some files in place     the next start, or the batch that comes again
     4                the batch, done                 nothing is left to do
 
-Batches are told apart by their offsets, and numbered here: a batch lands that begins where the last
+Batches are identified by their offsets, and numbered here: a batch lands that begins where the last
 one ended, and the last one comes again as a no-op. Spark's own numbers would not do, since they
-begin anew with a new checkpoint; its rows would be taken for those that have landed.
+restart with a new checkpoint; its rows would be taken for those that have landed.
 
 Readers see a batch's files one by one. Names that begin with `_` are no data to Spark, to pyarrow's
-datasets and to Hive; other tools are told `<into>/*/*.parquet`.
+datasets and to Hive; give other tools `<into>/*/*.parquet`.
 """
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from storage_core.platform.durable_file import (
     sync_directory,
     taking_errors,
 )
+from streaming_jobs.sink.checkpoint import sync
 
 OWN: Final = "_landing"
 _OWNER: Final = "landing.json"
@@ -244,7 +244,7 @@ class Landing:
         staged = self.staging
         files = []
         for number, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
-            _sync(file)
+            sync(file)
             place = file.parent.relative_to(staged) / f"batch-{batch}-{number}{_SUFFIX}"
             files.append([str(file.relative_to(staged)), str(place)])
         for folder in {(staged / file).parent for file, _ in files}:
@@ -300,11 +300,3 @@ def _whole(value: object) -> int:
 
 def _entries(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
-
-
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

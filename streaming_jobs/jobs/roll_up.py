@@ -170,9 +170,9 @@ def _make_streams(streams: RollupStreams, levels: Iterable[Level], checkpoint: s
     missing = [level for level in levels if not streams.is_there(level)]
     if missing and has_come_on(checkpoint):
         message = (
-            f"checkpoint {checkpoint} has come on, and stream {streams.name(missing[0])!r} is "
-            "gone, so that windows above would lack what it had: put it back, or begin with a "
-            "new checkpoint, which rolls all up anew"
+            f"checkpoint {checkpoint} has committed batches, and stream "
+            f"{streams.name(missing[0])!r} is gone, so that windows above would lack what it had: "
+            "put it back, or begin with a new checkpoint, which rolls up everything again"
         )
         raise InvalidRequestError(message)
     for level in missing:

@@ -1,4 +1,4 @@
-"""Small files of a directory joined into larger ones, all of them at once for whoever looks.
+"""Small files of a directory joined into larger ones, in one step for whoever reads.
 
 A file's tier is the power of eight that its size is near. Once a tier of a partition has eight
 files they become one of the next; so each row is written again once a tier, and no file that has
@@ -6,7 +6,7 @@ reached the size wanted is touched. Only files of one schema are joined.
 
 Readers must never see a row twice, nor miss one: the new partition is made beside the old one, of
 hard links and the joined file, and the two directories are exchanged in one step, which Linux has
-and most local file systems do. Where they do not, files are left as they are, and it is told once.
+and most local file systems do. Where they do not, files stay as they are, with a warning.
 So they are where the disk has no room for a copy, or a file cannot be read: the rows have landed by
 then, and that there are many small files is no reason to land no more.
 A reader that has listed the old files and opens them later finds them gone, as with any directory

@@ -1,9 +1,9 @@
 """What a failure in Spark comes to: one line for people, and an exit code.
 
-Spark tells a failure in many lines: its query and plan, the Python and the Java stack of whoever
+Spark reports a failure in many lines: its query and plan, the Python and the Java stack of whoever
 called whom, and between them what went wrong. An error of ours counts before all else, wherever it
 stands, with its own exit code. Of others the line is what Spark says first that is no frame of its
-own, and behind it the innermost cause where that is told apart.
+own, and behind it the innermost cause where Spark names it.
 """
 
 import re
@@ -91,12 +91,12 @@ def is_end_of_spark(error: Exception) -> bool:
 
 
 def code_of(kind: type[ShardlogError]) -> int:
-    """Return the exit code that tells of a kind of error."""
+    """Return the exit code of a kind of error."""
     return next((code for each, code in EXIT_CODES if issubclass(kind, each)), EXIT_UNEXPECTED)
 
 
 def error_within(text: str) -> tuple[type[ShardlogError], str] | None:
-    """Return the error of ours that Spark's text of a failure tells of, None if there is none."""
+    """Return the error of ours that Spark's text of a failure names, None if there is none."""
     error = None
     # The last one, which was raised from those before it.
     for match in _TOLD.finditer(text):
@@ -146,7 +146,7 @@ def _root(texts: list[str]) -> str:
 
 
 def _short(kind: str, message: str) -> str:
-    """Return an error's message, behind its kind where that tells something."""
+    """Return an error's message, behind its kind where that adds something."""
     name, message = _name(kind), _STATE.sub("", message).strip()
     if not message:
         return name

@@ -1,10 +1,10 @@
 """Spark for a job's command: its start, what its process says meanwhile, and its end.
 
 Spark's process says six lines while it starts, of which a job's user needs none, and a Java stack
-where it does not. So they are held back until it has started: then they are let go, or told if its
-own log was asked for, and what comes after is passed on as it comes. Where it does not start, the
-one of them that says why is the error. Left out are tracebacks of Spark's Python processes whose
-other side was closed first, as at the end of a query: no row depends on them.
+where it does not. So they are held back until it has started: then they are discarded, or printed
+if its own log was asked for, and what comes after is passed on as it comes. Where it does not
+start, the one of them that says why is the error. Left out are tracebacks of Spark's Python
+processes whose other side was closed first, as at the end of a query: no row depends on them.
 """
 
 import logging
@@ -106,7 +106,7 @@ def start_spark(name: str, master: str, settings: dict[str, str]) -> RunningSpar
         message = f"Spark does not start: {_why(error, said)}"
         raise InvalidRequestError(message) from error
     if said is not None:
-        said.let_go()
+        said.release()
     return RunningSpark(session, gateway, said)
 
 
@@ -147,12 +147,12 @@ def _launched(conf: SparkConf, said: "_Said | None") -> Any:  # noqa: ANN401 - p
 
 
 class _Said:
-    """What the process says: held back until it is let go, then passed on line by line."""
+    """The standard error of the process: held back until it has started, then passed on by line."""
 
     def __init__(self, *, is_wanted: bool) -> None:
         self._held: deque[str] = deque(maxlen=_LINES_MAX)
         self._is_wanted = is_wanted
-        self._is_let_go = False
+        self._is_released = False
         self._lock = threading.Lock()
         self._listener: threading.Thread | None = None
 
@@ -162,10 +162,10 @@ class _Said:
         self._listener = threading.Thread(target=self._listen, args=(descriptor,), daemon=True)
         self._listener.start()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Pass on what comes from here on, and what was held back if it is wanted."""
         with self._lock:
-            self._is_let_go = True
+            self._is_released = True
             if self._is_wanted:
                 sys.stderr.writelines(self._held)
             self._held.clear()
@@ -173,7 +173,7 @@ class _Said:
     def end(self) -> None:
         """Pass nothing on from here on: Spark is about to be ended."""
         with self._lock:
-            self._is_let_go = False
+            self._is_released = False
 
     def join(self, seconds: float) -> None:
         """Wait until the process has ended, and all it said is passed on."""
@@ -196,7 +196,7 @@ class _Said:
         with os.fdopen(descriptor, errors="replace") as lines:
             for said in _said_whole(lines):
                 with self._lock:
-                    if self._is_let_go:
+                    if self._is_released:
                         sys.stderr.writelines(said)
                     else:
                         self._held.extend(said)

@@ -41,7 +41,7 @@ from streaming_jobs.parts.casts import named, value_of
 # What Spark has no reader of in files, and what the column would be.
 _UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
 _OPTIONS: Final = {
-    # IMPORTANT: a file that is not there, or is damaged, is told whatever the session is set to.
+    # IMPORTANT: a file that is not there, or is damaged, is an error whatever the session says.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     # NOTE: Spark (4.3) compares no page with its checksum unless told so, and shows what is there.
@@ -76,7 +76,7 @@ def dataframe(
     Raises:
         InvalidRequestError: There is no such stream or column, or Spark cannot read one.
         CorruptionError: A part is not there.
-        UnavailableError: Parts went on going before they could be looked at.
+        UnavailableError: Parts went on being deleted before they could be read.
     """
     wanted = _checked(columns)
     place = path_here("root", fsdecode(root), "a directory")

@@ -2,7 +2,7 @@
 
 Spark writes a batch's offsets to its checkpoint before the batch runs, and syncs nothing. A cut of
 power could take that file and leave the batch in the stream; then Spark plans another batch under
-the same number. So the commit syncs what tells which rows the batch has: the query's id, the
+the same number. So the commit syncs what decides which rows the batch has: the query's id, the
 offsets, and what the sources noted beside them. Only on a local disk, and only where the query
 names its checkpoint; elsewhere the contents of the batch tell (commit.py).
 """
@@ -36,7 +36,7 @@ def local_directory(location: str) -> Path | None:
 def sync_plan(checkpoint: Path, batch: int) -> list[Path]:
     """Make durable what Spark has written of a batch's plan; return what was.
 
-    A plan that is not there is told once a checkpoint: commits go on without what it is for.
+    A plan that is not there is warned of once a checkpoint: commits go on without what it is for.
 
     Raises:
         UnavailableError: The disk refuses.
@@ -44,7 +44,7 @@ def sync_plan(checkpoint: Path, batch: int) -> list[Path]:
     synced = []
     for path in _plan(checkpoint, batch):
         try:
-            _sync(path)
+            sync(path)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -83,7 +83,8 @@ def _plan(checkpoint: Path, batch: int) -> Iterator[Path]:
     yield checkpoint.parent
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file, or the entries of a directory, durable."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)

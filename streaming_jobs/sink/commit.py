@@ -1,6 +1,6 @@
 """The commit of the sink: one transaction a batch, decided once, finished by whoever comes.
 
-1. Know the stream again, and the query; refuse a query that began anew under a known name.
+1. Check the stream and the query; refuse a query that started over under a known name.
 2. Make the query's plan of the batch durable, so that it cannot come again with other rows.
 3. Open the shards concerned, waiting in bounded time for another writer.
 4. Publish the manifest; the first one under the batch's id wins.
@@ -8,7 +8,7 @@
    staging.
 
     stops after      left                                      who goes on
-    staging          files                                     the next attempt stages anew
+    staging          files                                     the next attempt stages again
     3                files                                     as above
     4, or within 5   a manifest, perhaps a part of the rows,   whoever opens the shards next; a
                      none of a shard's visible                 replay of the batch finishes it
@@ -126,7 +126,7 @@ def staged_messages(messages: Messages) -> list[StagedMessage]:
     """Return the messages of a job all of whose tasks have succeeded."""
     staged = [one for one in messages if isinstance(one, StagedMessage)]
     if not staged or len(staged) != len(messages):
-        message = f"{len(messages) - len(staged)} of {len(messages)} tasks told nothing to commit"
+        message = f"{len(messages) - len(staged)} of {len(messages)} tasks sent nothing to commit"
         raise InvalidRequestError(message)
     return staged
 
@@ -177,7 +177,7 @@ def _agreed_contents(
         f"{name} comes with {contents.rows} rows and is in the stream with {held}: was the "
         "checkpoint set back (restored, or its last files lost), new rows would be dropped; put "
         "the later files back, or begin with a new checkpoint behind what the stream has. "
-        "onChangedBatch=skip passes it over, for a query that was changed, or never repeats itself"
+        "onChangedBatch=skip skips it, for a query that was changed, or never repeats itself"
     )
     if options.on_changed == "fail":
         raise ForeignDataError(message, stream=options.stream)
@@ -194,7 +194,7 @@ def _purpose(options: SinkOptions, transaction: TransactionId) -> str:
         return "a batch write of Spark's"
     names = ", ".join(dict.fromkeys(options.query_names.values()))
     query = f"Spark's query {query_of(transaction)} ({names})"
-    return f"{query}, which lets go {IDLE_S:g} s after its last batch"
+    return f"{query}, which releases them {IDLE_S:g} s after its last batch"
 
 
 def _named(transaction: TransactionId) -> str:
@@ -204,7 +204,7 @@ def _named(transaction: TransactionId) -> str:
 
 
 def _tell_late(transaction: TransactionId, contents: Contents, late: int) -> None:
-    """Warn of a batch that was too large to be sorted as one; it tells what came of that."""
+    """Warn of a batch that was too large to be sorted as one; with how many rows are late."""
     if late:
         _LOG.warning(
             "%s: %d of %d rows are late; the batch was too large to be sorted as one, so that "

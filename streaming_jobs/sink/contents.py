@@ -5,7 +5,7 @@ so each row has a number of 64 bits, made of its columns, and a batch has two su
 each mixed in its own way. Null and empty differ; a column of nulls is like none.
 
 Whole columns are mixed at a time; bytes are hashed value by value, but by one call of C into C.
-The digest tells a batch that changed by mistake; it is no proof against somebody who wants it
+The digest detects a batch that changed by mistake; it is no proof against somebody who wants it
 equal.
 """
 

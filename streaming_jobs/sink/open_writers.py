@@ -1,6 +1,6 @@
 """Streams that commits of this process write, kept open between two commits.
 
-Who keeps one keeps others from its shards: it is let go after some idle seconds, and as soon as
+Who keeps one keeps others from its shards: it is closed after some idle seconds, and as soon as
 another process waits for it.
 """
 
@@ -37,7 +37,7 @@ class _Writer:
 
 
 class OpenWriters(OpenStreams[_Writer]):
-    """Writers by the place of the stream they write; with no idle time each is let go at once.
+    """Writers by the place of the stream they write; with no idle time each is closed at once.
 
     Threads of this process wait for each other's shards as other processes do.
     """

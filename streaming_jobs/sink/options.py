@@ -91,7 +91,7 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     option_names = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
     values = OptionValues(options, option_names, _OF_READING)
     if values.has("txnAppId") or values.has("txnVersion"):
-        message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
+        message = "txnAppId and txnVersion are for batch writes; a query numbers its batches itself"
         raise InvalidRequestError(message)
     checkpoint, name = values.text("checkpointLocation"), values.text("queryName")
     names = {}

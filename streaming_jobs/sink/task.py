@@ -68,7 +68,7 @@ def stage(
     contents = NOTHING
     batches = map(mapping.valued, batches)
     if area.is_decided(transaction):
-        # They are looked at all the same: other rows under a known number are no replay.
+        # They are compared all the same: other rows under a known number are no replay.
         for batch in batches:
             contents += contents_of(mapping.taken(batch))
         return StagedMessage(target, transaction, {}, contents, is_replay=True)

@@ -137,7 +137,7 @@ def _prepare(
     if options.writer_schema is not None:
         named = schema_named(options.writer_schema, "writerSchema", options.registry)
         fields = FieldValues(named.schema.text, named.registry_id)
-    # What is wrong with the columns is told before a stream is made for them.
+    # Columns are checked before a stream is made for them.
     unit = options.creation.unit if "unit" in options.fixed else "ms"
     mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
     area = find_or_make(options)

@@ -5,7 +5,7 @@
     mode           what becomes of a value that cannot be read, as from_avro has it
 
 A frame keeps the schema it was loaded with, also one that was the newest. A stream goes on for
-years and over restarts, so it has to be told a fixed one.
+years and over restarts, so it needs a fixed one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +82,7 @@ def reader_schema(
         is_stream: Whether it has to be a fixed one.
 
     Raises:
-        InvalidRequestError: None is named and there is none, or a stream is told none.
+        InvalidRequestError: None is named and there is none, or a stream names none.
         UnavailableError: A registry has to be asked, and does not answer.
     """
     if request.schema is not None:

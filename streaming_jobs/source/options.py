@@ -69,7 +69,7 @@ class SourceOptions:
         admission: How much a batch of a stream takes.
         splitting: How batches are cut into tasks.
         rules: Which rows, and how.
-        fails_on_loss: Whether a loss ends the query, or is told and passed by.
+        fails_on_loss: Whether a loss ends the query, or is reported and skipped.
         snapshot: What is read, in place of the two bounds.
         takes_snapshot: Whether one is to be taken of them, once.
         field_request: What is asked of values that are read by fields; None where they are bytes.
@@ -211,7 +211,7 @@ def _ids(values: OptionValues) -> tuple[int, ...] | None:
     ids = [whole_number(part) for part in parts]
     numbers = sorted({number for number in ids if number is not None})
     if None in ids or any(not -(2**_ID_BITS) <= number < 2**_ID_BITS for number in numbers):
-        refuse("ids", text, "32-bit integers parted by commas")
+        refuse("ids", text, "32-bit integers separated by commas")
     return tuple(numbers)
 
 

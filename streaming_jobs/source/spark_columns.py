@@ -99,7 +99,7 @@ def default_columns(*, has_headers: bool) -> tuple[str, ...]:
 
 
 def spark_schema(columns: Sequence[str], fields: FieldRules | None = None) -> StructType:
-    """Return the schema that Spark is told."""
+    """Return the schema that is declared to Spark."""
     types = _types(columns, fields)
     return StructType([StructField(name, one.spark) for name, one in types.items()])
 

@@ -100,7 +100,7 @@ class Aggregation:
         return self.merged(rows.toArrow())
 
     def merged(self, rollups: pa.Table) -> tuple[pa.Table, LeftOut]:
-        """Return what tasks told, merged."""
+        """Return the roll-ups of tasks, merged."""
         rows: Any = rollups.cast(schema_of(self.ids))
         has_start = _compute.is_valid(rows.column("start"))
         out = rows.filter(_compute.invert(has_start))

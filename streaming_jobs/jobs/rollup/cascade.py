@@ -7,8 +7,8 @@
    those stay as they are kept of which retention may have taken some.
 5. Keep each level's in its stream, side by side; then write the files of the periods that changed.
 
-Nothing is added to what is kept, all is said anew, so a batch that stops after any step is done
-again from step 1 and says the same. A late row changes its windows and no others.
+Nothing is added to stored roll-ups, each is computed again, so a batch that stops after any step
+is done again from step 1 with the same result. A late row changes its windows and no others.
 """
 
 import logging
@@ -88,7 +88,7 @@ class Cascade:
     def _lowest(
         self, spark: SparkSession, span: BatchSpan, batch_rollups: pa.Table
     ) -> tuple[pa.Table, int]:
-        """Return the truth about what rows came for, and of how many windows none can be told."""
+        """Return the roll-ups of windows that rows came for, and how many cannot be computed."""
         touched = [int(start) for start in np.unique(batch_rollups.column("start").to_numpy())]
         unknown = {start for start in touched if self._cache.get(start) is None}
         pool = [self._cache.get(start) for start in touched if start not in unknown]
@@ -148,7 +148,7 @@ class Cascade:
     def _newest(self, level: Level, changed: pa.Table) -> tuple[pa.Table, int]:
         """Return the newest roll-ups of the periods in which some changed: of these ids, or all.
 
-        Of periods that have lost some there is none; how many changed there is told.
+        Periods that have lost some are left out, and their changed roll-ups counted.
         """
         cache = self._below.setdefault(level, WindowCache())
         starts, ends = self._periods(level, changed.column("start").to_numpy())
@@ -220,8 +220,8 @@ def _tell(number: int, left: LeftOut, expired: int) -> None:
         )
     if expired:
         _LOG.warning(
-            "batch %d: %d windows of ids are left as they are kept: retention has taken rows of "
-            "them, so that they cannot be rolled up anew",
+            "batch %d: %d windows of ids keep their roll-ups: retention has removed rows of "
+            "them, so that they cannot be rolled up again",
             number,
             expired,
         )
@@ -231,7 +231,7 @@ def _tell_cut_off(number: int, stream: str, changed: int) -> None:
     if changed:
         _LOG.warning(
             "batch %d: %d roll-ups of stream %r change nothing above them, nor files: retention "
-            "has taken others that the windows above are made of, so these stay as they are kept",
+            "has removed others that the windows above are made of, so these keep their roll-ups",
             number,
             changed,
             stream,

@@ -1,9 +1,9 @@
 """What earlier batches had of some windows, read from the log: rows below a batch's begins.
 
 Windows that follow on each other are read as one range of primaries, so that zones and the index
-pass over all other blocks; ids are named where they are few. Rows that retention has taken, or is
-about to, would be missing without a word, so windows that begin below a shard's floor are told
-apart: nothing can be said of them any more. What a cap takes has no floor, it goes as it came, so a
+skip all other blocks; ids are named where they are few. Rows that retention has taken, or is
+about to, would be missing silently, so windows that begin below a shard's floor are kept
+apart: they cannot be computed any more. What a cap takes has no floor, it goes as it came, so a
 stream that has one is not rolled up.
 """
 

@@ -133,7 +133,7 @@ class RollupStreams:
         """Keep roll-ups, durably.
 
         Raises:
-            ForeignDataError: The stream is gone. Made anew it would lack what earlier batches kept.
+            ForeignDataError: The stream is gone. Created again it would lack earlier batches.
         """
         if not self.is_there(level):
             message = "the stream of roll-ups is gone: put it back, or begin with a new checkpoint"

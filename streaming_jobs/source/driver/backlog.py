@@ -7,8 +7,8 @@ What was not there at the query's last offset joins it, as with Kafka's source:
 * a stream that is named since, with what there is, as by earliest.
 
 A stream that was read and is not read any more, because it was dropped or nobody subscribes to it,
-ends the query unless losses are passed by: it would join anew if it came again. So does a shard
-that is not assigned any more.
+ends the query unless losses are skipped: it would join from its start if it came again. So does a
+shard that is not assigned any more.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Backlog:
     Attributes:
         since: Where it stands in each stream, and where it began there.
         ends: How far each shard could be read; never less than it was.
-        latest: Where each shard stood when it was looked at.
+        latest: Where each shard stood in the snapshot.
         gone: What it has read and reads no further.
     """
 
@@ -59,7 +59,7 @@ class Backlog:
     def of(
         cls, options: SourceOptions, last: Mapping[str, StreamOffset], target: StreamEnds | None
     ) -> Self:
-        """Return what there is to read by one look at each stream.
+        """Return what there is to read, by one snapshot of each stream.
 
         Args:
             options: What the query was asked for.
@@ -174,12 +174,12 @@ def _assigned(options: SourceOptions, last: StreamOffset, snapshot: StreamSnapsh
 def _gone(
     options: SourceOptions, last: Mapping[str, StreamOffset], read_now: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """Return streams that were read and are not any more, if they may be passed by."""
+    """Return streams that were read and are not any more, if they may be skipped."""
     gone = tuple(sorted(set(last) - set(read_now)))
     subscription = options.subscription
     if gone and subscription.pattern is None and len(gone) == len(last):
         message = (
-            f"the checkpoint tells of {list(gone)}, not of {subscription.label()}; "
+            f"the checkpoint is of {list(gone)}, not of {subscription.label()}; "
             "a query on other streams needs a checkpoint of its own"
         )
         raise InvalidRequestError(message)
@@ -189,7 +189,7 @@ def _gone(
     if stream in list_streams(options.path):
         message = (
             f"the query has read the stream, and now reads {subscription.label()}: subscribe to it "
-            "again, or let failOnDataLoss=false go on without it; it would begin anew later"
+            "again, or let failOnDataLoss=false go on without it; it would start over later"
         )
         raise InvalidRequestError(message, stream=stream)
     message = (

@@ -60,7 +60,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How an end of what is read is looked for anew by each task, when it reads.
+    """How each task resolves an end of what is read, when it reads.
 
     Attributes:
         time_ms: The time that no record had reached: the first record that does is the end, and
@@ -76,7 +76,7 @@ class Edge:
 
     Attributes:
         offset: Where it was found.
-        move: How tasks look for it anew; None where it stays.
+        move: How tasks resolve it again; None where it stays.
         expired_until: The shard's generation when it was found, where it begins with what was
             there: what had expired by then is no loss. 0 where a given offset begins.
     """
@@ -142,7 +142,7 @@ def _by_stream(
             if is_one
             else f"it reads {subscription.label()}"
         )
-        message = f"option {name}: it speaks of {sorted(document)}; {has}"
+        message = f"option {name}: it names {sorted(document)}; {has}"
         raise InvalidRequestError(message)
     return {stream: _by_shard(name, document[stream], least, wanted) for stream in document}
 

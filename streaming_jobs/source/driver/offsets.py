@@ -18,7 +18,7 @@ number.
 copies its start there, and every later one carries it on. Spark asks for the initial offset again
 before batch 0 is committed, each time the log may have grown; the range of a batch whose start has
 no birth begins at its end's birth, so that no answer but the first counts. A stream that joins
-later has its birth in the first offset that tells of it.
+later has its birth in the first offset that has it.
 
 `expired` is each shard's generation at that time, where the query began with what was there: what
 had expired by then is no loss. It goes the way of `birth`; an offset without it owes every row.
@@ -149,7 +149,7 @@ def _identity(offset: StreamOffset) -> dict[str, Any]:
 
 
 def _identities(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return what is told of each stream beside its ends."""
+    """Return the identity of each stream beside its ends."""
     if identity is None:
         return dict.fromkeys(ends)
     version = identity.get("v")
@@ -161,7 +161,7 @@ def _identities(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> 
         raise UnsupportedFormatError(message)
     streams: Mapping[str, Any] = identity["streams"]
     if set(streams) != set(ends):
-        message = "it tells of other streams than it has ends of"
+        message = "its identity names other streams than its ends"
         raise ValueError(message)
     return streams
 

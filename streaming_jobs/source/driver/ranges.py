@@ -59,7 +59,7 @@ def _of_snapshot(
 
 
 def _tasks_of_now(options: SourceOptions) -> list[InputPartition]:
-    """Return tasks over what there is, the last of which looks for what is added."""
+    """Return tasks over what there is, the last of which reads what is added."""
 
     def read(
         reader: StreamReader, snapshot: StreamSnapshot

@@ -1,6 +1,6 @@
 """From the bounds that options ask for to the offsets of each shard.
 
-The driver finds them once. What is not a given offset moves with the log: a task looks for it
+The driver finds them once. What is not a given offset moves with the log: a task resolves it
 again when it reads (`at_read_time`), so that a frame which Spark has planned once shows in each
 action what is there by then.
 
@@ -61,7 +61,7 @@ def resolve(reader: StreamReader, snapshot: StreamSnapshot, bound: Bound) -> dic
 
 
 def require_streams(bound: Bound, streams: Collection[str]) -> None:
-    """Refuse a bound that tells of streams there are not.
+    """Refuse a bound that names streams that do not exist.
 
     Raises:
         InvalidRequestError: It does.
@@ -72,7 +72,7 @@ def require_streams(bound: Bound, streams: Collection[str]) -> None:
 
 
 def _offset_of(bound: Bound, stream: str) -> StreamOffset:
-    """Return what the offset that a bound was taken from tells of a stream."""
+    """Return the offset of a stream that a bound was taken from."""
     ends = {
         name: {str(shard): at for shard, at in shards.items()}
         for name, shards in (bound.by_stream or {}).items()

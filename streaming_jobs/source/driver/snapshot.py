@@ -26,7 +26,7 @@ from streaming_jobs.source.options import SourceOptions, parse_source_options
 
 
 def snapshot(path: str | PathLike[str], stream: str) -> str:
-    """Return where a stream, or several parted by commas, begin and end now.
+    """Return where a stream, or several separated by commas, begin and end now.
 
     Raises:
         InvalidRequestError: There is no such root or stream.

@@ -1,6 +1,6 @@
-"""One look at streams on the driver: what they are, and where their shards stand.
+"""Snapshots of streams on the driver: what they are, and where their shards stand.
 
-A stream's files are opened anew each time, which costs half a millisecond and no store: a
+A stream's files are opened each time, which costs half a millisecond and no store: a
 reader kept open would go on showing a stream that was deleted or re-created under its name. One
 stream is open at a time, however many are read.
 """
@@ -98,7 +98,7 @@ def check_streams(options: SourceOptions) -> None:
 
 @contextmanager
 def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, StreamSnapshot]]:
-    """Open a stream for as long as a block lasts, and look at it, at all of its shards.
+    """Open a stream for as long as a block lasts, with a snapshot of all of its shards.
 
     Raises:
         InvalidRequestError: There is no such stream, or it cannot be read as asked.
@@ -114,7 +114,7 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
                 raise InvalidRequestError(message)
             yield reader, snapshot_of(reader, options.path, stream)
     except CorruptionError as error:
-        # Its files are looked at one after the other: it may have been dropped between two.
+        # Its files are opened one after the other: it may have been dropped between two.
         if stream in list_streams(options.path):
             raise
         message = "there is no such stream: it was dropped"
@@ -122,7 +122,7 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
 
 
 def snapshot_of(reader: StreamReader, path: str, stream: str) -> StreamSnapshot:
-    """Return where an open stream stands, by one look at each shard's marker."""
+    """Return a snapshot of an open stream, from each shard's marker."""
     position = reader.position()
     return StreamSnapshot(
         StreamLocation.here(path, stream, root_id(path), position.incarnation),
@@ -141,7 +141,7 @@ def _topic(reader: StreamReader, snapshot: StreamSnapshot) -> str:
 
 
 def _assigned(options: SourceOptions, snapshot: StreamSnapshot) -> StreamSnapshot:
-    """Return a look at the shards that are read, all unless some were assigned."""
+    """Return the snapshot of the shards that are read, all unless some were assigned."""
     if options.subscription.shards is None:
         return snapshot
     shards = options.subscription.shards.get(snapshot.place.stream, frozenset(snapshot.ends))
@@ -163,14 +163,14 @@ def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
         message = (
             "the stream was re-created since this offset was written: it is incarnation "
             f"{incarnation}, the offset is of {offset.incarnation}; "
-            "a new checkpoint begins anew"
+            "begin with a new checkpoint"
         )
         raise ForeignDataError(message, stream=stream)
     for shard, lineage in (offset.lineages or {}).items():
         if snapshot.lineages.get(shard) != lineage:
             message = (
                 "the shard was re-created since this offset was written; "
-                "a new checkpoint begins anew"
+                "begin with a new checkpoint"
             )
             raise ForeignDataError(message, stream=stream, shard=shard)
     gone = sorted(set(offset.ends) - set(snapshot.ends))

@@ -1,6 +1,6 @@
 """Which streams of a root a source reads, as Kafka's options of the same names choose topics.
 
-    subscribe (or stream)     names, parted by commas; all of them are there
+    subscribe (or stream)     names, separated by commas; all of them are there
     subscribePattern          streams in whose name the expression is found, each from the moment
                               that it is there
     assign                    {"<stream>":[0,1]}: these shards and no others

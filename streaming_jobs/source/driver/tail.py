@@ -94,7 +94,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reached = share_out(limit.max_rows, backlog.begins, backlog.ends)
         else:
             reached = dict(backlog.ends)
-        # What is passed by is told and left out at once, not at each look until there is enough.
+        # What is skipped is reported and left out at once, not at each poll until there is enough.
         is_held_back = self._is_held_back(limit, backlog) and not backlog.gone
         is_begun = all(one.birth is not None for one in last.streams.values())
         if is_begun and (is_held_back or reached == ends_of(last.streams)):
@@ -112,15 +112,15 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._delay.holds_back(backlog.records)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where the streams stood at the last look."""
+        """Return where the streams stood in the last snapshot."""
         return None if self._latest is None else encode_ends(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
         with plain_errors():
             since, until = decode_offset(start), self._decoded(end)
-            looks, edges = _planned(self._options, since, until)
-            return tasks_of(looks, edges, self._options.splitting)
+            snapshots, edges = _planned(self._options, since, until)
+            return tasks_of(snapshots, edges, self._options.splitting)
 
     def _encoded(self, offset: SourceOffset) -> dict[str, Any]:
         """Return an offset as Spark keeps it, with the schema that values are read by."""
@@ -181,7 +181,7 @@ def _beginning(options: SourceOptions) -> dict[str, StreamOffset]:
 def _planned(
     options: SourceOptions, since: SourceOffset, until: SourceOffset
 ) -> tuple[dict[str, StreamSnapshot], Edges]:
-    """Return what a batch reads, of every stream that its end tells of, subscribed or not."""
+    """Return what a batch reads, of every stream that its end names, subscribed or not."""
     snapshots: dict[str, StreamSnapshot] = {}
     edges: dict[tuple[str, int], tuple[Edge, Edge]] = {}
     for stream, end in until.streams.items():

@@ -6,7 +6,7 @@ What had expired when a query, or the
 task of a frame that follows the log, began with earliest or a time was never owed to it.
 What the source itself no longer had when its turn came (retention had passed) was never here;
 it is a gap in the offsets like those of transactions and compaction, which Kafka's own source
-passes by as well. So is a lost range that an operator has accepted by name.
+skips as well. So is a lost range that an operator has accepted by name.
 """
 
 import logging
@@ -52,7 +52,7 @@ class TaskRules:
 
     Attributes:
         rows: Which rows, and with which columns.
-        fails_on_loss: Whether a loss ends the query, or is told and passed by.
+        fails_on_loss: Whether a loss ends the query, or is reported and skipped.
         end_wait_s: How long another machine waits for a shard to reach what the driver saw.
     """
 
@@ -108,7 +108,7 @@ def read_range(
        than the driver's, wait for that in bounded time.
     3. Look for the ends that move.
     4. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
-       where loss may be passed by, tell of it and yield what is left.
+       where losses may be skipped, warn and yield what is left.
 
     Raises:
         ForeignDataError: Another stream, another log of the shard, or a copy is there.
@@ -136,7 +136,7 @@ def _values(reader: StreamReader, offsets: ShardRange, rows: RowRules) -> "Typed
     """Return what reads values by fields, None where they are bytes."""
     if rows.fields is None:
         return None
-    from streaming_jobs.source.executor.typed_values import TypedValues  # noqa: PLC0415 - as told above
+    from streaming_jobs.source.executor.typed_values import TypedValues  # noqa: PLC0415 - as above
     from streaming_jobs.source.executor.writer_schemas import WriterSchemas  # noqa: PLC0415 - as above
 
     writers = WriterSchemas(offsets.place, reader.shard(offsets.shard).schemas, reader.refresh)
@@ -226,11 +226,11 @@ def _request(
 
 
 def _warn_of_missing(offsets: ShardRange, missing: Ranges, warned: Ranges) -> Ranges:
-    """Warn of what is missing, unless it was told already; return it."""
+    """Warn of what is missing, unless that was done before; return it."""
     if missing and missing != warned:
         count = sum(end - begin for begin, end in missing)
         _LOG.warning(
-            "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
+            "stream %r shard %d: %d offsets of [%d, %d) were lost and are skipped: %s",
             *(offsets.place.stream, offsets.shard, count, offsets.begin, offsets.end),
             ", ".join(f"[{begin}, {end})" for begin, end in missing),
         )

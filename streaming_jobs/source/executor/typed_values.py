@@ -9,8 +9,8 @@ its row:
     the schema that wrote it cannot be read as the reader's
     the bytes are not what the schema says, or say what no column of Spark can hold
 
-What nobody asks for is passed over, and what lies behind the last field asked for is not looked at,
-so that a value may be read by some columns and not by others. `_corrupt_value` asks for all fields,
+Fields that are not selected are skipped, and bytes behind the last selected field are not read,
+so that a value may be read by some columns and not by others. `_corrupt_value` selects all fields,
 shown or not: it says the same of a value whatever stands beside it.
 A tombstone has null in every field, and is read.
 """

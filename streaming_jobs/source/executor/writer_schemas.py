@@ -1,9 +1,9 @@
 """The schemas that wrote a shard's rows, as its store has them; kept from task to task.
 
 A schema never changes under its registry id and fingerprint in one stream, so it is read once a
-process. One that is not known is looked for in the store's own dictionary: it stands there in the
+process. One that is not known is read from the store's own dictionary: it is there in the
 batch of the first row that it wrote, so whoever sees the row finds it. Where it is missing all the
-same, the reader looks at the store anew, once.
+same, the reader refreshes its snapshot, once.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ class WriterSchemas:
         Args:
             place: The stream.
             schemas: Tells those that its shard knows of a registry id.
-            refresh: Looks at the store anew.
+            refresh: Takes a new snapshot of the store.
         """
         self._place = place
         self._schemas = schemas

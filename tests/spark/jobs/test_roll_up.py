@@ -107,7 +107,7 @@ def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, roll
     with caplog.at_level(logging.WARNING, "shardlog"):
         rolled.roll_up(spark, levels=levels)
     assert rolled.stored("hour") == hours
-    assert "1 windows of ids are left as they are kept" in caplog.text
+    assert "1 windows of ids keep their roll-ups" in caplog.text
 
 
 def test_levels_stay_as_they_are_kept_where_retention_has_taken_what_they_are_made_of(

@@ -45,11 +45,6 @@ def test_frame_without_rows_or_without_tasks_is_a_write_too(lab, spark):
     assert (lab.stored, lab.staged) == ([0, 1, 2], [])
 
 
-def test_place_is_known_by_its_uri_too(lab):
-    lab.write([1], path=lab.root.as_uri())
-    assert lab.stored == [1]
-
-
 def test_version_that_was_seen_with_other_rows_is_refused_unless_they_may_go(lab):
     lab.write([1], txnAppId="app", txnVersion=2)
     with pytest.raises(Exception, match="version 2 of app 'app' comes with 2 rows and is in the"):
@@ -120,16 +115,6 @@ def test_write_beside_a_live_writer_is_refused_and_lands_once_when_run_again(lab
         lab.write([2], lockWait=0)
     assert lab.stored == [1]
     lab.write([2])
-    assert lab.stored == [1, 2]
-
-
-def test_write_waits_for_a_writer_that_lets_go(lab):
-    lab.write([1])
-    holder = lab.holding()
-    letting_go = threading.Timer(1.0, holder.close)
-    letting_go.start()
-    lab.write([2], lockWait=30)
-    letting_go.join()
     assert lab.stored == [1, 2]
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from storage_core import HEADERS_TYPE, SchemaEntry
+from storage_core import HEADERS_TYPE
 from tests.spark.support.lab import NAME, first_line, numbers_of
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
@@ -57,21 +57,6 @@ def test_rows_of_a_topic_look_as_kafkas_do(lab):
     ]
 
 
-def test_rows_show_the_registry_id_of_their_schema(full):
-    rows = {"primary": [FIRST_MS + 30, FIRST_MS + 31], "secondary": [31, 31]}
-    batch = pa.table({**rows, "payload": [b"30", b"31"], "schema": pa.array([0, None], pa.int32())})
-    full.log.writer.append_batch(batch, schemas=[SchemaEntry(7, b"fingerprint", "{}")])
-    full.log.writer.commit()
-    collected = full.read(ids="31", columns="value,schema_id").orderBy("value").collect()
-    assert collected == [(b"30", 7), (b"31", None)]
-
-
-def test_columns_come_as_they_were_asked_for(full):
-    frame = full.read(columns="state,offset,late")
-    assert frame.columns == ["state", "offset", "late"]
-    assert frame.where("late").collect() == [(1, 10, True)]
-
-
 def test_view_made_in_sql_reads_the_stream(full):
     full.spark.sql(
         f"create temporary view made_in_sql using shardlog "
@@ -101,10 +86,6 @@ def ends(**by_shard):
 )
 def test_option_chooses_rows(full, options, expected):
     assert full.numbers(**options) == expected
-
-
-def test_tasks_are_as_many_as_asked(full):
-    assert full.read(maxRecordsPerPartition=4).rdd.getNumPartitions() == 6
 
 
 @pytest.mark.parametrize("enabled", ["true", "false"])
@@ -150,10 +131,3 @@ def test_mistake_that_only_a_batch_makes_is_told_before_its_job(full, options, s
     with pytest.raises(PySparkException) as raised:
         full.read(**options).collect()
     assert said in first_line(raised.value)
-
-
-def test_schema_of_the_users_own_is_refused(full):
-    reader = full.spark.read.format("shardlog").options(**full.log.options()).schema("a int")
-    with pytest.raises(PySparkException) as raised:
-        reader.load().collect()
-    assert "leave .schema(…) out" in first_line(raised.value)

@@ -95,7 +95,7 @@ def test_version_that_was_told_is_known_in_the_application_when_the_registry_is_
     another_process()
     second = schema_named("point-value --version 3", "o", registry_access, spark)
     assert (second.schema.text, second.registry_id) == (first.schema.text, 43)
-    assert "the schema is taken as it was told before" in caplog.text
+    assert "using the schema that it returned before" in caplog.text
     another_process()
     for subject, environment in (("point-value", {}), ("other-value", spark)):
         with pytest.raises(UnavailableError):

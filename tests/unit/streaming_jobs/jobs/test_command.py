@@ -12,17 +12,16 @@ from pyspark.errors import PySparkRuntimeError
 
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
-from streaming_jobs.jobs import command
-from streaming_jobs.jobs import spark_failures as spark_words
+from streaming_jobs.jobs import command, spark_failures
 
 
-@pytest.mark.parametrize(("kind", "code"), spark_words.EXIT_CODES)
+@pytest.mark.parametrize(("kind", "code"), spark_failures.EXIT_CODES)
 def test_exit_codes_are_those_of_shardlog(kind, code):
-    assert exit_codes.exit_code_for(kind("it")) == code == spark_words.code_of(kind)
+    assert exit_codes.exit_code_for(kind("it")) == code == spark_failures.code_of(kind)
 
 
 def test_other_codes_are_those_of_shardlog():
-    own = (spark_words.EXIT_UNEXPECTED, spark_words.EXIT_USAGE, command.EXIT_INTERRUPTED)
+    own = (spark_failures.EXIT_UNEXPECTED, spark_failures.EXIT_USAGE, command.EXIT_INTERRUPTED)
     assert own == (
         exit_codes.EXIT_UNEXPECTED,
         exit_codes.EXIT_USAGE,
@@ -77,7 +76,7 @@ def test_code_that_a_command_exits_with_is_its_own(capsys):
 
 @pytest.mark.parametrize("span", ["often", "", "5", "-5 seconds", "5 s", "seconds"])
 def test_trigger_that_is_no_span_of_time_is_refused(span):
-    with pytest.raises(typer.BadParameter, match="is no span of time like '30 seconds'"):
+    with pytest.raises(typer.BadParameter, match="is no duration like '30 seconds'"):
         command._span(span)
 
 

@@ -58,20 +58,6 @@ def landing(tmp_path: Path) -> Landing:
     return made
 
 
-def test_batch_lands_in_the_directories_of_its_days(landing):
-    files = land(landing, 0)
-    assert [file.parent.name for file in files] == list(DAYS)
-    assert landed(landing.into) == numbers(1)
-    assert landing.landed() == {0: 10}
-
-
-def test_batch_that_comes_again_changes_nothing(landing):
-    for batch in range(3):
-        land(landing, batch)
-    assert land(landing, 2, rows=9) == []
-    assert landed(landing.into) == numbers(3)
-
-
 def test_batch_that_is_not_the_next_is_refused(landing):
     for batch in range(3):
         land(landing, batch)
@@ -93,25 +79,10 @@ def test_shard_that_came_since_begins_where_it_was_born(landing):
     assert not landing.has_landed({0: 10, 5: 700}, {0: 20, 5: 710})
 
 
-def test_nothing_is_left_of_a_batch_beside_its_files(landing):
-    land(landing, 0)
-    assert not landing.staging.exists()
-    left = {file.name for file in (landing.into / OWN).iterdir()}
-    assert left == {"landing.json", "done.json"}
-
-
 def test_batch_of_no_rows_lands_too(landing):
     landing.staging.mkdir(parents=True)
     assert landing.publish({0: 10}) == []
     assert landing.has_landed({0: 0}, {0: 10})
-
-
-def test_what_was_staged_and_not_decided_is_swept(landing):
-    stage(landing, 0)
-    landing.recover()
-    assert not landing.staging.exists()
-    assert not landing.has_landed({0: 0}, {0: 10})
-    assert landed(landing.into) == []
 
 
 def test_second_job_waits_for_the_first_and_is_told(landing, monkeypatch):
@@ -250,3 +221,25 @@ def test_place_that_is_a_file_is_told(tmp_path):
     (tmp_path / "lake").touch()
     with pytest.raises(InvalidRequestError, match="lake is a file; name a directory"):
         Landing(tmp_path / "lake").claim(OWNER)
+
+
+def test_batch_lands_in_the_directories_of_its_days(landing):
+    files = land(landing, 0)
+    assert [file.parent.name for file in files] == list(DAYS)
+    assert landed(landing.into) == numbers(1)
+    assert landing.landed() == {0: 10}
+
+
+def test_what_was_staged_and_not_decided_is_swept(landing):
+    stage(landing, 0)
+    landing.recover()
+    assert not landing.staging.exists()
+    assert not landing.has_landed({0: 0}, {0: 10})
+    assert landed(landing.into) == []
+
+
+def test_nothing_is_left_of_a_batch_beside_its_files(landing):
+    land(landing, 0)
+    assert not landing.staging.exists()
+    left = {file.name for file in (landing.into / OWN).iterdir()}
+    assert left == {"landing.json", "done.json"}

@@ -43,13 +43,6 @@ def seen(lake: Path) -> list[Any]:
         return sorted(n for table in tables for n in table.column("number").to_pylist())
 
 
-def test_eight_files_of_a_size_become_one(lake):
-    put(lake, 0, 8)
-    assert join_small(lake, [lake / DAY]) == 7
-    assert len(list((lake / DAY).iterdir())) == 1
-    assert seen(lake) == list(range(8))
-
-
 def test_seven_files_stay(lake):
     put(lake, 0, 7)
     assert join_small(lake, [lake / DAY]) == 0

@@ -5,7 +5,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError
-from streaming_jobs.jobs import spark_failures as spark_words
+from streaming_jobs.jobs import spark_failures
 from streaming_jobs.jobs.spark_failures import error_within, failure_of, is_end_of_spark, line_of
 
 OF_A_QUERY = """[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: It ended.
@@ -47,7 +47,7 @@ def test_error_of_ours_is_found_in_what_spark_says():
     assert error_within(OF_A_QUERY) == (LostRangeError, lost)
     assert error_within(OF_THE_SOURCE) == (InvalidRequestError, "option columns: no such")
     assert error_within("ValueError: no") is None
-    assert spark_words.code_of(LostRangeError) == 5
+    assert spark_failures.code_of(LostRangeError) == 5
 
 
 def test_error_of_ours_counts_that_was_raised_last():
@@ -77,7 +77,7 @@ def test_failure_of_a_task_is_told_with_its_innermost_cause():
     [("No space left on device", 3), ("Permission denied", 2), ("something else", 1)],
 )
 def test_disk_that_refuses_is_something_to_start_again_after(cause, code):
-    assert spark_words._code_of_line(line_of([OF_A_TASK.format(cause=cause)])) == code
+    assert spark_failures._code_of_line(line_of([OF_A_TASK.format(cause=cause)])) == code
 
 
 def test_failure_of_java_is_told_without_its_kind_and_stack():

@@ -40,7 +40,7 @@ def test_words_of_the_start_are_held_back_and_later_ones_passed_on(process, caps
     spark.end()
     assert capsys.readouterr().err == ""
     spark = process()
-    spark.said.let_go()
+    spark.said.release()
     spark.say("1,000 rows have expired\n")
     spark.end()
     assert capsys.readouterr().err == "1,000 rows have expired\n"
@@ -50,14 +50,14 @@ def test_words_of_the_start_are_told_where_sparks_own_log_is_wanted(process, cap
     spark = process(is_wanted=True)
     spark.say(OF_THE_START)
     spark.end()
-    spark.said.let_go()
+    spark.said.release()
     assert capsys.readouterr().err == OF_THE_START
 
 
 def test_traceback_of_a_process_whose_other_side_was_closed_is_left_out(process, capsys):
     stack = "Traceback (most recent call last):\n  File 'daemon.py', line 95, in worker\n"
     spark = process()
-    spark.said.let_go()
+    spark.said.release()
     spark.say(f"{stack}BrokenPipeError: [Errno 32] Broken pipe\n{stack}ValueError: wrong\nmore\n")
     spark.end()
     assert capsys.readouterr().err == f"{stack}ValueError: wrong\nmore\n"
@@ -65,7 +65,7 @@ def test_traceback_of_a_process_whose_other_side_was_closed_is_left_out(process,
 
 def test_nothing_is_passed_on_from_the_end_on(process, capsys):
     spark = process()
-    spark.said.let_go()
+    spark.said.release()
     spark.said.end()
     spark.say("noise\n")
     spark.end()

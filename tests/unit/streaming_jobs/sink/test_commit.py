@@ -116,9 +116,9 @@ def test_empty_batch_counts_and_opens_nothing(lab):
 
 
 def test_commit_without_all_messages_is_refused(lab):
-    with pytest.raises(InvalidRequestError, match="1 of 2 tasks told nothing"):
+    with pytest.raises(InvalidRequestError, match="1 of 2 tasks sent nothing"):
         lab.commit(0, lab.task(0, [1]), None)
-    with pytest.raises(InvalidRequestError, match="tasks told nothing"):
+    with pytest.raises(InvalidRequestError, match="tasks sent nothing"):
         lab.commit(0)
 
 
@@ -394,7 +394,7 @@ def test_who_finds_the_shards_locked_is_told_for_which_query(kept_lab):
     lab = SinkLab(root, "q1", queryname="alerts", checkpointlocation="/c")
     lab.writers = writers
     lab.run(0, [1])
-    said = r"for Spark's query q1 \(checkpoint '/c', query name 'alerts'\), which lets go 3 s after"
+    said = r"query q1 \(checkpoint '/c', query name 'alerts'\), which releases them 3 s after"
     with pytest.raises(ShardLockedError, match=said):
         Stream.open(root, "s")
 

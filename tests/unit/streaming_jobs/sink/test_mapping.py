@@ -65,7 +65,7 @@ TYPES: dict[str, DataType] = {
 
 
 def mapped(schema: str, unit: str = "ms", *, has_keys: bool = False) -> ColumnMapping:
-    """Return the mapping of a schema of `name type` parted by commas."""
+    """Return the mapping of a schema of `name type` separated by commas."""
     columns = (column.split() for column in schema.split(","))
     fields = [StructField(name, TYPES[kind]) for name, kind in columns]
     return mapping_of(StructType(fields), unit, has_keys=has_keys)  # type: ignore[arg-type]  # a unit's name

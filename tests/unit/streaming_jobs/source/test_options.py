@@ -78,7 +78,7 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
         ({"maxoffsetspertrigger": "0"}, "a whole number from 1"),
         ({"maxoffsetspertrigger": "1.5"}, "a whole number"),
         ({"minoffsetspertrigger": "9", "maxoffsetspertrigger": "5"}, "above maxOffsetsPerTrigger"),
-        ({"maxtriggerdelay": "soon"}, "a span of time"),
+        ({"maxtriggerdelay": "soon"}, "a duration"),
         ({"minpartitions": "-1"}, "a whole number from 1"),
         ({"maxrecordsperpartition": "x"}, "a whole number"),
         ({"startingoffsets": "first"}, "earliest, latest or JSON"),

@@ -193,7 +193,7 @@ def test_query_of_one_stream_goes_on_over_several_and_back(two, caplog):
 def test_query_on_other_streams_needs_a_checkpoint_of_its_own(two):
     first = two.query(subscribe="a", startingOffsets="earliest")
     first.batch()
-    with pytest.raises(InvalidRequestError, match=r"tells of \['a'\], not of stream 'b'"):
+    with pytest.raises(InvalidRequestError, match=r"is of \['a'\], not of stream 'b'"):
         two.query(first.offset, subscribe="b", failOnDataLoss="false").batch()
 
 
@@ -264,7 +264,7 @@ def test_offsets_are_given_of_every_stream_that_is_named(two):
     offsets = {"a": ends, "b": {**ends, "0": -2}}
     both = {"subscribe": "a,b", "startingOffsets": json.dumps(offsets)}
     assert two.query(**both).batch() == [10, 12]
-    with pytest.raises(InvalidRequestError, match=r"speaks of \['a'\]; it reads"):
+    with pytest.raises(InvalidRequestError, match=r"names \['a'\]; it reads"):
         two.query(subscribe="a,b", startingOffsets=json.dumps({"a": ends}))
 
 

@@ -94,7 +94,7 @@ _TEXTS: Final = {
     "id": "of `secondary`, of a thousand",
     "hour": "of hours of `primary`",
 }
-ASKED: Final = Experiment(
+SEALED_SQL: Final = Experiment(
     "sql",
     (
         Row(
