@@ -1,4 +1,4 @@
-"""The forms that an export can have, by their names."""
+"""The file formats of exports, by name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,42 +8,42 @@ import pyarrow as pa
 
 from storage_core.avro import AvroSchema
 from storage_core.export.avro_files import AvroFiles
-from storage_core.export.bounds import FILE_BYTES_MAX
 from storage_core.export.json_lines import JsonLines
 from storage_core.export.manifest import ExportedFile, Manifest
+from storage_core.export.memory_budget import FILE_BYTES_MAX
 from storage_core.export.parquet_files import ParquetFiles
 from storage_core.parts.part_values import Writer
 
 
-class Form(Protocol):
-    """How the rows of a chunk are files. Whoever writes or reads one asks from one thread."""
+class FileFormat(Protocol):
+    """Writes and reads the files of a row range. One thread at a time."""
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
-        """Write rows, at least one, in order of address as they are stored, with their `schema`.
+        """Write stored rows, at least one, in order of address, with their `schema` numbers.
 
-        The files' names begin with `stem`. They are durable on return, their names are not.
+        File names begin with `stem`. The files are durable on return, their names are not.
         """
         ...
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
-        """Return the plain rows of the first bytes of a file, up to a piece, which were proven.
+        """Return the rows in a verified prefix of a file.
 
         Raises:
             TooLargeError: They would take more memory than they may.
-            Exception: Whatever bytes that no export wrote make of their reader.
+            Exception: Any error of a library for bytes that no export wrote.
         """
         ...
 
 
-def form_of(manifest: Manifest, bytes_max: int = FILE_BYTES_MAX) -> Form:
-    """Return the form of an export, for the schemas that it has.
+def file_format_of(manifest: Manifest, bytes_max: int = FILE_BYTES_MAX) -> FileFormat:
+    """Return the file format of an export, for its schemas.
 
-    `bytes_max` is what the rows of a file that is read may take in memory.
+    `bytes_max` is the memory limit for the rows of a file.
     """
     writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in manifest.schemas]
-    match manifest.form:
+    match manifest.file_format:
         case "parquet":
             return ParquetFiles(writers, has_keys=manifest.has_keys, bytes_max=bytes_max)
         case "avro":
