@@ -65,7 +65,8 @@ SAYS_NOTHING = {
     *("kept", "who", "which"),
 }
 WITHOUT_THEM = (
-    *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
+    *("examples/", "storage_core/avro/", "storage_core/catalog/", "storage_core/export/"),
+    *("storage_core/format/", "storage_core/ids/index/", "storage_core/sql/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
     *("storage_core/stream.py", "storage_core/stream_maintenance.py"),
 )
