@@ -5,7 +5,8 @@ Columns `shard`, `secondary` (or none, where rows belong to keys), `primary`, `a
 (a number in the manifest, null for none).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from storage_core.format.record import ENVELOPE
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.part_rows import numbered, stored_columns
+from storage_core.parts.part_rows import numbered, numbers_of
 from storage_core.read.request import ReadRequest, ShardReader
 
 RANGE_ROWS: Final = 131_072
@@ -32,6 +33,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "schema": pa.int32(),
 }
 _untyped: Any = pa
+SchemaNumbers = dict[tuple[int, bytes], int]
 
 
 def row_schema(*, has_keys: bool) -> pa.Schema:
@@ -40,22 +42,9 @@ def row_schema(*, has_keys: bool) -> pa.Schema:
     return pa.schema([pa.field(name, _TYPES[name]) for name in names])
 
 
-class SchemaNumbers(dict[tuple[int, bytes], int]):
-    """The numbers of a manifest's schemas; any other schema has an unused number."""
-
-    def __init__(self, entries: Iterable[SchemaEntry]) -> None:
-        """Number entries in order."""
-        super().__init__(
-            ((entry.registry_id, entry.fingerprint), number) for number, entry in enumerate(entries)
-        )
-
-    def __missing__(self, _: tuple[int, bytes]) -> int:
-        return _UNKNOWN_SCHEMA
-
-
-def columns_to_read(*, has_keys: bool) -> tuple[str, ...]:
-    """Return the columns to read from a stream."""
-    return stored_columns(has_keys=has_keys)
+def schema_numbers(entries: Sequence[SchemaEntry]) -> SchemaNumbers:
+    """Return the numbers of a manifest's schemas; any other schema has an unused number."""
+    return defaultdict(lambda: _UNKNOWN_SCHEMA, numbers_of(entries))
 
 
 def row_batches(

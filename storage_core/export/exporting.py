@@ -8,7 +8,7 @@ An export is a snapshot: rows that are committed later are not in it, nor are ex
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Final, get_args
@@ -16,7 +16,7 @@ from typing import Final, get_args
 from storage_core.catalog.options import check_choice
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError, LostRangeError
-from storage_core.export.export_rows import RANGE_ROWS, SchemaNumbers, columns_to_read, row_batches
+from storage_core.export.export_rows import RANGE_ROWS, row_batches, schema_numbers
 from storage_core.export.file_formats import file_format_of
 from storage_core.export.manifest import (
     AddressRanges,
@@ -28,6 +28,7 @@ from storage_core.export.manifest import (
     RowSelection,
 )
 from storage_core.export.work_directory import WorkDirectory
+from storage_core.parts.part_rows import stored_columns
 from storage_core.platform.clock import SystemClock
 from storage_core.read.keyed import Keys, checked_keys, refuse_unfit
 from storage_core.read.request import ReadRequest, ShardFacts
@@ -124,9 +125,9 @@ def export_stream(  # noqa: PLR0913 - what of which stream, and how it is writte
             manifest.bytes,
             sum(len(row_range.files) for row_range in manifest.row_ranges),
             {
-                number: row_range.lost
-                for number, row_range in manifest.exported_shards.items()
-                if row_range.lost
+                number: shard.lost
+                for number, shard in manifest.exported_shards.items()
+                if shard.lost
             },
             work.is_resumed,
         )
@@ -135,21 +136,15 @@ def export_stream(  # noqa: PLR0913 - what of which stream, and how it is writte
 def _sorted(keys: Iterable[bytes | None] | None) -> tuple[bytes | None, ...] | None:
     if keys is None:
         return None
-    return tuple(sorted(keys, key=lambda row_range: (row_range is not None, row_range or b"")))
+    return tuple(sorted(keys, key=lambda key: (key is not None, key or b"")))
 
 
 def _stream_request(
     request: ReadRequest, selection: RowSelection, stream_files: StreamFiles
 ) -> ReadRequest:
     """Return the read request for each shard."""
-    request = ReadRequest(
-        0,
-        start=request.start,
-        end=request.end,
-        ids=request.ids,
-        keys=selection.keys,
-        columns=columns_to_read(has_keys=stream_files.meta.has_keys),
-    )
+    columns = stored_columns(has_keys=stream_files.meta.has_keys)
+    request = replace(request, keys=selection.keys, columns=columns)
     refuse_unfit(stream_files.meta, request)
     return request
 
@@ -223,30 +218,20 @@ def _write_all(
     rows_max: int,
     progress: Progress,
 ) -> None:
-    file_format, numbers = file_format_of(work.plan), SchemaNumbers(work.plan.schemas)
+    file_format, numbers = file_format_of(work.plan), schema_numbers(work.plan.schemas)
     ends = {row_range.shard: row_range.end for row_range in work.row_ranges}
     rows_done = sum(row_range.rows for row_range in work.row_ranges)
     progress(rows_done)
     for number, exported_shard in work.plan.exported_shards.items():
         for first, end in _addresses_left(exported_shard, ends.get(number, 0)):
-            selection = ReadRequest(
-                number,
-                first,
-                end,
-                request.start,
-                request.end,
-                request.ids,
-                columns=request.columns,
-                keys=request.keys,
-            )
+            shard = reader.shard(number)
+            remaining = replace(request, shard=number, start_address=first, end_address=end)
             begin = first
-            for range_end, batches in row_batches(
-                reader.shard(number), selection, numbers, rows_max
-            ):
+            for range_end, batches in row_batches(shard, remaining, numbers, rows_max):
                 stem = f"{number:04d}-{begin:019d}"
                 files = file_format.write(work.directory, stem, batches)
                 work.add(RowRange(number, begin, range_end, files))
-                begin, rows_done = range_end, rows_done + sum(row_range.rows for row_range in files)
+                begin, rows_done = range_end, rows_done + sum(file.rows for file in files)
                 progress(rows_done)
             if begin < end:
                 # So that an import can tell addresses without rows from missing rows.

@@ -24,8 +24,7 @@ from storage_core.catalog.stream_file import check_name
 from storage_core.errors import InvalidRequestError, LostRangeError
 from storage_core.export.export_reader import Damage, ExportReader, RangeRows
 from storage_core.export.export_rows import (
-    SchemaNumbers,
-    columns_to_read,
+    schema_numbers,
     sorted_by_address,
     to_export_rows,
 )
@@ -40,7 +39,7 @@ from storage_core.export.manifest_checks import check_manifest
 from storage_core.export.memory_budget import FILE_BYTES_MAX
 from storage_core.export.regular_file import refuse_other_file
 from storage_core.export.work_directory import PLAN_FILE, partial_directory
-from storage_core.parts.part_rows import numbered
+from storage_core.parts.part_rows import numbered, stored_columns
 from storage_core.parts.same_rows import are_same
 from storage_core.platform.durable_file import reading_errors
 from storage_core.stream import Stream
@@ -263,7 +262,7 @@ class _ShardCopy:
         self._shard = shard
         self._exported_shard = exported_shard
         self._manifest = manifest
-        self._numbers = SchemaNumbers(manifest.schemas)
+        self._numbers = schema_numbers(manifest.schemas)
         self._tail = stream.committed()[shard]
         # Addresses that the exported shard no longer had.
         gaps = [*exported_shard.gaps, *exported_shard.lost]
@@ -308,7 +307,7 @@ class _ShardCopy:
     def _compare(self, rows: pa.Table, start: int, end: int) -> None:
         """Refuse a shard with other rows at these addresses."""
         has_keys = self._manifest.has_keys
-        columns = columns_to_read(has_keys=has_keys)
+        columns = stored_columns(has_keys=has_keys)
         try:
             tables = [
                 numbered(batch, self._numbers)

@@ -11,6 +11,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import islice
 from pathlib import Path
@@ -41,25 +42,25 @@ _STRING_MEMORY_FACTOR: Final = 4
 _untyped: Any = pa
 
 
+@dataclass(frozen=True)
 class JsonLines:
-    """JSON lines: one file for all rows of a range."""
+    """JSON lines: one file for all rows of a range.
 
-    def __init__(
-        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
-    ) -> None:
-        """Write and read rows with these schemas, by number.
+    Attributes:
+        writers: The schemas, by number.
+        has_keys: Whether rows have keys, not secondaries.
+        bytes_max: The memory limit for the rows of a file.
+    """
 
-        `bytes_max` is the memory limit for the rows of a file.
-        """
-        self._writers = writers
-        self._has_keys = has_keys
-        self._bytes_max = bytes_max
+    writers: Sequence[Writer]
+    has_keys: bool
+    bytes_max: int = FILE_BYTES_MAX
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a range as a file with a name from `stem`."""
-        rows: Any = to_export_rows(batches, has_keys=self._has_keys)
+        rows: Any = to_export_rows(batches, has_keys=self.has_keys)
         with VerifiedFile(directory / f"{stem}.jsonl") as file:
             for first in range(0, rows.num_rows, BATCH_ROWS):
                 batch = rows.slice(first, BATCH_ROWS).combine_chunks()
@@ -71,13 +72,13 @@ class JsonLines:
 
     def read(self, data: bytes, _file: ExportedFile) -> pa.Table:
         """Return the rows in the first bytes of a file."""
-        schema, budget = row_schema(has_keys=self._has_keys), MemoryBudget(self._bytes_max)
+        schema, budget = row_schema(has_keys=self.has_keys), MemoryBudget(self.bytes_max)
         tables = [schema.empty_table()]
         for lines in _batched(_lines(data)):
             rows = [_row(self._parsed(line)) for line in lines]
             tables.append(_untyped.Table.from_pylist(rows, schema=schema))
             budget.take(tables[-1].nbytes)
-        return with_all_columns(_untyped.concat_tables(tables), has_keys=self._has_keys)
+        return with_all_columns(_untyped.concat_tables(tables), has_keys=self.has_keys)
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         """Return the object in a line.
@@ -85,10 +86,7 @@ class JsonLines:
         Raises:
             TooLargeError: It would take too much memory: two bytes may be an object of dozens.
         """
-        if (
-            len(line) * _STRING_MEMORY_FACTOR > self._bytes_max
-            or objects_in(line) > self._bytes_max
-        ):
+        if len(line) * _STRING_MEMORY_FACTOR > self.bytes_max or objects_in(line) > self.bytes_max:
             raise TooLargeError
         fields: Mapping[str, Any] = json.loads(line)
         return fields
@@ -101,7 +99,7 @@ class JsonLines:
         starts = body_starts(payloads, rows.column("headers").combine_chunks())
         for number in np.unique(numbers[numbers >= 0]):
             rows_of_schema = np.flatnonzero(numbers == number)
-            writer = self._writers[number]
+            writer = self.writers[number]
             try:
                 bodies = payloads.take(_untyped.array(rows_of_schema))
                 body_offsets = verified_starts(

@@ -215,10 +215,6 @@ class Manifest:
         """The size of its files."""
         return sum(file.bytes for entry in self.row_ranges for file in entry.files)
 
-    def of_shard(self, shard: int) -> list[RowRange]:
-        """Return the row ranges of a shard, in the order of their addresses."""
-        return [entry for entry in self.row_ranges if entry.shard == shard]
-
     def has_same_request(self, other: "Manifest") -> bool:
         """Tell whether another export has the same selection and format of the same stream."""
         names = ("file_format", "codec", "stream", "incarnation", "selection")
@@ -370,8 +366,3 @@ def encode_range(row_range: RowRange) -> str:
 def decode_range(line: str) -> RowRange:
     """Return the row range in a line of the journal."""
     return RowRange.of(json.loads(line))
-
-
-def with_ranges(manifest: Manifest, row_ranges: tuple[RowRange, ...]) -> Manifest:
-    """Return a manifest with row ranges."""
-    return replace(manifest, row_ranges=row_ranges)

@@ -5,6 +5,7 @@ the number of a schema in the manifest.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,25 @@ _untyped: Any = pa
 _compute: Any = pc
 
 
+@dataclass(frozen=True)
 class ParquetFiles:
-    """Parquet: a file for each value schema of a row range, and one for its late rows."""
+    """Parquet: a file for each value schema of a row range, and one for its late rows.
 
-    def __init__(
-        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
-    ) -> None:
-        """Write and read rows with these schemas, by number.
+    Attributes:
+        writers: The schemas, by number.
+        has_keys: Whether rows have keys, not secondaries.
+        bytes_max: The memory limit for the rows of a file.
+    """
 
-        `bytes_max` is the memory limit for the rows of a file.
-        """
-        self._writers = writers
-        self._has_keys = has_keys
-        self._bytes_max = bytes_max
+    writers: Sequence[Writer]
+    has_keys: bool
+    bytes_max: int = FILE_BYTES_MAX
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a range as files with names from `stem`."""
-        parts = part_rows(batches, has_keys=self._has_keys, writers=self._writers)
+        parts = part_rows(batches, has_keys=self.has_keys, writers=self.writers)
         written = []
         for number, part in enumerate(parts):
             path = directory / f"{stem}-{number}.parquet"
@@ -62,11 +63,11 @@ class ParquetFiles:
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows of a whole file; a prefix of one has none."""
         if not data:
-            return with_all_columns(pa.table({}), has_keys=self._has_keys)
+            return with_all_columns(pa.table({}), has_keys=self.has_keys)
         # IMPORTANT: before Arrow allocates whatever the file claims.
-        repeated = check_memory(data, file.rows, self._bytes_max)
-        budget = MemoryBudget(self._bytes_max)
-        tables = [with_all_columns(pa.table({}), has_keys=self._has_keys)]
+        repeated = check_memory(data, file.rows, self.bytes_max)
+        budget = MemoryBudget(self.bytes_max)
+        tables = [with_all_columns(pa.table({}), has_keys=self.has_keys)]
         source = _untyped.BufferReader(data)
         with _parquet.ParquetFile(source, read_dictionary=repeated) as parquet:
             reader = self._reader(parquet) if file.value_schema else None
@@ -74,7 +75,7 @@ class ParquetFiles:
                 rows = _without_dictionaries(parquet.read_row_group(row_group), budget)
                 if reader is not None:
                     rows = self._with_payloads(rows, reader)
-                tables.append(with_all_columns(rows, has_keys=self._has_keys))
+                tables.append(with_all_columns(rows, has_keys=self.has_keys))
                 budget.take(tables[-1].nbytes)
         parts: pa.Table = _untyped.concat_tables(tables)
         return parts
@@ -82,10 +83,10 @@ class ParquetFiles:
     def _reader(self, parquet: Any) -> AvroSchema:  # noqa: ANN401 - the library's
         """Return the schema of the typed columns of a file."""
         numbers = parquet.read(columns=["schema"]).column("schema").to_numpy()
-        return reader_of(dict(enumerate(self._writers)), np.unique(numbers).tolist())
+        return reader_of(dict(enumerate(self.writers)), np.unique(numbers).tolist())
 
     def _with_payloads(self, rows: pa.Table, reader: AvroSchema) -> pa.Table:
-        writers = dict(enumerate(self._writers))
+        writers = dict(enumerate(self.writers))
         columns = columns_in(reader, rows.schema.names)
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))

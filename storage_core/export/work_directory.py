@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,7 +25,6 @@ from storage_core.export.manifest import (
     encode_manifest,
     encode_range,
     read_manifest,
-    with_ranges,
 )
 from storage_core.platform.durable_file import (
     make_directories,
@@ -103,7 +103,7 @@ class WorkDirectory:
 
     def finish(self) -> Manifest:
         """Rename the directory to the target; durable on return."""
-        manifest = with_ranges(self.plan, tuple(self.row_ranges))
+        manifest = replace(self.plan, row_ranges=tuple(self.row_ranges))
         # IMPORTANT: with the manifest only the renaming is left.
         (self.directory / MANIFEST_FILE).unlink(missing_ok=True)
         write_once(self.directory / MANIFEST_FILE, encode_manifest(manifest))
@@ -132,7 +132,7 @@ class WorkDirectory:
             stored_plan = read_manifest(directory / MANIFEST_FILE)
             lines = "".join(encode_range(row_range) + "\n" for row_range in stored_plan.row_ranges)
             (directory / _JOURNAL).write_text(lines)
-            write_once(directory / PLAN_FILE, encode_manifest(with_ranges(stored_plan, ())))
+            write_once(directory / PLAN_FILE, encode_manifest(replace(stored_plan, row_ranges=())))
         except CorruptionError as error:
             message = f"an interrupted export cannot be continued; remove it: {error.message}"
             raise InvalidRequestError(message, path=directory) from error

@@ -130,28 +130,3 @@ def test_type_within_a_type_is_that_type(kind):
     wrapped = AvroSchema.parse(json.dumps({"type": kind}))
     plain = AvroSchema.parse(json.dumps(kind))
     assert (wrapped.fingerprint, wrapped.full_name) == (plain.fingerprint, plain.full_name)
-
-
-def test_bodies_of_nested_arrays_take_time_by_their_bytes():
-    # Each body's items are found one by one, and none of them copies what is left of it.
-    of = {"type": "array", "items": {"type": "array", "items": "int"}}
-    lists = [list(range(at % 7)) for at in range(3000)]
-    writer = schema(("c", of, {}))
-    body = b"".join(
-        [_long(len(lists)), *(_written(one) for one in lists), b"\0"],
-    )
-    assert rows(writer, *[body] * 3) == [{"c": lists}] * 3
-
-
-def _written(numbers):
-    items = b"".join(map(_long, numbers))
-    return _long(len(numbers)) + items + b"\0" if numbers else b"\0"
-
-
-def _long(number):
-    number = (number << 1) ^ (number >> 63)
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])

@@ -122,7 +122,7 @@ def test_identity_begins_with_the_fingerprint_and_knows_logical_types_and_defaul
         (["1a"], "field '1a'"),
         (["é"], "field 'é'"),
         (["a b"], "field 'a b'"),
-        (["x", "y", "x"], "field 'x' of a.Root is repeated"),
+        (["x", "y", "x"], "field 'x' of a.Root: it is repeated"),
     ],
 )
 def test_name_that_avro_forbids_and_one_that_is_there_twice_are_refused(fields, told):

@@ -3,7 +3,6 @@
 import json
 from datetime import date, datetime, time
 from decimal import Decimal
-from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pytest
 
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema, Limits, decode_batch, encode_batch
-from tests.unit.storage_core.avro.plain_avro import written
 from tests.unit.storage_core.avro.written_columns import check_against_fastavro
 
 NODE = {
@@ -299,21 +297,6 @@ def test_item_that_does_not_fit_is_named_with_the_row_that_it_is_in():
 # --- unions ------------------------------------------------------------------------------------
 
 
-def test_member_that_is_filled_is_the_branch():
-    of = ["string", "null", PAIR, {"type": "array", "items": "int"}]
-    kind = pa.struct(
-        [
-            ("member0", pa.string()),
-            ("member2", pa.list_(pa.int32())),
-            ("member1", pa.struct([("x", pa.int32())])),
-        ]
-    )
-    rows = [{"member0": "a"}, None, {"member1": {"x": 3}}, {"member2": [1]}, {}]
-    bodies = [written(of, one, Random(0)) for one in [(0, "a"), (1, None), (2, {"x": 3})]]
-    made = encoded(of, rows, kind)
-    assert made.to_pylist() == [*bodies, b"\x06\x02\x02\x00", b"\x02"]
-
-
 def test_two_members_at_once_are_refused():
     kind = pa.struct([("member0", pa.string()), ("member1", pa.int32())])
     with pytest.raises(InvalidRequestError, match="row 1: field c has two members of a union"):
@@ -388,12 +371,3 @@ def test_bytes_under_nulls_leave_no_trace():
         b"\x02\x02\x02\x00",
         b"\x00",
     ]
-
-
-def test_decimals_are_as_short_as_their_sign_lets_them():
-    of = logical("bytes", "decimal", precision=38)
-    numbers = [0, 127, 128, -128, -129, 10**37, -(10**37)]
-    made = encoded(of, [Decimal(one) for one in numbers], pa.decimal128(38, 0))
-    sizes = [len(each) - 1 for each in made.to_pylist()]
-    assert sizes == [1, 1, 2, 1, 2, 16, 16]
-    assert [int(one) for one in read_back(of, [Decimal(one) for one in numbers])] == numbers

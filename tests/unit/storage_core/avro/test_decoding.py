@@ -121,36 +121,11 @@ def test_unknown_logical_types_are_none():
     assert decode_batch(bodies_of("long", 3), schema).table.schema.field("c").type == pa.int64()
 
 
-def test_union_of_several_types_is_a_struct_of_members():
-    column = decoded(["null", "string", "long"], (0, None), (1, "a"), (2, 7))
-    assert column.to_pylist() == [
-        None,
-        {"member0": "a", "member1": None},
-        {"member0": None, "member1": 7},
-    ]
-
-
-def test_union_of_int_and_long_is_a_long():
-    assert decoded(["int", "long", "null"], (0, 1), (1, 2**40), (2, None)).to_pylist() == [
-        1,
-        2**40,
-        None,
-    ]
-
-
 def test_null_bodies_are_rows_of_nulls_and_no_faults():
     bodies = pa.array([long(1), None, long(2)], pa.binary())
     found = decode_batch(bodies, schema_of(("c", "long")))
     assert found.faults == ()
     assert found.table.column("c").to_pylist() == [1, None, 2]
-
-
-def test_columns_come_in_the_order_asked_for_and_others_are_passed_over():
-    schema = schema_of(("a", "string"), ("b", {"type": "array", "items": "string"}), ("c", "int"))
-    body = b"\x02x" + b"\x04\x02y\x02z\x00" + b"\x08"
-    table = decode_batch(pa.array([body], pa.binary()), schema, columns=["c", "a"]).table
-    assert table.to_pydict() == {"c": [4], "a": ["x"]}
-    assert table.column_names == ["c", "a"]
 
 
 def test_text_that_is_passed_over_is_not_proven_to_be_one():
@@ -273,14 +248,6 @@ def test_items_of_all_arrays_of_a_body_are_bounded_together():
     )
     assert found.faults == (Fault(1, "more than 12 items, or more than its bytes can hold"),)
     assert found.table.column("c").to_pylist() == [sound, None]
-
-
-def test_few_bodies_with_many_items_are_read_as_many_with_few():
-    of = {"type": "array", "items": ["null", "string"]}
-    values = [[(1, str(number)) for number in range(size)] for size in (3_000, 2, 0, 500)]
-    expected = [[text for _, text in one] for one in values]
-    assert decoded(of, *values).to_pylist() == expected
-    assert decoded(of, *values * 30).to_pylist() == expected * 30
 
 
 def test_record_that_holds_itself_can_be_passed_over_but_not_shown():
