@@ -46,9 +46,9 @@ def encoded(of, values, kind=None):
 
 def read_back(of, values, kind=None):
     """Return what is read of values that were written."""
-    found = decode_batch(encoded(of, values, kind), schema_of(c=of))
-    assert found.faults == ()
-    return found.table.column("c").to_pylist()
+    result = decode_batch(encoded(of, values, kind), schema_of(c=of))
+    assert result.faults == ()
+    return result.table.column("c").to_pylist()
 
 
 def test_random_schemas_are_written_as_fastavro_writes_them():
@@ -70,12 +70,12 @@ def test_no_rows_are_no_bodies_and_wrong_columns_are_refused_all_the_same():
 
 def test_rows_that_are_not_there_are_null():
     rows = pa.table({"c": pa.array([None, 1, None, 2])})
-    there = np.array([False, True, False, True])
-    made = encode_batch(rows, schema_of(c="long"), valid=there, frame=b"xx")
+    valid = np.array([False, True, False, True])
+    made = encode_batch(rows, schema_of(c="long"), valid=valid, frame=b"xx")
     assert made.to_pylist() == [None, b"xx\x02", None, b"xx\x04"]
-    there[2] = True
+    valid[2] = True
     with pytest.raises(InvalidRequestError, match="row 2: field c is null"):
-        encode_batch(rows, schema_of(c="long"), valid=there)
+        encode_batch(rows, schema_of(c="long"), valid=valid)
 
 
 def test_schema_that_is_no_record_is_the_column_value():
@@ -154,7 +154,7 @@ def test_field_without_default_and_column_of_no_field_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("of", "values", "kind", "shown"),
+    ("of", "values", "kind", "expected"),
     [
         ("int", [7, -1], pa.int8(), [7, -1]),
         ("long", [2**63 - 1], pa.uint64(), [2**63 - 1]),
@@ -199,10 +199,10 @@ def test_field_without_default_and_column_of_no_field_are_refused():
         (["null", "string"], [None, None], pa.null(), [None, None]),
     ],
 )
-def test_column_that_says_the_same_is_taken(of, values, kind, shown):
-    if shown is None:
-        values, shown = [datetime(2024, 1, 1)], [datetime(2024, 1, 1)]  # noqa: DTZ001 - a local one
-    assert read_back(of, values, kind) == shown
+def test_column_that_says_the_same_is_taken(of, values, kind, expected):
+    if expected is None:
+        values, expected = [datetime(2024, 1, 1)], [datetime(2024, 1, 1)]  # noqa: DTZ001 - a local one
+    assert read_back(of, values, kind) == expected
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_number_takes_the_first_width_that_holds_it():
     assert encoded(["int", "long"], [1, 2**31]).to_pylist()[1][:1] == b"\x02"
     assert encoded(["long", "int"], [1]).to_pylist() == [b"\x00\x02"]
     made = encoded(["null", "float", "double"], [0.5, 1e300, float("nan"), None]).to_pylist()
-    assert [(each[:1], len(each)) for each in made] == [
+    assert [(body[:1], len(body)) for body in made] == [
         (b"\x02", 5),
         (b"\x04", 9),
         (b"\x02", 5),
