@@ -172,7 +172,7 @@ class _Import:
             origin, options = self._manifest.origin, self._manifest.options
             Stream.create(root, name, options, origin=origin).close()
         if self._manifest.origin is not None:
-            starts = {number: name.born for number, name in self._manifest.exported_shards.items()}
+            starts = {n: shard.born for n, shard in self._manifest.exported_shards.items()}
             Stream.add_shards(root, name, starts)
         with Stream.open(root, name) as stream:
             self._refuse_other_stream(stream, name)

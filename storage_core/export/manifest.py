@@ -30,6 +30,11 @@ from storage_core.platform.durable_file import decode_document, encode_document
 MANIFEST_FILE: Final = "manifest.json"
 _JSON_MEMORY_FACTOR: Final = 4
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
+# The fields of a manifest that are the same in JSON.
+_PLAIN_FIELDS: Final = (
+    *("export", "file_format", "codec", "stream", "incarnation", "jitter", "shards", "key_mode"),
+    "exported_at_ms",
+)
 FormatName = Literal["parquet", "avro", "jsonl"]
 Codec = Literal["deflate", "zstandard"]
 AddressRanges = tuple[tuple[int, int], ...]
@@ -77,15 +82,8 @@ class ExportedFile:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             message = f"{str(name)[:80]!r} is not a file name"
             raise ValueError(message)
-        return cls(**{**fields, "prefixes": tuple(Prefix(*entry) for entry in fields["prefixes"])})
-
-    def fields(self) -> dict[str, object]:
-        """Return its fields for JSON."""
-        document = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            **document,
-            "prefixes": [[entry.bytes, entry.rows, entry.digest] for entry in self.prefixes],
-        }
+        prefixes = tuple(Prefix(**prefix) for prefix in fields["prefixes"])
+        return cls(**{**fields, "prefixes": prefixes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +98,12 @@ class RowRange:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return sum(entry.rows for entry in self.files)
+        return sum(file.rows for file in self.files)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
         """Return the range with these fields."""
         return cls(**{**fields, "files": tuple(map(ExportedFile.of, fields["files"]))})
-
-    def fields(self) -> dict[str, object]:
-        """Return its fields for JSON."""
-        document = {"shard": self.shard, "start": self.start, "end": self.end}
-        return {**document, "files": [entry.fields() for entry in self.files]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +167,7 @@ class RowSelection:
 
     def fields(self) -> dict[str, object]:
         """Return its fields for JSON."""
-        keys = self.keys and [
-            None if entry is None else b64encode(entry).decode() for entry in self.keys
-        ]
+        keys = self.keys and [None if key is None else b64encode(key).decode() for key in self.keys]
         return {**asdict(self), "keys": keys}
 
 
@@ -208,12 +199,12 @@ class Manifest:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return sum(entry.rows for entry in self.row_ranges)
+        return sum(row_range.rows for row_range in self.row_ranges)
 
     @property
     def bytes(self) -> int:
         """The size of its files."""
-        return sum(file.bytes for entry in self.row_ranges for file in entry.files)
+        return sum(file.bytes for row_range in self.row_ranges for file in row_range.files)
 
     def has_same_request(self, other: "Manifest") -> bool:
         """Tell whether another export has the same selection and format of the same stream."""
@@ -226,34 +217,24 @@ class Manifest:
         for number, exported_shard in self.exported_shards.items():
             lost = other.exported_shards[number].lost if number in other.exported_shards else ()
             below = [(first, min(end, exported_shard.committed)) for first, end in lost]
-            remaining = tuple(entry for entry in below if entry[0] < entry[1])
+            remaining = tuple(bounds for bounds in below if bounds[0] < bounds[1])
             exported_shards[number] = replace(exported_shard, lost=remaining)
         return replace(self, exported_shards=exported_shards)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as bytes."""
-    names = (
-        "export",
-        "file_format",
-        "codec",
-        "stream",
-        "incarnation",
-        "jitter",
-        "shards",
-        "key_mode",
-    )
     return encode_document(
         {
             **format_field("export"),
-            **{name: getattr(manifest, name) for name in (*names, "exported_at_ms")},
+            **{name: getattr(manifest, name) for name in _PLAIN_FIELDS},
             "origin": encode_origin(manifest.origin),
             "options": encode_options(manifest.options),
             "selection": manifest.selection.fields(),
             "rows": manifest.rows,
             "bytes": manifest.bytes,
             "exported_shards": {
-                str(number): asdict(entry) for number, entry in manifest.exported_shards.items()
+                str(number): asdict(shard) for number, shard in manifest.exported_shards.items()
             },
             "schemas": [
                 {
@@ -263,7 +244,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
                 }
                 for entry in manifest.schemas
             ],
-            "row_ranges": [entry.fields() for entry in manifest.row_ranges],
+            "row_ranges": [asdict(row_range) for row_range in manifest.row_ranges],
         }
     )
 
@@ -323,24 +304,14 @@ def _decoded(document: Mapping[str, Any], path: Path) -> Manifest:
     if unknown:
         message = f"the export has options that this shardlog does not have: {', '.join(unknown)}"
         raise UnsupportedFormatError(message, path=path)
-    names = (
-        "export",
-        "file_format",
-        "codec",
-        "stream",
-        "incarnation",
-        "jitter",
-        "shards",
-        "key_mode",
-    )
     return Manifest(
-        **{name: document[name] for name in (*names, "exported_at_ms")},
+        **{name: document[name] for name in _PLAIN_FIELDS},
         origin=decode_origin(document["origin"]),
         options=decode_options(document["options"]),
         selection=RowSelection.of(document["selection"]),
         exported_shards={
-            _number(key): ExportedShard.of(entry)
-            for key, entry in document["exported_shards"].items()
+            _number(key): ExportedShard.of(shard)
+            for key, shard in document["exported_shards"].items()
         },
         schemas=tuple(
             SchemaEntry(entry["id"], bytes.fromhex(entry["fingerprint"]), entry["text"])
@@ -360,7 +331,7 @@ def _number(key: str) -> int:
 
 def encode_range(row_range: RowRange) -> str:
     """Return a row range as a line of the journal of an unfinished export."""
-    return json.dumps(row_range.fields(), separators=(",", ":"))
+    return json.dumps(asdict(row_range), separators=(",", ":"))
 
 
 def decode_range(line: str) -> RowRange:

@@ -93,7 +93,7 @@ FILE = ("row_ranges", 0, "files", 0)
 PLACE = ("exported_shards", "0")
 NUMBERS = [
     *((*FILE, name) for name in ("rows", "bytes", "first", "schema")),
-    *((*FILE, "prefixes", 0, at) for at in (0, 1)),
+    *((*FILE, "prefixes", 0, name) for name in ("bytes", "rows")),
     *(("row_ranges", 0, name) for name in ("shard", "start", "end")),
     *((*PLACE, name) for name in ("born", "start", "committed")),
     *(("rows",), ("bytes",), ("shards",), ("options", "shards"), ("options", "jitter")),
@@ -144,7 +144,7 @@ TEXTS = [
     ),
     *((name,) for name in ("exported_shards", "schemas", "row_ranges", "origin", "stream")),
     *((*PLACE, name) for name in ("gaps", "lost", "source", "lineage")),
-    *((*FILE, "prefixes"), (*FILE, "prefixes", 0, 2), ("row_ranges", 0, "files")),
+    *((*FILE, "prefixes"), (*FILE, "prefixes", 0, "digest"), ("row_ranges", 0, "files")),
 ]
 
 
@@ -288,8 +288,13 @@ def rewrite(export: Path, data: bytes, rows: int = ROWS, **of_file: Any) -> None
     document = manifest_of(export)
     file = document["row_ranges"][0]["files"][0]
     (export / file["name"]).write_bytes(data)
-    pieces = [[len(data), rows, xxhash.xxh3_128_hexdigest(data)]]
-    file |= {"bytes": len(data), "rows": rows, "prefixes": pieces, **of_file}
+    digest = xxhash.xxh3_128_hexdigest(data)
+    file |= {
+        "bytes": len(data),
+        "rows": rows,
+        "prefixes": [{"bytes": len(data), "rows": rows, "digest": digest}],
+        **of_file,
+    }
     document["row_ranges"][0]["end"] = document["exported_shards"]["0"]["committed"] = max(
         rows, ROWS
     )
