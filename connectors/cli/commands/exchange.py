@@ -8,8 +8,7 @@ from connectors.cli.output.printing import print_json, print_line
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.cli.output.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, StreamReader
-from storage_core.export import ExportReport, export_stream
-from storage_core.export import import_stream, exported_rows
+from storage_core.export import ExportReport, export_stream, exported_rows, import_stream
 
 _FILES: Final = (".parquet", ".avro", ".jsonl", ".csv")
 
