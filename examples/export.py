@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from storage_core import Stream, StreamOptions, StreamReader
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream, import_stream
 
 with TemporaryDirectory() as place:
     root, files, copy = (Path(place) / name for name in ("root", "files", "copy"))
@@ -19,7 +18,7 @@ with TemporaryDirectory() as place:
         stream.commit()
 
     # Parquet, Avro or JSON lines. The directory appears when it is complete.
-    exported = export_stream(root, "readings", files, form="jsonl")
+    exported = export_stream(root, "readings", files, file_format="jsonl")
     print(f"exported {exported.rows} rows")
     manifest = json.loads((files / "manifest.json").read_text())
     print(f"the manifest names stream {manifest['stream']!r} and {manifest['rows']} rows")

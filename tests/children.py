@@ -17,7 +17,7 @@ _LOADED: Final = (
     "hypothesis",
     "pytest",
     "storage_core.sql.streams",
-    "storage_core.export.export",
+    "storage_core.export.exporting",
     "storage_core.export.importing",
     "streaming_jobs.jobs.landing",
     "connectors.cli.commands.dlq",

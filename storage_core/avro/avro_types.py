@@ -52,6 +52,8 @@ _WIDENED: Final[dict[frozenset[str], PrimitiveKind]] = {
     frozenset({"int", "long"}): "long",
     frozenset({"float", "double"}): "double",
 }
+# The exclusive end of the values of a time of day.
+TIMES_OF_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 # The size in bytes of types of fixed width.
 WIDTHS: Final[dict[str, int]] = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # A wider fixed is binary: in fixed-size binary nulls take the width, too.

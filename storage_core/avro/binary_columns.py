@@ -143,13 +143,6 @@ def regroup(column: Column, offsets: npt.NDArray[np.int32]) -> Column:
     return _untyped.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def scatter(column: Column, positions: Numbers, count: int) -> Column:
-    """Return a column of `count` rows: the values at some positions, nulls elsewhere."""
-    sources = np.full(count, -1, np.int64)
-    sources[positions] = np.arange(len(positions))
-    return column.take(_untyped.array(sources, mask=sources < 0))
-
-
 def validity(column: Column) -> Mask | None:
     """Return which values are not null; None if all are."""
     if not column.null_count:

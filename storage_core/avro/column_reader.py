@@ -6,7 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.avro.avro_types import FIXED_SIZE_BINARY_MAX, Decimal, Map, Primitive, arrow_type
+from storage_core.avro.avro_types import (
+    FIXED_SIZE_BINARY_MAX,
+    TIMES_OF_DAY,
+    Decimal,
+    Map,
+    Primitive,
+    arrow_type,
+)
 from storage_core.avro.cursor import Bytes, Cursor, Numbers
 from storage_core.avro.resolution import (
     EnumPlan,
@@ -18,6 +25,7 @@ from storage_core.avro.resolution import (
     UnionPlan,
 )
 from storage_core.avro.skip import find_items, read_booleans, skip
+from storage_core.platform.arrow import scatter
 
 _untyped: Any = pa  # the stubs lack what is made from buffers
 _Array = Any
@@ -27,7 +35,6 @@ _NUMBERS: Final[dict[str, type[Any]]] = {
     "float": np.float32,
     "double": np.float64,
 }
-_A_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _TEXT: Final = PrimitivePlan(Primitive("string"), Primitive("string"))
 _DECIMAL_BYTES: Final = 16
 # The sign bit.
@@ -124,7 +131,7 @@ def _plain(
 def _check_time_of_day(
     cursor: Cursor, logical: str | None, numbers: Numbers, offsets: Numbers, rows: Numbers
 ) -> None:
-    most = _A_DAY.get(logical or "")
+    most = TIMES_OF_DAY.get(logical or "")
     if most is not None:
         wrong = ((numbers < 0) | (numbers >= most)) & ~cursor.is_bad[rows]
         cursor.refuse(wrong, rows, offsets, f"a {logical} outside of a day")
@@ -254,26 +261,11 @@ def _choice(
             member = branch.member if plan.members is not None else 0
             values_by_member.setdefault(member, []).append((positions, values))
     if plan.members is None:
-        return _scatter(plan.type, values_by_member.get(0, []), len(rows)), after
+        return scatter(values_by_member.get(0, []), len(rows), plan.type), after
     columns = [
-        _scatter(plan.type.field(index).type, values_by_member.get(index, []), len(rows))
+        scatter(values_by_member.get(index, []), len(rows), plan.type.field(index).type)
         for index in range(plan.members)
     ]
     fields = [plan.type.field(index) for index in range(plan.members)]
     nulls = _untyped.array(~is_filled)
     return _untyped.StructArray.from_arrays(columns, fields=fields, mask=nulls), after
-
-
-def _scatter(data_type: pa.DataType, parts: list[tuple[Numbers, _Array]], count: int) -> _Array:
-    """Return the values at their positions, and nulls elsewhere."""
-    if not parts:
-        return _untyped.nulls(count, data_type)
-    if len(parts) == 1 and len(parts[0][0]) == count:
-        return parts[0][1]
-    sources = np.full(count, -1, np.int64)
-    start = 0
-    for positions, values in parts:
-        sources[positions] = np.arange(start, start + len(values))
-        start += len(values)
-    joined = _untyped.concat_arrays([values for _, values in parts])
-    return joined.take(_untyped.array(sources, mask=sources < 0))

@@ -41,7 +41,6 @@ from storage_core.avro.binary_columns import (
     Numbers,
     concatenate,
     regroup,
-    scatter,
     validity,
     value_offsets,
     varints,
@@ -59,6 +58,7 @@ from storage_core.avro.scalar_encoder import (
 )
 from storage_core.avro.schema import AvroSchema
 from storage_core.errors import InvalidRequestError
+from storage_core.platform.arrow import scatter
 
 _ROWS_AT_ONCE: Final = 16_384
 _BYTES_AT_ONCE: Final = 2**28
@@ -98,8 +98,8 @@ def encode_batch(
     positions = np.flatnonzero(valid)
     subset = rows.filter(_untyped.array(valid))
     bodies = _encoded(subset, schema, lambda row: int(positions[row]), frame)
-    encoded: pa.BinaryArray = scatter(bodies, positions, rows.num_rows)
-    return encoded
+    encoded = scatter([(positions, bodies)], rows.num_rows, pa.binary())
+    return cast("pa.BinaryArray", encoded)
 
 
 def _encoded(
@@ -213,7 +213,11 @@ class _Writer:
         if column.null_count:
             positions = np.flatnonzero(_valid(column))
             subset = self._filled(avro_type, column.filter(column.is_valid()), path.some(positions))
-            return [scatter(concatenate(subset, len(positions)), positions, len(column))]
+            return [
+                scatter(
+                    [(positions, concatenate(subset, len(positions)))], len(column), pa.binary()
+                )
+            ]
         if isinstance(avro_type, Record):
             columns = dict(zip(column.type.names, column.flatten(), strict=True))
             return self._fields(avro_type.fields, columns, path)

@@ -6,11 +6,10 @@ field `value_shard` is `value_value_shard`. So no two fields share a column.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Final
 
-from storage_core.avro.schema_text import NAMED
 from storage_core.errors import InvalidRequestError
 
 PREFIX: Final = "value_"
@@ -56,48 +55,20 @@ def is_valid_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def check_names(schema: Any) -> None:  # noqa: ANN401 - JSON
-    """Refuse invalid names of types, fields and symbols, at any depth, and repeated ones.
+def check_names(names: Iterable[str], label: str) -> None:
+    """Refuse names that Avro forbids, and repeated ones.
 
-    Values that are not strings are left to the parser.
+    Args:
+        names: Of the parts of a type's full name, of fields or of symbols.
+        label: What they are, with `{}` for a name.
 
     Raises:
         InvalidRequestError: The message has the first.
     """
-    if isinstance(schema, list):
-        for field in schema:
-            check_names(field)
-    elif isinstance(schema, Mapping) and schema.get("type") in NAMED:
-        kind, full = schema["type"], str(schema.get("name", ""))
-        for name in full.split("."):
-            _check_name(name, f"{kind} {full!r}")
-        _check_each(_texts(schema.get("symbols")), f"symbol {{!r}} of {full}")
-        fields = [field for field in _items(schema.get("fields")) if isinstance(field, Mapping)]
-        _check_each(_texts([field.get("name") for field in fields]), f"field {{!r}} of {full}")
-        check_names([field.get("type") for field in fields])
-    elif isinstance(schema, Mapping):
-        check_names([schema.get(inside) for inside in ("type", "items", "values")])
-
-
-def _items(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _texts(value: object) -> list[str]:
-    return [item for item in _items(value) if isinstance(item, str)]
-
-
-def _check_each(names: Iterable[str], label: str) -> None:
-    names_seen: set[str] = set()
+    checked: set[str] = set()
     for name in names:
-        _check_name(name, label.format(name))
-        if name in names_seen:
-            message = f"not an Avro schema: {label.format(name)} is repeated"
+        problem = _RULE if not is_valid_name(name) else "it is repeated" if name in checked else ""
+        if problem:
+            message = f"not an Avro schema: {label.format(repr(name))}: {problem}"
             raise InvalidRequestError(message)
-        names_seen.add(name)
-
-
-def _check_name(name: str, label: str) -> None:
-    if not is_valid_name(name):
-        message = f"not an Avro schema: {label}: {_RULE}"
-        raise InvalidRequestError(message)
+        checked.add(name)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro.avro_types import NULL, Enum, Fixed, Primitive, arrow_type
+from storage_core.avro.avro_types import NULL, TIMES_OF_DAY, Enum, Fixed, Primitive, arrow_type
 from storage_core.avro.binary_columns import (
     Column,
     Fragments,
@@ -43,7 +43,6 @@ DataType = Any  # the stubs do not narrow a type by `pa.types`
 _types: Any = pa.types  # the stubs lack views
 _compute: Any = pc
 _untyped: Any = pa
-_A_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _SHOWN_MAX: Final = 60
 # Holds nearly any integer at any scale that a decimal can have.
 _WIDE_DIGITS: Final = 76
@@ -215,9 +214,9 @@ def _refuse_values(avro_type: Scalar, values: Column, column: Column, path: RowP
         again = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         before = _compute.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
         wrong = (again != before) & ~np.isnan(before)
-    elif isinstance(avro_type, Primitive) and avro_type.logical in _A_DAY:
+    elif isinstance(avro_type, Primitive) and avro_type.logical in TIMES_OF_DAY:
         numbers = storage_numbers(values)
-        wrong = (numbers < 0) | (numbers >= _A_DAY[avro_type.logical])
+        wrong = (numbers < 0) | (numbers >= TIMES_OF_DAY[avro_type.logical])
     if wrong is None:
         return
     if values.null_count:

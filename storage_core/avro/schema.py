@@ -92,9 +92,7 @@ class AvroSchema:
             InvalidRequestError: The text is not a schema, has an invalid or repeated name, a
                 reference that is missing, or is too long with its references.
         """
-        document = inline_references(text, references)
-        check_names(document)
-        return cls._of(document)
+        return cls._of(inline_references(text, references), are_names_checked=True)
 
     @classmethod
     def stored(cls, text: str) -> "AvroSchema":
@@ -103,10 +101,10 @@ class AvroSchema:
         Raises:
             InvalidRequestError: The text is not a schema.
         """
-        return cls._of(inline_references(text, ()))
+        return cls._of(inline_references(text, ()), are_names_checked=False)
 
     @classmethod
-    def _of(cls, document: Any) -> "AvroSchema":  # noqa: ANN401 - JSON
+    def _of(cls, document: Any, *, are_names_checked: bool) -> "AvroSchema":  # noqa: ANN401 - JSON
         text = json.dumps(document, separators=(",", ":"))
         if len(text) > TEXT_MAX:
             # It could not be read again by itself.
@@ -119,8 +117,11 @@ class AvroSchema:
             dotted_document = dotted(json.loads(text, object_hook=_without_logical))
             parsed = parse_schema(dotted_document, _write_hint=False)
             canonical = undotted_form(to_parsing_canonical_form(parsed))
-            root = _TypeTree().type_of(document, 0)
+            tree = _TypeTree()
+            root = tree.type_of(document, 0)
             check_size(root)
+            if are_names_checked:
+                tree.check_names()
             crc = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         except UnknownType as error:
             # NOTE: fastavro (1.13) has the whole type here where it is not a bare name.
@@ -197,6 +198,14 @@ class _TypeTree:
 
     def __init__(self) -> None:
         self._named: dict[str, Named] = {}
+
+    def check_names(self) -> None:
+        """Refuse names that Avro forbids, and repeated fields."""
+        for name, named in self._named.items():
+            for part in name.split("."):
+                check_names([part], f"{{}} in the name {name!r}")
+            if isinstance(named, Record):
+                check_names([field.name for field in named.fields], f"field {{}} of {name}")
 
     def type_of(self, document: Any, nesting: int) -> AvroType:  # noqa: ANN401 - JSON
         if nesting > NESTING_MAX:

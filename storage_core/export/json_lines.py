@@ -1,17 +1,17 @@
-"""Rows as lines of JSON, by address: for people, and for programs that know nothing else.
+"""Rows as JSON lines, in order of address.
 
     {"shard": 0, "secondary": 3, "address": 7, "primary": 1700000000000, "payload": "text", ...}
 
-Bytes that are UTF-8 are a text; others are base64, and their name ends in `_base64`. What a row
-does not have is left out, and so are a version and a state of 0; a tombstone has `"payload": null`.
-`value` shows the fields of a value that a schema wrote. It is for those who read, and is not read
-back: the payload is.
+Bytes are a string if they are UTF-8, else base64 under a name that ends in `_base64`. Null columns
+are left out, as are a version and a state of 0; a tombstone has `"payload": null`. `value` has the
+decoded fields of an Avro value. It is for people: an import reads the payload.
 """
 
 import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import islice
 from pathlib import Path
@@ -22,109 +22,120 @@ import pyarrow as pa
 
 from storage_core.avro import body_starts, decode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
-from storage_core.export.bounds import FILE_BYTES_MAX, Room, TooLargeError, objects_in
+from storage_core.export.export_rows import row_schema, to_export_rows, with_all_columns
 from storage_core.export.manifest import ExportedFile
-from storage_core.export.plain_rows import filled, plain, plain_schema
-from storage_core.export.proven_file import PIECE_ROWS, ProvenFile
+from storage_core.export.memory_budget import (
+    FILE_BYTES_MAX,
+    MemoryBudget,
+    TooLargeError,
+    objects_in,
+)
+from storage_core.export.verified_file import BATCH_ROWS, VerifiedFile
 from storage_core.parts.typed_columns import Writer
 from storage_core.platform.python_values import to_python
 
 _BASE64: Final = "_base64"
-_ZERO_IS_LEFT_OUT: Final = ("version", "state")
-_PLAIN: Final = frozenset(plain_schema(has_keys=False).names)
-# What a text takes for each byte of its line at most.
-_TEXT_TIMES: Final = 4
+_OMITTED_IF_ZERO: Final = ("version", "state")
+_COLUMNS: Final = frozenset(row_schema(has_keys=False).names)
+# The most memory of a string for each byte of its line.
+_STRING_MEMORY_FACTOR: Final = 4
 _untyped: Any = pa
 
 
+@dataclass(frozen=True)
 class JsonLines:
-    """The form of lines of JSON; all rows of a chunk lie in one file."""
+    """JSON lines: one file for all rows of a range.
 
-    def __init__(
-        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
-    ) -> None:
-        """Write and read rows whose schemas are these, by number.
+    Attributes:
+        writers: The schemas, by number.
+        has_keys: Whether rows have keys, not secondaries.
+        bytes_max: The memory limit for the rows of a file.
+    """
 
-        `bytes_max` is what the rows of a file that is read may take.
-        """
-        self._writers = writers
-        self._has_keys = has_keys
-        self._bytes_max = bytes_max
+    writers: Sequence[Writer]
+    has_keys: bool
+    bytes_max: int = FILE_BYTES_MAX
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
-        """Write the rows of a chunk as files whose names begin alike."""
-        rows: Any = plain(batches, has_keys=self._has_keys)
-        with ProvenFile(directory / f"{stem}.jsonl") as file:
-            for first in range(0, rows.num_rows, PIECE_ROWS):
-                some = rows.slice(first, PIECE_ROWS).combine_chunks()
-                lines = [_line(row, value) for row, value in zip(*self._shown(some), strict=True)]
-                file.add("".join(lines).encode(), some.num_rows)
+        """Write the rows of a range as a file with a name from `stem`."""
+        rows: Any = to_export_rows(batches, has_keys=self.has_keys)
+        with VerifiedFile(directory / f"{stem}.jsonl") as file:
+            for first in range(0, rows.num_rows, BATCH_ROWS):
+                batch = rows.slice(first, BATCH_ROWS).combine_chunks()
+                lines = [
+                    _line(row, value) for row, value in zip(*self._with_values(batch), strict=True)
+                ]
+                file.add("".join(lines).encode(), batch.num_rows)
         return (file.entry("", None, int(rows.column("address")[0].as_py())),)
 
     def read(self, data: bytes, _file: ExportedFile) -> pa.Table:
-        """Return the rows that the first bytes of a file have."""
-        schema, room = plain_schema(has_keys=self._has_keys), Room(self._bytes_max)
+        """Return the rows in the first bytes of a file."""
+        schema, budget = row_schema(has_keys=self.has_keys), MemoryBudget(self.bytes_max)
         tables = [schema.empty_table()]
-        for lines in _some(_lines(data)):
+        for lines in _batched(_lines(data)):
             rows = [_row(self._parsed(line)) for line in lines]
             tables.append(_untyped.Table.from_pylist(rows, schema=schema))
-            room.take(tables[-1].nbytes)
-        return filled(_untyped.concat_tables(tables), has_keys=self._has_keys)
+            budget.take(tables[-1].nbytes)
+        return with_all_columns(_untyped.concat_tables(tables), has_keys=self.has_keys)
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         """Return the object in a line.
 
         Raises:
-            TooLargeError: It would take too much: a value of two bytes is an object of dozens.
+            TooLargeError: It would take too much memory: two bytes may be an object of dozens.
         """
-        if len(line) * _TEXT_TIMES > self._bytes_max or objects_in(line) > self._bytes_max:
+        if len(line) * _STRING_MEMORY_FACTOR > self.bytes_max or objects_in(line) > self.bytes_max:
             raise TooLargeError
         fields: Mapping[str, Any] = json.loads(line)
         return fields
 
-    def _shown(self, rows: Any) -> tuple[list[dict[str, Any]], list[object]]:  # noqa: ANN401 - a table
-        """Return rows, and what their values' fields say."""
+    def _with_values(self, rows: Any) -> tuple[list[dict[str, Any]], list[object]]:  # noqa: ANN401 - a table
+        """Return rows, and the fields of their values."""
         values: list[object] = [None] * rows.num_rows
         numbers = rows.column("schema").fill_null(-1).to_numpy()
         payloads = rows.column("payload").combine_chunks()
         starts = body_starts(payloads, rows.column("headers").combine_chunks())
         for number in np.unique(numbers[numbers >= 0]):
-            places = np.flatnonzero(numbers == number)
-            writer = self._writers[number]
+            rows_of_schema = np.flatnonzero(numbers == number)
+            writer = self.writers[number]
             try:
-                bodies = payloads.take(_untyped.array(places))
-                begins = verified_starts(writer.schema, writer.registry_id, bodies, starts[places])
-                decoded = decode_batch(bodies, writer.schema, starts=begins)
+                bodies = payloads.take(_untyped.array(rows_of_schema))
+                body_offsets = verified_starts(
+                    writer.schema, writer.registry_id, bodies, starts[rows_of_schema]
+                )
+                decoded = decode_batch(bodies, writer.schema, starts=body_offsets)
             except InvalidRequestError:
                 continue
             faulty = {fault.row for fault in decoded.faults}
-            shown = to_python(decoded.table)
-            for index, place in enumerate(places.tolist()):
+            python_rows = to_python(decoded.table)
+            for index, row in enumerate(rows_of_schema.tolist()):
                 if index not in faulty and bodies[index].is_valid:
-                    values[place] = shown[index]
+                    values[row] = python_rows[index]
         return rows.to_pylist(), values
 
 
-def _line(row: Mapping[str, Any], value: object) -> str:
+def _line(row: Mapping[str, Any], decoded: object) -> str:
     fields: dict[str, Any] = {}
-    for name, given in row.items():
-        if (given is None and name != "payload") or (name in _ZERO_IS_LEFT_OUT and not given):
+    for name, value in row.items():
+        if (value is None and name != "payload") or (name in _OMITTED_IF_ZERO and not value):
             continue
         if name == "headers":
-            fields[name] = [{"key": one["key"]} | _named("value", one["value"]) for one in given]
+            fields[name] = [
+                {"key": header["key"]} | _named_value("value", header["value"]) for header in value
+            ]
         else:
-            fields |= _named(name, given)
-    if value is not None:
-        fields["value"] = _json(value)
+            fields |= _named_value(name, value)
+    if decoded is not None:
+        fields["value"] = _json(decoded)
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _some(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _batched(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     lines = iter(lines)
-    while some := list(islice(lines, PIECE_ROWS)):
-        yield some
+    while batch := list(islice(lines, BATCH_ROWS)):
+        yield batch
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
@@ -140,17 +151,19 @@ def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"version": 0, "state": 0}
     for name, value in fields.items():
         if name == "headers":
-            row[name] = [{"key": one["key"], "value": _bytes(one, "value")} for one in value]
+            row[name] = [
+                {"key": header["key"], "value": _bytes(header, "value")} for header in value
+            ]
         elif name.removesuffix(_BASE64) in ("key", "payload"):
             plain_name = name.removesuffix(_BASE64)
             row[plain_name] = _bytes(fields, plain_name)
-        elif name in _PLAIN:
+        elif name in _COLUMNS:
             row[name] = value
     return row
 
 
-def _named(name: str, value: object) -> dict[str, object]:
-    """Return a value of a row under the name that tells what it is."""
+def _named_value(name: str, value: object) -> dict[str, object]:
+    """Return a value under its name, or under the one for base64."""
     if not isinstance(value, bytes):
         return {name: value}
     try:
@@ -164,17 +177,17 @@ def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
         return b64decode(fields[name + _BASE64], validate=True)
     text = fields[name]
     if not isinstance(text, str | None):
-        message = f"{name} is no text"
+        message = f"{name} is not a string"
         raise TypeError(message)
     return None if text is None else text.encode()
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401 - whatever Arrow shows
-    """Return a value of Arrow's as JSON can have it."""
+    """Return a Python value as JSON can have it."""
     if isinstance(value, dict):
-        return {str(name): _json(one) for name, one in value.items()}
+        return {str(name): _json(header) for name, header in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_json(header) for header in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes):

@@ -1,12 +1,11 @@
-"""What an export says of itself: the stream, what was taken of it, and each file with its digest.
+"""The manifest of an export: the stream, the selected rows, and each file with its digests.
 
-    <export>/manifest.json      a document with a checksum; written last, so that an export which
-                                has one is whole
-    <export>/<shard>-<address>… the rows, in chunks: rows of one shard in a range of addresses, in a
-                                file or several (one a kind of value)
+    <export>/manifest.json      JSON with a checksum; written last, so an export with one is whole
+    <export>/<shard>-<address>… the rows of one shard in a range of addresses, in one file or
+                                several, one for each value schema
 
-Chunks of a shard lie in the order of their addresses. A file's digests are of its first bytes, each
-of some more; so of a file that was cut or damaged, what is in front of that can be proven.
+The ranges of a shard are in the order of addresses. A file has digests of growing prefixes; so the
+rows before a damaged or missing byte can be verified.
 """
 
 import json
@@ -23,22 +22,27 @@ from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.stream_meta import decode_options, encode_options, unknown_options
 from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
-from storage_core.export.bounds import objects_in
+from storage_core.export.memory_budget import objects_in
 from storage_core.export.regular_file import opened_regular
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.durable_file import decode_document, encode_document
 
 MANIFEST_FILE: Final = "manifest.json"
-_TEXT_TIMES: Final = 4
+_JSON_MEMORY_FACTOR: Final = 4
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
-FormName = Literal["parquet", "avro", "jsonl"]
+# The fields of a manifest that are the same in JSON.
+_PLAIN_FIELDS: Final = (
+    *("export", "file_format", "codec", "stream", "incarnation", "jitter", "shards", "key_mode"),
+    "exported_at_ms",
+)
+FormatName = Literal["parquet", "avro", "jsonl"]
 Codec = Literal["deflate", "zstandard"]
-Ranges = tuple[tuple[int, int], ...]
+AddressRanges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """The first bytes of a file: how many, how many rows they have, and their digest."""
+class Prefix:
+    """The first bytes of a file, the number of rows in them, and their digest."""
 
     bytes: int
     rows: int
@@ -47,47 +51,43 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file of a chunk.
+    """A file of a row range.
 
     Attributes:
         name: Its name in the directory.
-        kind: The full name of the schema of its values; empty where bytes are just bytes.
-        schema: The number in the manifest of the schema of all of its rows; None if of several.
-        rows: How many it has.
+        value_schema: The full name of the schema of its values; empty for raw bytes.
+        schema: The number in the manifest of the schema of all its rows; None if of several.
+        rows: The number of rows.
         bytes: Its size.
-        first: The least address among its rows.
-        pieces: What proves it, of ever more bytes; the last one is of all.
+        first: The lowest address of its rows.
+        prefixes: Growing prefixes with their digests; the last one is the whole file.
     """
 
     name: str
-    kind: str
+    value_schema: str
     schema: int | None
     rows: int
     bytes: int
     first: int
-    pieces: tuple[Piece, ...]
+    prefixes: tuple[Prefix, ...]
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the file that these fields tell of.
+        """Return the file with these fields.
 
         Raises:
-            ValueError: It does not lie in the directory, or has no name that an export gives.
+            ValueError: Its name is not one that an export writes.
         """
         name = fields["name"]
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            message = f"{str(name)[:80]!r} is no file's name"
+            message = f"{str(name)[:80]!r} is not a file name"
             raise ValueError(message)
-        return cls(**{**fields, "pieces": tuple(Piece(*one) for one in fields["pieces"])})
-
-    def fields(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        document = {name: getattr(self, name) for name in self.__slots__}
-        return {**document, "pieces": [[one.bytes, one.rows, one.digest] for one in self.pieces]}
+        prefixes = tuple(Prefix(**prefix) for prefix in fields["prefixes"])
+        return cls(**{**fields, "prefixes": prefixes})
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class RowRange:
     """The rows of a shard in a range of addresses."""
 
     shard: int
@@ -97,52 +97,47 @@ class Chunk:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
-        return sum(one.rows for one in self.files)
+        """The number of rows."""
+        return sum(file.rows for file in self.files)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the chunk that these fields tell of."""
+        """Return the range with these fields."""
         return cls(**{**fields, "files": tuple(map(ExportedFile.of, fields["files"]))})
-
-    def fields(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        document = {"shard": self.shard, "start": self.start, "end": self.end}
-        return {**document, "files": [one.fields() for one in self.files]}
 
 
 @dataclass(frozen=True, slots=True)
-class ShardMoment:
-    """A shard at the moment of which the export is.
+class ExportedShard:
+    """A shard as it was when it was exported.
 
     Attributes:
         lineage: The random id of its log.
-        born: The first address it can ever have had.
-        start: The first that it had then.
-        committed: The exclusive end of what was committed.
-        gaps: What was passed over below that, because its source no longer had it.
-        lost: What was lost, and left out because that was asked for.
-        source: Where the source of its rows stood.
+        born: The first address that it can ever have had.
+        start: The first address that it had then.
+        committed: The exclusive end of the committed rows.
+        gaps: Skipped addresses below that, which the source no longer had.
+        lost: Lost addresses, which the caller asked to leave out.
+        source: The position in the source of its rows.
     """
 
     lineage: str
     born: int
     start: int
     committed: int
-    gaps: Ranges
-    lost: Ranges
+    gaps: AddressRanges
+    lost: AddressRanges
     source: dict[str, Any] | None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the moment that these fields tell of."""
-        ranges = {name: tuple(map(tuple, fields[name])) for name in ("gaps", "lost")}
-        return cls(**{**fields, **ranges})
+        """Return the shard with these fields."""
+        bounds = {name: tuple(map(tuple, fields[name])) for name in ("gaps", "lost")}
+        return cls(**{**fields, **bounds})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which rows were asked for; None for no bound."""
+class RowSelection:
+    """The rows to export; None for no bound."""
 
     start: int | None = None
     end: int | None = None
@@ -150,18 +145,18 @@ class Asked:
     keys: tuple[bytes | None, ...] | None = None
 
     @property
-    def is_whole(self) -> bool:
-        """Tell whether it is all rows."""
-        return self == Asked()
+    def is_everything(self) -> bool:
+        """Whether it is all rows."""
+        return self == RowSelection()
 
     @property
-    def has_all_of_an_id(self) -> bool:
-        """Tell whether rows keep their states: these follow from the other rows of their ids."""
+    def has_whole_ids(self) -> bool:
+        """Whether it has all rows of an id, from which the states of rows follow."""
         return self.start is None and self.end is None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return what these fields tell of."""
+        """Return the selection with these fields."""
         ids, keys = fields["ids"], fields["keys"]
         return cls(
             fields["start"],
@@ -171,17 +166,17 @@ class Asked:
         )
 
     def fields(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        keys = self.keys and [None if one is None else b64encode(one).decode() for one in self.keys]
+        """Return its fields for JSON."""
+        keys = self.keys and [None if key is None else b64encode(key).decode() for key in self.keys]
         return {**asdict(self), "keys": keys}
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An export: the stream at a moment, what was asked of it, and the chunks."""
+    """An export: the stream when it was exported, the selection, and the row ranges."""
 
     export: str
-    form: FormName
+    file_format: FormatName
     codec: Codec
     stream: str
     incarnation: str
@@ -190,106 +185,111 @@ class Manifest:
     key_mode: KeyMode
     origin: StreamOrigin | None
     options: StreamOptions
-    asked: Asked
-    taken_at_ms: int
-    places: Mapping[int, ShardMoment]
+    selection: RowSelection
+    exported_at_ms: int
+    exported_shards: Mapping[int, ExportedShard]
     schemas: tuple[SchemaEntry, ...]
-    chunks: tuple[Chunk, ...] = ()
+    row_ranges: tuple[RowRange, ...] = ()
 
     @property
     def has_keys(self) -> bool:
-        """Tell whether rows belong to keys."""
+        """Whether rows have keys, not secondaries."""
         return self.key_mode == "dictionary"
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
-        return sum(one.rows for one in self.chunks)
+        """The number of rows."""
+        return sum(row_range.rows for row_range in self.row_ranges)
 
     @property
     def bytes(self) -> int:
-        """How many bytes its files have."""
-        return sum(file.bytes for one in self.chunks for file in one.files)
+        """The size of its files."""
+        return sum(file.bytes for row_range in self.row_ranges for file in row_range.files)
 
-    def of_shard(self, shard: int) -> list[Chunk]:
-        """Return the chunks of a shard, in the order of their addresses."""
-        return [one for one in self.chunks if one.shard == shard]
+    def has_same_request(self, other: "Manifest") -> bool:
+        """Tell whether another export has the same selection and format of the same stream."""
+        names = ("file_format", "codec", "stream", "incarnation", "selection")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
-    def is_asked_alike(self, other: "Manifest") -> bool:
-        """Tell whether another asks the same of the same stream, at whatever moment."""
-        same = ("form", "codec", "stream", "incarnation", "asked")
-        return all(getattr(self, name) == getattr(other, name) for name in same)
-
-    def without_what_is_lost(self, now: "Manifest") -> "Manifest":
-        """Return the manifest of the same moment without what another one leaves out as lost."""
-        places = dict(self.places)
-        for number, place in self.places.items():
-            lost = now.places[number].lost if number in now.places else ()
-            below = [(first, min(end, place.committed)) for first, end in lost]
-            remaining = tuple(one for one in below if one[0] < one[1])
-            places[number] = replace(place, lost=remaining)
-        return replace(self, places=places)
+    def without_lost_of(self, other: "Manifest") -> "Manifest":
+        """Return the manifest with the lost addresses of another one left out."""
+        exported_shards = dict(self.exported_shards)
+        for number, exported_shard in self.exported_shards.items():
+            lost = other.exported_shards[number].lost if number in other.exported_shards else ()
+            below = [(first, min(end, exported_shard.committed)) for first, end in lost]
+            remaining = tuple(bounds for bounds in below if bounds[0] < bounds[1])
+            exported_shards[number] = replace(exported_shard, lost=remaining)
+        return replace(self, exported_shards=exported_shards)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the bytes of a manifest."""
-    names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
+    """Return a manifest as bytes."""
     return encode_document(
         {
             **format_field("export"),
-            **{name: getattr(manifest, name) for name in (*names, "taken_at_ms")},
+            **{name: getattr(manifest, name) for name in _PLAIN_FIELDS},
             "origin": encode_origin(manifest.origin),
             "options": encode_options(manifest.options),
-            "asked": manifest.asked.fields(),
+            "selection": manifest.selection.fields(),
             "rows": manifest.rows,
             "bytes": manifest.bytes,
-            "places": {str(number): asdict(one) for number, one in manifest.places.items()},
+            "exported_shards": {
+                str(number): asdict(shard) for number, shard in manifest.exported_shards.items()
+            },
             "schemas": [
-                {"id": one.registry_id, "fingerprint": one.fingerprint.hex(), "text": one.text}
-                for one in manifest.schemas
+                {
+                    "id": entry.registry_id,
+                    "fingerprint": entry.fingerprint.hex(),
+                    "text": entry.text,
+                }
+                for entry in manifest.schemas
             ],
-            "chunks": [one.fields() for one in manifest.chunks],
+            "row_ranges": [asdict(row_range) for row_range in manifest.row_ranges],
         }
     )
 
 
 def read_manifest(path: Path, bytes_max: int | None = None) -> Manifest:
-    """Return the manifest in a file.
+    """Read a manifest.
 
     Args:
         path: The file.
-        bytes_max: How much memory it may take; any if None.
+        bytes_max: The memory that it may take; None for no limit.
 
     Raises:
         FileNotFoundError: There is none.
-        InvalidRequestError: It is of something else, or takes more than it may.
+        InvalidRequestError: It is another document, or takes more memory.
         UnsupportedFormatError: Another version of shardlog wrote it.
         CorruptionError: It is damaged.
     """
-    document = decode_document(_bytes_of(path, bytes_max), path)
+    document = decode_document(_read_bounded(path, bytes_max), path)
     if not str(document.get("format")).startswith("shardlog-export"):
-        message = "that is no manifest of an export"
+        message = "this is not the manifest of an export"
         raise InvalidRequestError(message, path=path)
     check_format(document, "export", path)
     try:
         manifest = _decoded(document, path)
-        sums = (manifest.rows, manifest.bytes)
+        totals = (manifest.rows, manifest.bytes)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"the manifest cannot be understood: {str(error)[:200]}"
         raise CorruptionError(message, path=path) from error
-    if (document.get("rows"), document.get("bytes")) != sums:
+    if (document.get("rows"), document.get("bytes")) != totals:
         message = (
             f"the manifest has {document.get('rows')!r:.40} rows and {document.get('bytes')!r:.40} "
-            f"bytes, and its files {sums[0]} and {sums[1]}"
+            f"bytes, and its files {totals[0]} and {totals[1]}"
         )
         raise CorruptionError(message, path=path)
     return manifest
 
 
-def _bytes_of(path: Path, bytes_max: int | None) -> bytes:
+def _read_bounded(path: Path, bytes_max: int | None) -> bytes:
     with opened_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = b"" if bytes_max is not None and size * _TEXT_TIMES > bytes_max else file.read(size)
+        data = (
+            b""
+            if bytes_max is not None and size * _JSON_MEMORY_FACTOR > bytes_max
+            else file.read(size)
+        )
     if bytes_max is not None and (len(data) < size or objects_in(data) > 2 * bytes_max):
         message = (
             f"the manifest has {size} bytes and would take too much memory; if you trust "
@@ -304,39 +304,36 @@ def _decoded(document: Mapping[str, Any], path: Path) -> Manifest:
     if unknown:
         message = f"the export has options that this shardlog does not have: {', '.join(unknown)}"
         raise UnsupportedFormatError(message, path=path)
-    names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
     return Manifest(
-        **{name: document[name] for name in (*names, "taken_at_ms")},
+        **{name: document[name] for name in _PLAIN_FIELDS},
         origin=decode_origin(document["origin"]),
         options=decode_options(document["options"]),
-        asked=Asked.of(document["asked"]),
-        places={_number(key): ShardMoment.of(one) for key, one in document["places"].items()},
+        selection=RowSelection.of(document["selection"]),
+        exported_shards={
+            _number(key): ExportedShard.of(shard)
+            for key, shard in document["exported_shards"].items()
+        },
         schemas=tuple(
-            SchemaEntry(one["id"], bytes.fromhex(one["fingerprint"]), one["text"])
-            for one in document["schemas"]
+            SchemaEntry(entry["id"], bytes.fromhex(entry["fingerprint"]), entry["text"])
+            for entry in document["schemas"]
         ),
-        chunks=tuple(map(Chunk.of, document["chunks"])),
+        row_ranges=tuple(map(RowRange.of, document["row_ranges"])),
     )
 
 
 def _number(key: str) -> int:
     number = int(key)
     if str(number) != key or number < 0:
-        message = f"{key[:40]!r} is no number of a shard"
+        message = f"{key[:40]!r} is not a shard number"
         raise ValueError(message)
     return number
 
 
-def encode_chunk(chunk: Chunk) -> str:
-    """Return a chunk as a line of the journal that an export keeps while it is written."""
-    return json.dumps(chunk.fields(), separators=(",", ":"))
+def encode_range(row_range: RowRange) -> str:
+    """Return a row range as a line of the journal of an unfinished export."""
+    return json.dumps(asdict(row_range), separators=(",", ":"))
 
 
-def decode_chunk(line: str) -> Chunk:
-    """Return what `encode_chunk` was given."""
-    return Chunk.of(json.loads(line))
-
-
-def with_chunks(manifest: Manifest, chunks: tuple[Chunk, ...]) -> Manifest:
-    """Return a manifest with chunks."""
-    return replace(manifest, chunks=chunks)
+def decode_range(line: str) -> RowRange:
+    """Return the row range in a line of the journal."""
+    return RowRange.of(json.loads(line))

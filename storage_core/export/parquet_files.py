@@ -1,10 +1,11 @@
-"""Rows as files of Parquet with the columns that parts have: typed, sorted by id and time.
+"""Rows as Parquet files with the columns of parts: typed, sorted by id and time.
 
-A payload is left out where the fields of its value can make it again, bit for bit; so a file has as
-much as the log. `schema` is the number of a schema in the manifest.
+A payload is left out if the typed columns rebuild it bit for bit, so nothing is lost. `schema` is
+the number of a schema in the manifest.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage_core.avro import AvroSchema
-from storage_core.export.bounds import FILE_BYTES_MAX, Room
-from storage_core.export.manifest import ExportedFile, Piece
-from storage_core.export.parquet_bounds import refuse_bloated
-from storage_core.export.plain_rows import filled
+from storage_core.export.export_rows import with_all_columns
+from storage_core.export.manifest import ExportedFile, Prefix
+from storage_core.export.memory_budget import FILE_BYTES_MAX, MemoryBudget
+from storage_core.export.parquet_memory import check_memory
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import part_rows
@@ -29,65 +30,65 @@ _untyped: Any = pa
 _compute: Any = pc
 
 
+@dataclass(frozen=True)
 class ParquetFiles:
-    """The form of Parquet: of a chunk a file for each kind of value, and one for its late rows."""
+    """Parquet: a file for each value schema of a row range, and one for its late rows.
 
-    def __init__(
-        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
-    ) -> None:
-        """Write and read rows whose schemas are these, by number.
+    Attributes:
+        writers: The schemas, by number.
+        has_keys: Whether rows have keys, not secondaries.
+        bytes_max: The memory limit for the rows of a file.
+    """
 
-        `bytes_max` is what the rows of a file that is read may take.
-        """
-        self._writers = writers
-        self._has_keys = has_keys
-        self._bytes_max = bytes_max
+    writers: Sequence[Writer]
+    has_keys: bool
+    bytes_max: int = FILE_BYTES_MAX
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
-        """Write the rows of a chunk as files whose names begin alike."""
-        made = part_rows(batches, has_keys=self._has_keys, writers=self._writers)
+        """Write the rows of a range as files with names from `stem`."""
+        parts = part_rows(batches, has_keys=self.has_keys, writers=self.writers)
         written = []
-        for number, part in enumerate(made):
+        for number, part in enumerate(parts):
             path = directory / f"{stem}-{number}.parquet"
             proof = write_part(path, part.rows, part.order)
             prove_part(path, part.rows)
             addresses: Any = part.rows.column("address")
             first, count = int(addresses.to_numpy().min()), part.rows.num_rows
-            pieces = (Piece(proof.size, count, proof.digest.hex()),)
+            prefixes = (Prefix(proof.size, count, proof.digest.hex()),)
             written.append(
-                ExportedFile(path.name, part.kind, None, count, proof.size, first, pieces)
+                ExportedFile(path.name, part.kind, None, count, proof.size, first, prefixes)
             )
         return tuple(written)
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
-        """Return the rows that the bytes of a whole file have; of a part of one there are none."""
+        """Return the rows of a whole file; a prefix of one has none."""
         if not data:
-            return filled(pa.table({}), has_keys=self._has_keys)
-        # IMPORTANT: before its library makes room for whatever the file says.
-        repeated = refuse_bloated(data, file.rows, self._bytes_max)
-        room = Room(self._bytes_max)
-        tables = [filled(pa.table({}), has_keys=self._has_keys)]
+            return with_all_columns(pa.table({}), has_keys=self.has_keys)
+        # IMPORTANT: before Arrow allocates whatever the file claims.
+        repeated = check_memory(data, file.rows, self.bytes_max)
+        budget = MemoryBudget(self.bytes_max)
+        tables = [with_all_columns(pa.table({}), has_keys=self.has_keys)]
         source = _untyped.BufferReader(data)
-        with _parquet.ParquetFile(source, read_dictionary=repeated) as opened:
-            reader = self._reader(opened) if file.kind else None
-            for group in range(opened.num_row_groups):
-                rows = _without_dictionaries(opened.read_row_group(group), room)
+        with _parquet.ParquetFile(source, read_dictionary=repeated) as parquet:
+            reader = self._reader(parquet) if file.value_schema else None
+            for row_group in range(parquet.num_row_groups):
+                rows = _without_dictionaries(parquet.read_row_group(row_group), budget)
                 if reader is not None:
                     rows = self._with_payloads(rows, reader)
-                tables.append(filled(rows, has_keys=self._has_keys))
-                room.take(tables[-1].nbytes)
-        made: pa.Table = _untyped.concat_tables(tables)
-        return made
+                tables.append(with_all_columns(rows, has_keys=self.has_keys))
+                budget.take(tables[-1].nbytes)
+        parts: pa.Table = _untyped.concat_tables(tables)
+        return parts
 
-    def _reader(self, opened: Any) -> AvroSchema:  # noqa: ANN401 - the library's
-        """Return the schema by which the values of a file are shown."""
-        numbers = opened.read(columns=["schema"]).column("schema").to_numpy()
-        return reader_schema(dict(enumerate(self._writers)), np.unique(numbers).tolist())
+    def _reader(self, parquet: Any) -> AvroSchema:  # noqa: ANN401 - the library's
+        """Return the schema of the typed columns of a file."""
+        numbers = parquet.read(columns=["schema"]).column("schema").to_numpy()
+        return reader_schema(dict(enumerate(self.writers)), np.unique(numbers).tolist())
 
     def _with_payloads(self, rows: pa.Table, reader: AvroSchema) -> pa.Table:
-        writers = dict(enumerate(self._writers))
+        writers = dict(enumerate(self.writers))
         columns = columns_in(reader, rows.schema.names)
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))
@@ -96,18 +97,18 @@ class ParquetFiles:
         return rows.set_column(index, "payload", payloads)
 
 
-def _without_dictionaries(rows: Any, room: Room) -> pa.Table:  # noqa: ANN401 - a table
-    """Return rows whose columns have values in the place of dictionaries.
+def _without_dictionaries(rows: Any, budget: MemoryBudget) -> pa.Table:  # noqa: ANN401 - a table
+    """Return rows with dictionary columns decoded.
 
     Raises:
-        TooLargeError: They would take more than there is room for.
+        TooLargeError: They would exceed the memory budget.
     """
     for index, field in enumerate(rows.schema):
         if not pa.types.is_dictionary(field.type):
             continue
         for chunk in rows.column(index).chunks:
             sizes = _compute.binary_length(chunk.dictionary).take(chunk.indices)
-            room.refuse_beyond(_compute.sum(sizes).as_py() or 0)
+            budget.check(_compute.sum(sizes).as_py() or 0)
         rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
     table: pa.Table = rows
     return table

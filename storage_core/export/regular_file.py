@@ -1,6 +1,6 @@
-"""Files of an export, opened as what they are to be: whoever sent it may have put anything there.
+"""Opens files of an export only if they are regular files: an export may come from anybody.
 
-A pipe would be waited for without end, a device has effects, and a link leads out of the directory.
+Reading a pipe would block forever, a device has side effects, and a link may lead anywhere.
 """
 
 import os
@@ -22,7 +22,7 @@ _KINDS: Final = {
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse what is there and is no regular file; nothing has to be there.
+    """Refuse a path that exists and is not a regular file.
 
     Raises:
         CorruptionError: It is a pipe, a device, a link or the like.
@@ -38,12 +38,12 @@ def opened_regular(path: Path) -> BinaryIO:
 
     Raises:
         CorruptionError: It is a pipe, a device, a link or the like.
-        OSError: There is none, or the system refuses it.
+        OSError: It does not exist, or cannot be opened.
     """
     _refuse(path, os.lstat(path).st_mode)
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS))  # noqa: SIM115 - Path has no opener; the caller closes it
     try:
-        # It may have been put there since.
+        # It may have been replaced since.
         _refuse(path, os.fstat(file.fileno()).st_mode)
     except BaseException:
         file.close()

@@ -1,89 +1,93 @@
-"""Thrift's compact protocol, as Parquet writes its footer and the heads of its pages.
+"""Thrift's compact protocol, in which Parquet writes its footer and page headers.
 
     struct   fields, then 0:  delta << 4 | kind, or kind and the number, zigzag; then the value
     list     count << 4 | kind, or 0xF0 | kind and the count; then the values
 
-Only what is read here; numbers are varints, texts are a varint and bytes.
+Only what is read here; integers are varints, strings are a varint and bytes.
 """
 
 import struct
 from typing import Any, Final
 
-from storage_core.export.bounds import Room
+from storage_core.export.memory_budget import MemoryBudget
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY = 1, 2, 3, 7, 8
 _LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
 _WHOLE: Final = frozenset({4, 5, 6})
 _DEPTH_MAX: Final = 32
 _LONG_BITS: Final = 63
-# What a value of a byte takes at most: an empty list or struct, and where it is held.
+# The most memory of a value of one byte: an empty list or struct, and its reference.
 _VALUE_BYTES: Final = 72
 
 
-class Thrift:
-    """Values one behind the other in some bytes.
+class ThriftReader:
+    """Reads values from bytes.
 
     Attributes:
-        at: Where the next one begins.
+        offset: The offset of the next value.
     """
 
-    def __init__(self, data: bytes, at: int, end: int, room: Room) -> None:
-        """Read from one place on, and not behind another, as long as there is room for values."""
-        self.at = at
-        self._room = room
+    def __init__(self, data: bytes, offset: int, end: int, budget: MemoryBudget) -> None:
+        """Read from `offset`, not past `end`, within a memory budget."""
+        self.offset = offset
+        self._budget = budget
         self._data = data
         self._end = min(end, len(data))
 
     def fields(self, depth: int = 0) -> dict[int, Any]:
-        """Return the fields of a struct by their numbers.
+        """Return the fields of a struct by number.
 
         Raises:
-            ValueError: The bytes are none.
-            TooLargeError: They are more values than there is room for.
+            ValueError: The bytes are not Thrift.
+            TooLargeError: The values exceed the memory budget.
         """
         values: dict[int, Any] = {}
         number = 0
         if depth > _DEPTH_MAX:
-            message = f"more than {_DEPTH_MAX} structs in each other"
+            message = f"structs nested more than {_DEPTH_MAX} deep"
             raise ValueError(message)
-        while head := self._byte():
-            delta, kind = head >> 4, head & 15
+        while header := self._byte():
+            delta, thrift_type = header >> 4, header & 15
             number = number + delta if delta else self._zigzag()
-            self._room.take(_VALUE_BYTES)
-            values[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+            self._budget.take(_VALUE_BYTES)
+            values[number] = (
+                thrift_type == _TRUE
+                if thrift_type in (_TRUE, _FALSE)
+                else self._value(thrift_type, depth)
+            )
         return values
 
-    def _value(self, kind: int, depth: int) -> Any:  # noqa: ANN401, PLR0911 - whatever there is, one kind a line
-        if kind in _WHOLE:
+    def _value(self, thrift_type: int, depth: int) -> Any:  # noqa: ANN401, PLR0911 - whatever there is, one kind a line
+        if thrift_type in _WHOLE:
             return self._zigzag()
-        if kind == _BINARY:
+        if thrift_type == _BINARY:
             return self._bytes(self._varint())
-        if kind == _STRUCT:
+        if thrift_type == _STRUCT:
             return self.fields(depth + 1)
-        if kind in (_LIST, _SET):
+        if thrift_type in (_LIST, _SET):
             return self._items(depth)
-        if kind in (_TRUE, _FALSE, _BYTE):
+        if thrift_type in (_TRUE, _FALSE, _BYTE):
             return self._byte()
-        if kind == _DOUBLE:
+        if thrift_type == _DOUBLE:
             return struct.unpack("<d", self._bytes(8))[0]
-        if kind == _MAP:
+        if thrift_type == _MAP:
             count = self._varint()
-            kinds = self._byte() if count else 0
+            types = self._byte() if count else 0
             for _ in range(count):
-                self._room.take(2 * _VALUE_BYTES)
-                self._value(kinds >> 4, depth + 1)
-                self._value(kinds & 15, depth + 1)
+                self._budget.take(2 * _VALUE_BYTES)
+                self._value(types >> 4, depth + 1)
+                self._value(types & 15, depth + 1)
             return None
-        message = f"no kind of value: {kind}"
+        message = f"unknown Thrift type {thrift_type}"
         raise ValueError(message)
 
     def _items(self, depth: int) -> list[Any]:
-        head = self._byte()
-        count, kind = head >> 4, head & 15
+        header = self._byte()
+        count, thrift_type = header >> 4, header & 15
         if count == 15:  # noqa: PLR2004 - four bits say no more
             count = self._varint()
-        self._room.take(count * _VALUE_BYTES)
-        return [self._value(kind, depth + 1) for _ in range(count)]
+        self._budget.take(count * _VALUE_BYTES)
+        return [self._value(thrift_type, depth + 1) for _ in range(count)]
 
     def _zigzag(self) -> int:
         number = self._varint()
@@ -97,15 +101,15 @@ class Thrift:
             if byte <= 0x7F:  # noqa: PLR2004 - seven bits
                 return number
             shift += 7
-        message = "a number of more than 64 bits"
+        message = "a varint of more than 64 bits"
         raise ValueError(message)
 
     def _byte(self) -> int:
         return self._bytes(1)[0]
 
     def _bytes(self, count: int) -> bytes:
-        begin, self.at = self.at, self.at + count
-        if self.at > self._end:
+        begin, self.offset = self.offset, self.offset + count
+        if self.offset > self._end:
             message = f"{count} bytes at {begin} of {self._end}"
             raise ValueError(message)
-        return self._data[begin : self.at]
+        return self._data[begin : self.offset]

@@ -92,6 +92,22 @@ def _own_bits(buffer: Any, begin: int, count: int) -> Any:  # noqa: ANN401 - a b
     return _untyped.py_buffer(np.packbits(bits[skipped:], bitorder="little"))
 
 
+def scatter(
+    parts: Sequence[tuple[npt.NDArray[np.integer[Any]], Array]], count: int, kind: pa.DataType
+) -> Array:
+    """Return an array of `count` rows: each part's values at its positions, nulls elsewhere."""
+    if len(parts) == 1 and len(parts[0][0]) == count:
+        return parts[0][1]
+    sources = np.full(count, -1, np.int64)
+    first = 0
+    for positions, _ in parts:
+        sources[positions] = np.arange(first, first + len(positions))
+        first += len(positions)
+    joined = _untyped.concat_arrays([nulls(0, kind), *(values for _, values in parts)])
+    array: Array = joined.take(_untyped.array(sources, mask=sources < 0))
+    return array
+
+
 def distinct(column: Array) -> tuple[Array, npt.NDArray[np.int32]]:
     """Return the values of a column as they come, each once, and which of them each row has.
 

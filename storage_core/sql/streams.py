@@ -335,44 +335,31 @@ def _answer(
     """Return the answer to a query once its first rows have come."""
     with ExitStack() as stack:
         streams = stack.enter_context(Streams(root, None, options))
-        calls = Interruptible(
-            streams.connection.interrupt, _progress_poll(streams.connection, progress)
-        )
+        connection = streams.connection
+        poll = None if progress is None else lambda: progress(connection.query_progress())
+        calls = Interruptible(connection.interrupt, poll)
         stack.callback(calls.close)
         relation = streams.relation(query)
         with streams.translated():
             reader = calls.call(for_output(relation).to_arrow_reader)
-        first = _next(streams, calls, reader)
-        return reader.schema, _remaining_batches(stack.pop_all(), streams, calls, first, reader)
+
+        def next_rows() -> pa.RecordBatch | None:
+            return calls.call(lambda: next_batch(reader, streams))
+
+        first = next_rows()
+        return reader.schema, _batches(stack.pop_all(), first, next_rows)
 
 
-def _progress_poll(
-    connection: Any,  # noqa: ANN401 - DuckDB's
-    progress: Callable[[float], None] | None,
-) -> Callable[[], None] | None:
-    """Return a call that reports the progress of a query; None without a listener."""
-    return None if progress is None else lambda: progress(connection.query_progress())
-
-
-def _remaining_batches(
+def _batches(
     stack: ExitStack,
-    streams: Streams,
-    calls: Interruptible,
     first: pa.RecordBatch | None,
-    reader: Iterator[pa.RecordBatch],
+    next_rows: Callable[[], pa.RecordBatch | None],
 ) -> Iterator[pa.RecordBatch]:
     with stack:
         batch = first
         while batch is not None:
             yield batch
-            batch = _next(streams, calls, reader)
-
-
-def _next(
-    streams: Streams, calls: Interruptible, reader: Iterator[pa.RecordBatch]
-) -> pa.RecordBatch | None:
-    """Return the next rows of an answer; None at the end."""
-    return calls.call(lambda: next_batch(reader, streams))
+            batch = next_rows()
 
 
 def _refuse_same_names(names: Iterable[str]) -> None:

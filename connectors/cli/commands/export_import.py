@@ -8,8 +8,7 @@ from connectors.cli.output.formatting import counted, format_ranges
 from connectors.cli.output.printing import print_json, print_line
 from connectors.cli.output.progress_bar import progress_bar
 from storage_core import InvalidRequestError, StreamReader
-from storage_core.export.export import ExportReport, export_stream
-from storage_core.export.importing import import_stream, rows_exported
+from storage_core.export import ExportReport, export_stream, exported_rows, import_stream
 
 _FILES: Final = (".parquet", ".avro", ".jsonl", ".csv")
 
@@ -49,7 +48,7 @@ def export(  # noqa: PLR0913 - one parameter an option
             root,
             stream,
             directory,
-            form=form,
+            file_format=form,
             start=least,
             end=largest,
             ids=ids or None,
@@ -75,7 +74,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 def import_(*, root: Path, directory: Path, stream: str, append: bool, file_mib_max: int) -> None:
     """Read the records of an export into a stream: as they were, or as new ones."""
     file_bytes_max = file_mib_max * 2**20
-    with progress_bar(rows_exported(directory, file_bytes_max), "row") as progress:
+    with progress_bar(exported_rows(directory, file_bytes_max), "row") as progress:
         report = import_stream(
             root,
             stream,

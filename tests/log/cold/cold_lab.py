@@ -21,7 +21,7 @@ from storage_core import Environment, SchemaEntry, Stream, StreamOptions, Stream
 from storage_core.avro import AvroSchema, encode_batch, frame_of
 from storage_core.engine import rocksdb
 from storage_core.engine.key_value import Batch
-from storage_core.export.manifest import FormName
+from storage_core.export.manifest import FormatName
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.parts.part_file import write_part
@@ -33,7 +33,7 @@ from storage_core.tiering.compact import next_parts
 from tests.snapshots import copy_of
 
 NAME = "telemetry"
-FORMS: Final[list[FormName]] = ["parquet", "avro", "jsonl"]
+FORMS: Final[list[FormatName]] = ["parquet", "avro", "jsonl"]
 FIRST_MS = 1_700_000_000_000
 IDS = 5
 _FIELDS: list[dict[str, Any]] = [

@@ -20,21 +20,21 @@ from storage_core.export.manifest import (
 
 def forged(rng: np.random.Generator, directory: Path) -> None:
     """Change bytes of one file of an export, and let the manifest prove what is there now."""
-    chunks = read_manifest(directory / MANIFEST_FILE).chunks
+    chunks = read_manifest(directory / MANIFEST_FILE).row_ranges
     files = [file for chunk in chunks for file in chunk.files]
     file = files[rng.integers(0, len(files))]
     data = bytearray((directory / file.name).read_bytes())
     for place in rng.integers(0, len(data), rng.choice([1, 3])):
         data[place] = rng.choice([0, 255, data[place] ^ 1 << int(rng.integers(0, 8))])
     (directory / file.name).write_bytes(data)
-    digests = [xxh3_128_hexdigest(data[: piece.bytes]) for piece in file.pieces]
-    pieces = [replace(one, digest=of) for one, of in zip(file.pieces, digests, strict=True)]
-    _tell(directory, file, replace(file, pieces=tuple(pieces)))
+    digests = [xxh3_128_hexdigest(data[: piece.bytes]) for piece in file.prefixes]
+    pieces = [replace(one, digest=of) for one, of in zip(file.prefixes, digests, strict=True)]
+    _tell(directory, file, replace(file, prefixes=tuple(pieces)))
 
 
 def moved_out(directory: Path) -> str:
     """Move a file of an export beside it; return what the manifest calls it then."""
-    file = read_manifest(directory / MANIFEST_FILE).chunks[0].files[0]
+    file = read_manifest(directory / MANIFEST_FILE).row_ranges[0].files[0]
     (directory / file.name).rename(directory.parent / file.name)
     _tell(directory, file, replace(file, name=f"../{file.name}"))
     return f"../{file.name}"
@@ -44,7 +44,7 @@ def _tell(directory: Path, old: ExportedFile, new: ExportedFile) -> None:
     manifest = read_manifest(directory / MANIFEST_FILE)
     chunks = [
         replace(one, files=tuple(new if file == old else file for file in one.files))
-        for one in manifest.chunks
+        for one in manifest.row_ranges
     ]
-    told = encode_manifest(replace(manifest, chunks=tuple(chunks)))
+    told = encode_manifest(replace(manifest, row_ranges=tuple(chunks)))
     (directory / MANIFEST_FILE).write_bytes(told)

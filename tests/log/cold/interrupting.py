@@ -40,8 +40,8 @@ def fsync(descriptor):
     count += 1
     usual(descriptor)
 os.fsync = fsync
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream
+from storage_core.export import import_stream
 {statement}
 os._exit(0)
 """

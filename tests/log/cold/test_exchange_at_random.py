@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from storage_core import CorruptionError, ShardlogError, Stream
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream, import_stream
 from tests.log.cold.cold_lab import FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import forged
 from tests.log.cold.strange_rows import append_strange, damaged
@@ -53,7 +52,7 @@ def beginnings(rows, of):
 def test_rows_come_back_over_a_damaged_file(lab, root, seed, form):
     rng = np.random.default_rng(seed)
     rows = whole_rows(lab.root, lab.who)
-    how = {"form": form, "codec": rng.choice(["deflate", "zstandard"]).item()}
+    how = {"file_format": form, "codec": rng.choice(["deflate", "zstandard"]).item()}
     export_stream(lab.root, NAME, root / "x", file_rows=int(rng.choice([1, 10, 50, 10**6])), **how)
     with damaged(rng, root / "x") as file:
         with pytest.raises(CorruptionError) as raised:
@@ -72,7 +71,7 @@ def test_rows_come_back_over_a_damaged_file(lab, root, seed, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_file_that_no_export_wrote_is_told_though_its_digest_holds(lab, root, seed, form):
     rng = np.random.default_rng(seed)
-    export_stream(lab.root, NAME, root / "x", file_rows=50, form=form)
+    export_stream(lab.root, NAME, root / "x", file_rows=50, file_format=form)
     for _ in range(FORGERIES):
         shutil.copytree(root / "x", root / "forged")
         forged(rng, root / "forged")

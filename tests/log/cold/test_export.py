@@ -20,8 +20,7 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream, import_stream
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 
@@ -66,7 +65,7 @@ def back(lab, root, directory):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_copy_has_the_same_rows_states_schemas_and_newest(lab, root, form):
-    report = exported(lab, root / "x", form=form)
+    report = exported(lab, root / "x", file_format=form)
     assert (report.rows, report.is_resumed) == (300, False)
     assert back(lab, root, root / "x") == rows_of(lab)
     assert facts_of(root / "back") == facts_of(lab.root)
@@ -78,19 +77,19 @@ def test_copy_has_the_same_rows_states_schemas_and_newest(lab, root, form):
 def test_manifest_tells_files_rows_schemas_and_places(lab, root):
     report = exported(lab, root / "x")
     told = manifest_of(root / "x")
-    files = [file for chunk in told["chunks"] for file in chunk["files"]]
+    files = [file for chunk in told["row_ranges"] for file in chunk["files"]]
     there = {path.name for path in (root / "x").iterdir()}
     assert there == {"manifest.json", *(file["name"] for file in files)}
-    assert (told["stream"], told["form"], told["rows"]) == (NAME, "parquet", 300)
+    assert (told["stream"], told["file_format"], told["rows"]) == (NAME, "parquet", 300)
     assert sum(file["rows"] for file in files) == told["rows"]
     assert told["bytes"] == report.bytes
     assert sorted(one["id"] for one in told["schemas"]) == [10, 11, 12]
-    ends = {int(shard): one["committed"] for shard, one in told["places"].items()}
+    ends = {int(shard): one["committed"] for shard, one in told["exported_shards"].items()}
     assert ends == lab.stream.committed()
 
 
 def test_avro_files_are_read_by_other_libraries(plain_lab, root):
-    exported(plain_lab, root / "x", form="avro", codec="deflate")
+    exported(plain_lab, root / "x", file_format="avro", codec="deflate")
     rows = {(row["shard"], row["address"]): row for row in rows_of(plain_lab)}
     seen = 0
     for path in sorted((root / "x").glob("*.avro")):
@@ -107,7 +106,7 @@ def test_avro_files_are_read_by_other_libraries(plain_lab, root):
 
 
 def test_avro_files_of_the_other_codec_come_back(plain_lab, root):
-    exported(plain_lab, root / "x", form="avro", codec="zstandard")
+    exported(plain_lab, root / "x", file_format="avro", codec="zstandard")
     assert back(plain_lab, root, root / "x") == rows_of(plain_lab)
 
 
@@ -121,7 +120,7 @@ def test_parquet_files_have_the_fields_of_values(plain_lab, root):
 
 
 def test_lines_show_values_to_people(plain_lab, root):
-    exported(plain_lab, root / "x", form="jsonl")
+    exported(plain_lab, root / "x", file_format="jsonl")
     lines = [
         json.loads(line)
         for path in sorted((root / "x").glob("*.jsonl"))
@@ -144,7 +143,7 @@ def test_rows_of_ids_and_times_are_those_that_are_read(plain_lab, root, form):
         "start": FIRST_MS + 50_000,
         "end": FIRST_MS + 200_000,
     }
-    report = exported(plain_lab, root / "x", form=form, **asked)
+    report = exported(plain_lab, root / "x", file_format=form, **asked)
     expected = plain_lab.stream.read(columns=["shard", "address", "payload"], **asked).to_pylist()
     assert report.rows == len(expected) > 0
     found = [
@@ -193,7 +192,7 @@ def test_expired_rows_are_left_out(root):
 
 def test_second_export_to_a_place_waits_for_the_first(plain_lab, root):
     def again(_):
-        with pytest.raises(UnavailableError, match="another process is exporting to there"):
+        with pytest.raises(UnavailableError, match="another process is exporting"):
             exported(plain_lab, root / "x")
 
     assert exported(plain_lab, root / "x", progress=again).rows == 300
@@ -210,19 +209,19 @@ def test_stream_without_rows_is_an_export_without_files(root):
 def test_interrupted_export_goes_on_as_of_its_begin(plain_lab, root, form):
     before = rows_of(plain_lab)
     with pytest.raises(StopError):
-        exported(plain_lab, root / "x", form=form, progress=stopped_at(100))
+        exported(plain_lab, root / "x", file_format=form, progress=stopped_at(100))
     assert not (root / "x").exists()
     partial = root / ".x.partial"
     (partial / "0001-left-by-a-crash.parquet").write_bytes(b"half")
     plain_lab.append(np.random.default_rng(46), 50)
-    report = exported(plain_lab, root / "x", form=form)
+    report = exported(plain_lab, root / "x", file_format=form)
     assert report.is_resumed
     assert not partial.exists()
     assert len(list((root / "x").glob("*left*"))) == 0
     assert back(plain_lab, root, root / "x") == before
 
 
-@pytest.mark.parametrize("other", [{"form": "avro"}, {"ids": [1]}, {"end": FIRST_MS}])
+@pytest.mark.parametrize("other", [{"file_format": "avro"}, {"ids": [1]}, {"end": FIRST_MS}])
 def test_interrupted_export_of_something_else_is_refused(plain_lab, root, other):
     with pytest.raises(StopError):
         exported(plain_lab, root / "x", progress=stopped_at(100))
@@ -234,7 +233,7 @@ def test_interrupted_export_of_something_else_is_refused(plain_lab, root, other)
 def test_line_of_the_journal_that_was_cut_is_written_anew(plain_lab, root, damage):
     with pytest.raises(StopError):
         exported(plain_lab, root / "x", progress=stopped_at(200))
-    journal = root / ".x.partial" / "chunks.jsonl"
+    journal = root / ".x.partial" / "ranges.jsonl"
     journal.write_text(damage(journal.read_text()))
     exported(plain_lab, root / "x")
     assert back(plain_lab, root, root / "x") == rows_of(plain_lab)
@@ -258,10 +257,10 @@ def test_kill_between_any_two_files_leaves_no_export_that_is_not_whole(plain_lab
 def test_place_that_has_something_is_refused(plain_lab, root):
     (root / "x").mkdir()
     exported(plain_lab, root / "x")
-    with pytest.raises(InvalidRequestError, match="there is something already"):
+    with pytest.raises(InvalidRequestError, match="the target exists"):
         exported(plain_lab, root / "x")
     (root / "file").write_text("mine")
-    with pytest.raises(InvalidRequestError, match="there is something already"):
+    with pytest.raises(InvalidRequestError, match="the target exists"):
         exported(plain_lab, root / "file")
     assert (root / "file").read_text() == "mine"
 
@@ -269,7 +268,7 @@ def test_place_that_has_something_is_refused(plain_lab, root):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"form": "orc"}, "form: 'orc' is not one of"),
+        ({"file_format": "orc"}, "file_format: 'orc' is not one of"),
         ({"codec": "lzma"}, "codec: 'lzma' is not one of"),
         ({"file_rows": 0}, "file_rows: 0"),
         ({"keys": [b"x"]}, "no key dictionary"),

@@ -28,8 +28,7 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream, import_stream
 from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
 from tests.log.cold.bombs import deflated, zstandard
@@ -53,7 +52,7 @@ def made(tmp_path_factory):
     with Stream.create(place / "data", NAME, StreamOptions(shards=1)) as stream:
         stream.append_batch(pa.table(columns))
     for form in FORMS:
-        export_stream(place / "data", NAME, place / form, form=form)
+        export_stream(place / "data", NAME, place / form, file_format=form)
     return place
 
 
@@ -90,12 +89,12 @@ def refused(export: Path, told: str | None = None, **how: Any) -> ShardlogError:
 
 # --- the manifest ----------------------------------------------------------------------------
 
-FILE = ("chunks", 0, "files", 0)
-PLACE = ("places", "0")
+FILE = ("row_ranges", 0, "files", 0)
+PLACE = ("exported_shards", "0")
 NUMBERS = [
     *((*FILE, name) for name in ("rows", "bytes", "first", "schema")),
-    *((*FILE, "pieces", 0, at) for at in (0, 1)),
-    *(("chunks", 0, name) for name in ("shard", "start", "end")),
+    *((*FILE, "prefixes", 0, name) for name in ("bytes", "rows")),
+    *(("row_ranges", 0, name) for name in ("shard", "start", "end")),
     *((*PLACE, name) for name in ("born", "start", "committed")),
     *(("rows",), ("bytes",), ("shards",), ("options", "shards"), ("options", "jitter")),
 ]
@@ -138,11 +137,14 @@ def test_number_that_is_a_little_false_is_refused(exported, path):
 
 
 TEXTS = [
-    *((*FILE, name) for name in ("kind", "name")),
-    *((name,) for name in ("export", "form", "codec", "key_mode", "options", "asked", "format")),
-    *((name,) for name in ("places", "schemas", "chunks", "origin", "stream")),
+    *((*FILE, name) for name in ("value_schema", "name")),
+    *(
+        (name,)
+        for name in ("export", "file_format", "codec", "key_mode", "options", "selection", "format")
+    ),
+    *((name,) for name in ("exported_shards", "schemas", "row_ranges", "origin", "stream")),
     *((*PLACE, name) for name in ("gaps", "lost", "source", "lineage")),
-    *((*FILE, "pieces"), (*FILE, "pieces", 0, 2), ("chunks", 0, "files")),
+    *((*FILE, "prefixes"), (*FILE, "prefixes", 0, "digest"), ("row_ranges", 0, "files")),
 ]
 
 
@@ -171,35 +173,35 @@ def test_name_that_leads_elsewhere_is_refused(exported, name):
     document = manifest_of(export)
     put(document, (*FILE, "name"), name)
     sign(export, document)
-    refused(export, "no file's name")
+    refused(export, "not a file name")
 
 
 def test_chunk_of_a_shard_that_is_not_there_is_refused(export):
     document = manifest_of(export)
-    put(document, ("chunks", 0, "shard"), 7)
+    put(document, ("row_ranges", 0, "shard"), 7)
     sign(export, document)
     assert "shard 7" in str(refused(export))
 
 
 def test_chunks_that_have_an_address_twice_are_refused(export):
     document = manifest_of(export)
-    document["chunks"] *= 2
+    document["row_ranges"] *= 2
     document["rows"] *= 2
     document["bytes"] *= 2
     sign(export, document)
-    refused(export, "named twice")
-    first, second = json.loads(json.dumps(document["chunks"]))
+    refused(export, "is repeated")
+    first, second = json.loads(json.dumps(document["row_ranges"]))
     second["files"][0]["name"] = "other"
-    document["chunks"] = [first, second]
+    document["row_ranges"] = [first, second]
     sign(export, document)
-    refused(export, "two chunks")
+    refused(export, "row ranges overlap")
 
 
 def test_manifest_that_leaves_rows_out_is_refused(export):
     document = manifest_of(export)
-    document["chunks"], document["rows"], document["bytes"] = [], 0, 0
+    document["row_ranges"], document["rows"], document["bytes"] = [], 0, 0
     sign(export, document)
-    refused(export, "the shard ends at 100, and chunks reach to 0")
+    refused(export, "the shard ends at 100, but row ranges end at 0")
 
 
 def test_addresses_without_rows_are_told_by_chunks_and_come_back(root):
@@ -208,7 +210,7 @@ def test_addresses_without_rows_are_told_by_chunks_and_come_back(root):
         stream.append_batch(pa.table(rows), shard=0, addresses=[5])
         stream.append_batch(pa.table(rows).slice(0, 0), shard=0, source={"next": 9})
     export_stream(root / "data", NAME, root / "x")
-    assert [(one["start"], one["end"]) for one in manifest_of(root / "x")["chunks"]] == [
+    assert [(one["start"], one["end"]) for one in manifest_of(root / "x")["row_ranges"]] == [
         (0, 6),
         (6, 9),
     ]
@@ -271,7 +273,7 @@ KINDS = [pipe, link, loop, zeros, Path.mkdir]
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("which", ["manifest.json", "rows"])
 def test_what_is_no_file_is_refused_at_once(export, make, which):
-    name = manifest_of(export)["chunks"][0]["files"][0]["name"]
+    name = manifest_of(export)["row_ranges"][0]["files"][0]["name"]
     path = export / (name if which == "rows" else which)
     path.unlink()
     make(path)
@@ -284,17 +286,24 @@ def test_what_is_no_file_is_refused_at_once(export, make, which):
 def rewrite(export: Path, data: bytes, rows: int = ROWS, **of_file: Any) -> None:
     """Put other bytes in the place of the export's file, and let the manifest prove them."""
     document = manifest_of(export)
-    file = document["chunks"][0]["files"][0]
+    file = document["row_ranges"][0]["files"][0]
     (export / file["name"]).write_bytes(data)
-    pieces = [[len(data), rows, xxhash.xxh3_128_hexdigest(data)]]
-    file |= {"bytes": len(data), "rows": rows, "pieces": pieces, **of_file}
-    document["chunks"][0]["end"] = document["places"]["0"]["committed"] = max(rows, ROWS)
+    digest = xxhash.xxh3_128_hexdigest(data)
+    file |= {
+        "bytes": len(data),
+        "rows": rows,
+        "prefixes": [{"bytes": len(data), "rows": rows, "digest": digest}],
+        **of_file,
+    }
+    document["row_ranges"][0]["end"] = document["exported_shards"]["0"]["committed"] = max(
+        rows, ROWS
+    )
     document["rows"], document["bytes"] = rows, len(data)
     sign(export, document)
 
 
 def data_of(export: Path) -> bytes:
-    name: str = manifest_of(export)["chunks"][0]["files"][0]["name"]
+    name: str = manifest_of(export)["row_ranges"][0]["files"][0]["name"]
     return (export / name).read_bytes()
 
 
@@ -353,7 +362,7 @@ def refused_in_little(export: Path) -> None:
     script = f"""
 import os, resource
 import pyarrow.parquet
-from storage_core.export.importing import import_stream
+from storage_core.export import import_stream
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 before = peak()
@@ -472,7 +481,7 @@ def test_other_encoding_than_an_export_has_is_refused(exported):
     rows = repeated(export, ROWS)
     how = {"use_dictionary": False, "column_encoding": {"payload": "DELTA_BYTE_ARRAY"}}
     rewrite(export, parquet_of(rows, **how))
-    refused(export, "as no export writes one")
+    refused(export, "an encoding that no export writes")
 
 
 def test_line_of_many_objects_is_refused_in_little_memory(exported):

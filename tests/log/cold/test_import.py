@@ -19,8 +19,7 @@ from storage_core import (
     StreamOrigin,
     StreamReader,
 )
-from storage_core.export.export import export_stream
-from storage_core.export.importing import import_stream
+from storage_core.export import export_stream, import_stream
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import moved_out
 from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
@@ -66,12 +65,12 @@ def flipped(path: Path) -> None:
 
 @covering("SHARDLOG_FAULT_EXPORT", form=FORMS, damage=[cut, flipped, Path.unlink])
 def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, root, form, damage):
-    exported(lab, root / "x", form=form)
+    exported(lab, root / "x", file_format=form)
     whole = sorted(path for path in (root / "x").iterdir() if path.name.startswith("0001-"))
     broken = whole[len(whole) // 2]
     kept = broken.read_bytes()
     damage(broken)
-    with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were taken") as raised:
+    with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were imported") as raised:
         import_stream(root / "back", NAME, root / "x")
     assert raised.value.path == broken
     there, rows = rows_back(root), whole_rows(lab.root, lab.who)
@@ -86,10 +85,10 @@ def test_cut_file_of_lines_gives_its_own_first_rows(root):
     with Stream.create(root / "data", NAME, StreamOptions(shards=1)) as stream:
         batch = {"primary": range(20_000), "secondary": pa.array([1] * 20_000, pa.int32())}
         stream.append_batch(pa.table({**batch, "payload": [b"x"] * 20_000}))
-    export_stream(root / "data", NAME, root / "x", form="jsonl")
+    export_stream(root / "data", NAME, root / "x", file_format="jsonl")
     (file,) = (root / "x").glob("*.jsonl")
     cut(file)
-    with pytest.raises(CorruptionError, match="16384 of its 20000 rows were taken"):
+    with pytest.raises(CorruptionError, match="16384 of its 20000 rows were imported"):
         import_stream(root / "back", NAME, root / "x")
     with StreamReader.open(root / "back", NAME) as reader:
         assert reader.committed() == {0: 16384}
@@ -108,10 +107,10 @@ def test_stream_with_other_rows_is_refused_and_keeps_them(lab, root):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"shards": 4}, "another shards"),
-        ({"shards": 2, "jitter": 5}, "another jitter"),
-        ({"shards": 2, "unit": "us"}, "another unit"),
-        ({"shards": 2, "key_mode": "dictionary"}, "another key_mode"),
+        ({"shards": 4}, "stream's shards differs"),
+        ({"shards": 2, "jitter": 5}, "stream's jitter differs"),
+        ({"shards": 2, "unit": "us"}, "stream's unit differs"),
+        ({"shards": 2, "key_mode": "dictionary"}, "stream's key_mode differs"),
     ],
 )
 def test_stream_of_another_make_is_refused(lab, root, options, told):
@@ -123,7 +122,7 @@ def test_stream_of_another_make_is_refused(lab, root, options, told):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_are_added_to_a_stream_that_has_some_and_once(lab, root, form):
-    exported(lab, root / "x", form=form)
+    exported(lab, root / "x", file_format=form)
     with Stream.create(root / "back", "other", StreamOptions(shards=4)) as stream:
         stream.append(FIRST_MS - 1, 1, b"mine")
     report = import_stream(root / "back", "other", root / "x", append=True)
@@ -180,7 +179,7 @@ def test_copy_of_a_topic_goes_on_where_it_stood(root):
         stream.pass_over(0, 12)
         appended(stream, 0, [14, 15], source={"next": 20, "epoch": 3})
         appended(stream, 2, [1], source={"next": 2, "epoch": 1})
-    export_stream(root / "data", NAME, root / "x", form="avro")
+    export_stream(root / "data", NAME, root / "x", file_format="avro")
     import_stream(root / "back", NAME, root / "x")
     assert whole_rows(root / "back", "secondary") == whole_rows(root / "data", "secondary")
     with StreamReader.open(root / "back", NAME) as reader:
@@ -193,7 +192,7 @@ def test_copy_of_a_topic_goes_on_where_it_stood(root):
     ):
         assert one.gaps() == other.gaps()
     assert facts_of(root / "data") == facts_of(root / "back")
-    with pytest.raises(InvalidRequestError, match="takes rows from its topic only"):
+    with pytest.raises(InvalidRequestError, match="gets rows from its topic only"):
         import_stream(root / "back", NAME, root / "x", append=True)
 
 
@@ -221,7 +220,7 @@ def appended(stream, shard, addresses, **how):
 def test_envelopes_come_back_in_other_forms_too(root, form):
     with Stream.create(root / "data", NAME, StreamOptions(shards=1, jitter=1)) as stream:
         appended(stream, 0, [2, 4, 9])
-    export_stream(root / "data", NAME, root / "x", form=form)
+    export_stream(root / "data", NAME, root / "x", file_format=form)
     import_stream(root / "back", NAME, root / "x")
     assert whole_rows(root / "back", "secondary") == whole_rows(root / "data", "secondary")
 
@@ -230,7 +229,7 @@ def test_rows_that_were_ahead_late_or_absorbed_are_so_still(root):
     with Stream.create(root / "data", NAME, StreamOptions(shards=1, jitter=5)) as stream:
         for primary in (10, 7, 1, 10**14, 11):
             stream.append(FIRST_MS + primary, 1, b"x")
-    export_stream(root / "data", NAME, root / "x", form="avro")
+    export_stream(root / "data", NAME, root / "x", file_format="avro")
     import_stream(root / "back", NAME, root / "x")
     rows = whole_rows(root / "back", "secondary")
     assert [row["state"] for row in rows] == [0, 0, 1, 2, 0]
@@ -253,7 +252,7 @@ def test_what_is_no_export_is_told_in_a_line(lab, root):
 def test_file_that_does_not_lie_in_the_export_is_refused(lab, root):
     exported(lab, root / "x")
     name = moved_out(root / "x")
-    with pytest.raises(CorruptionError, match=f"{name!r} is no file's name"):
+    with pytest.raises(CorruptionError, match=f"{name!r} is not a file name"):
         import_stream(root / "back", NAME, root / "x")
 
 

@@ -215,7 +215,7 @@ def test_damaged_end_of_a_part_is_told_with_its_file(root):
     [
         (f"SELECT nothing FROM {NAME}", 'column "nothing" not found'),
         ("SELECT * FROM nothing", "nothing does not exist"),
-        (f"SELECT primary FROM {NAME}", 'is written "primary", in quotes'),
+        (f"SELECT primary FROM {NAME}", 'write the column as "primary", in quotes'),
         ("SELECT 1; SELECT 2", "one read-only query at a time"),
         ("", "one read-only query at a time"),
         ("CREATE TABLE t (i int)", "one read-only query at a time"),

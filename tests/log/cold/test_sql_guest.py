@@ -82,7 +82,7 @@ def test_memory_is_bounded_and_may_be_more(tmp_path):
         (whole,) = bound_of_the_system()
         assert gibibytes(told) == pytest.approx(max(1, gibibytes(whole) / 3.2), rel=0.1)
     ColdLab(tmp_path).stream.close()
-    with pytest.raises(InvalidRequestError, match=r"more memory.* --memory-mib-max") as raised:
+    with pytest.raises(InvalidRequestError, match=r"memory limit.* --memory-mib-max") as raised:
         query_batches(tmp_path, MANY, memory_bytes_max=32 * 2**20)
     assert "\n" not in str(raised.value)
     _, batches = query_batches(tmp_path, SORTED, memory_bytes_max=64 * 2**20)

@@ -36,7 +36,7 @@ def run_entry(program, *arguments):
         ("connectors.cli.parsers.status", "status --help"),
         ("pyarrow.lib", "status /nowhere"),
         ("confluent_kafka.cimpl", "dlq replay letters"),
-        ("storage_core.export.export", "export /nowhere orders --to /nowhere"),
+        ("storage_core.export.exporting", "export /nowhere orders --to /nowhere"),
         ("storage_core.sql.streams", "sql /nowhere query"),
     ],
     count=3,

@@ -10,12 +10,12 @@ import pyarrow as pa
 from storage_core.avro import AvroSchema, decode_batch
 from tests.unit.storage_core.avro.plain_avro import (
     CorruptError,
+    decoded_value,
     flat,
     harmed,
     random_record,
     random_value,
     read,
-    shown,
     written,
 )
 
@@ -38,20 +38,20 @@ def check_against_plain_python(seed: int) -> int:
     names = [each["name"] for each in schema["fields"]]
     some = chance.sample(names, chance.randint(1, len(names)))
     columns = chance.choice([None, some])
-    found = decode_batch(
+    result = decode_batch(
         pa.array(bodies, pa.binary()), AvroSchema.parse(json.dumps(schema)), columns=columns
     )
-    reasons = {fault.row: fault.reason for fault in found.faults}
-    for row, (body, got) in enumerate(zip(bodies, found.table.to_pylist(), strict=True)):
-        told = f"seed {seed}, row {row}, {reasons.get(row)}"
+    reasons = {fault.row: fault.reason for fault in result.faults}
+    for row, (body, got) in enumerate(zip(bodies, result.table.to_pylist(), strict=True)):
+        label = f"seed {seed}, row {row}, {reasons.get(row)}"
         try:
-            expected = shown(schema, read(schema, body))
+            expected = decoded_value(schema, read(schema, body))
         except CorruptError:
             # Of what is passed over nobody looks whether it is UTF-8.
-            assert row in reasons or columns is not None, told
+            assert row in reasons or columns is not None, label
             continue
         wanted = {name: expected[name] for name in columns or names}
         # By text: what is no number is not equal to itself.
-        assert row not in reasons, told
-        assert repr(got) == repr(wanted), told
+        assert row not in reasons, label
+        assert repr(got) == repr(wanted), label
     return len(reasons)

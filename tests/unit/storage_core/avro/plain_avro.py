@@ -30,8 +30,8 @@ def random_record(chance: Random) -> Schema:
     """Return a schema of some columns, each of any type."""
     names = (f"T{number}" for number in count())
     fields = [
-        {"name": f"c{at}", "type": _random_type(chance, 0, names)}
-        for at in range(chance.randint(1, 6))
+        {"name": f"c{index}", "type": _random_type(chance, 0, names)}
+        for index in range(chance.randint(1, 6))
     ]
     return {"type": "record", "name": "Root", "fields": fields}
 
@@ -50,26 +50,26 @@ def _random_type(chance: Random, nesting: int, names: Iterator[str]) -> Schema: 
     if kind == "fixed":
         return {"type": kind, "name": next(names), "size": chance.randint(0, 20)}
     if kind == "enum":
-        symbols = [f"S{at}" for at in range(chance.randint(1, 5))]
+        symbols = [f"S{index}" for index in range(chance.randint(1, 5))]
         return {"type": kind, "name": next(names), "symbols": symbols}
     if kind == "record":
         fields = [
-            {"name": f"f{at}", "type": _random_type(chance, nesting + 1, names)}
-            for at in range(chance.randint(0, 4))
+            {"name": f"f{index}", "type": _random_type(chance, nesting + 1, names)}
+            for index in range(chance.randint(0, 4))
         ]
         return {"type": kind, "name": next(names), "fields": fields}
     branches: dict[str, Schema] = {}
     for _ in range(chance.randint(1, 4)):
-        one = _random_type(chance, nesting + 1, names)
-        if not isinstance(one, list):
-            branches.setdefault(_branch_name(one), one)
+        element = _random_type(chance, nesting + 1, names)
+        if not isinstance(element, list):
+            branches.setdefault(_branch_name(element), element)
     return list(branches.values()) or ["null"]
 
 
-def _branch_name(one: Schema) -> str:
-    if isinstance(one, str):
-        return one
-    return str(one.get("name", one["type"]))
+def _branch_name(element: Schema) -> str:
+    if isinstance(element, str):
+        return element
+    return str(element.get("name", element["type"]))
 
 
 def kind_of(schema: Schema) -> str:
@@ -91,9 +91,9 @@ def random_value(chance: Random, schema: Schema) -> Value:  # noqa: PLR0911 - on
         ]
     if kind == "map":
         some = range(chance.choice([0, 1, 3]))
-        return [(f"k{at}", random_value(chance, schema["values"])) for at in some]
+        return [(f"k{index}", random_value(chance, schema["values"])) for index in some]
     if kind == "record":
-        return {each["name"]: random_value(chance, each["type"]) for each in schema["fields"]}
+        return {field["name"]: random_value(chance, field["type"]) for field in schema["fields"]}
     if kind == "enum":
         return chance.choice(schema["symbols"])
     if kind == "fixed":
@@ -120,11 +120,11 @@ def _random_primitive(chance: Random, kind: str) -> Value:
 
 def _written_long(number: int) -> bytes:
     left = ((number << 1) ^ (number >> 63)) & (2**64 - 1)
-    found = bytearray()
+    out = bytearray()
     while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
+        out.append(left & 0x7F | 0x80)
         left >>= 7
-    return bytes([*found, left])
+    return bytes([*out, left])
 
 
 def written(schema: Schema, value: Value, chance: Random) -> bytes:
@@ -133,18 +133,20 @@ def written(schema: Schema, value: Value, chance: Random) -> bytes:
     if kind == "union":
         return _written_long(value[0]) + written(schema[value[0]], value[1], chance)
     if kind == "record":
-        parts = (written(each["type"], value[each["name"]], chance) for each in schema["fields"])
+        parts = (written(field["type"], value[field["name"]], chance) for field in schema["fields"])
         return b"".join(parts)
     if kind == "enum":
         return _written_long(schema["symbols"].index(value))
     if kind == "array":
-        return _written_blocks([written(schema["items"], one, chance) for one in value], chance)
+        return _written_blocks(
+            [written(schema["items"], element, chance) for element in value], chance
+        )
     if kind == "map":
         entries = (
-            (written("string", name, chance), written(schema["values"], one, chance))
-            for name, one in value
+            (written("string", name, chance), written(schema["values"], element, chance))
+            for name, element in value
         )
-        return _written_blocks([name + one for name, one in entries], chance)
+        return _written_blocks([name + element for name, element in entries], chance)
     return _written_primitive(kind, value)
 
 
@@ -162,15 +164,15 @@ def _written_primitive(kind: str, value: Value) -> bytes:
 
 
 def _written_blocks(items: list[bytes], chance: Random) -> bytes:
-    found = b""
+    out = b""
     while items:
         some = chance.randint(1, len(items))
         block, items = b"".join(items[:some]), items[some:]
         if chance.random() < 0.5:
-            found += _written_long(some) + block
+            out += _written_long(some) + block
         else:
-            found += _written_long(-some) + _written_long(len(block)) + block
-    return found + b"\0"
+            out += _written_long(-some) + _written_long(len(block)) + block
+    return out + b"\0"
 
 
 def flat(schema: Schema, value: Value) -> Value:
@@ -179,52 +181,62 @@ def flat(schema: Schema, value: Value) -> Value:
     if kind == "union":
         return flat(schema[value[0]], value[1])
     if kind == "record":
-        return {each["name"]: flat(each["type"], value[each["name"]]) for each in schema["fields"]}
+        return {
+            field["name"]: flat(field["type"], value[field["name"]]) for field in schema["fields"]
+        }
     if kind == "array":
-        return [flat(schema["items"], one) for one in value]
+        return [flat(schema["items"], element) for element in value]
     if kind == "map":
-        return {name: flat(schema["values"], one) for name, one in value}
+        return {name: flat(schema["values"], element) for name, element in value}
     return value
 
 
-def shown(schema: Schema, value: Value) -> Value:
+def decoded_value(schema: Schema, value: Value) -> Value:
     """Return a value as Arrow's `to_pylist` has it."""
     kind = kind_of(schema)
     if kind == "union":
-        return _shown_of_union(schema, *value)
+        return _decoded_union(schema, *value)
     if kind == "record":
-        return {each["name"]: shown(each["type"], value[each["name"]]) for each in schema["fields"]}
+        return {
+            field["name"]: decoded_value(field["type"], value[field["name"]])
+            for field in schema["fields"]
+        }
     if kind == "array":
-        return [shown(schema["items"], one) for one in value]
+        return [decoded_value(schema["items"], element) for element in value]
     if kind == "map":
-        return [(name, shown(schema["values"], one)) for name, one in value]
+        return [(name, decoded_value(schema["values"], element)) for name, element in value]
     return value
 
 
-def _shown_of_union(schema: Schema, branch: int, value: Value) -> Value:
+def _decoded_union(schema: Schema, branch: int, value: Value) -> Value:
     chosen = schema[branch]
-    others = [one for one in schema if one != "null"]
+    others = [element for element in schema if element != "null"]
     if chosen == "null":
         return None
-    found = shown(chosen, value)
-    if len(others) == 1 or {str(one) for one in others} in ({"int", "long"}, {"float", "double"}):
-        return found
-    return {f"member{at}": found if one is chosen else None for at, one in enumerate(others)}
+    out = decoded_value(chosen, value)
+    if len(others) == 1 or {str(element) for element in others} in (
+        {"int", "long"},
+        {"float", "double"},
+    ):
+        return out
+    return {
+        f"member{index}": out if element is chosen else None for index, element in enumerate(others)
+    }
 
 
 def harmed(body: bytes, chance: Random) -> bytes:
     """Return a body with a bit turned, cut short, with bytes behind, or with some replaced."""
-    found, way = bytearray(body), chance.randrange(4)
-    if way == 0 and found:
-        found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
+    out, way = bytearray(body), chance.randrange(4)
+    if way == 0 and out:
+        out[chance.randrange(len(out))] ^= 1 << chance.randrange(8)
     elif way == 1:
-        del found[chance.randrange(len(found) + 1) :]
+        del out[chance.randrange(len(out) + 1) :]
     elif way == 2:
-        found += chance.randbytes(chance.randint(1, 4))
-    elif found:
-        at = chance.randrange(len(found))
-        found[at : at + chance.randint(1, 9)] = chance.randbytes(chance.randint(1, 9))
-    return bytes(found)
+        out += chance.randbytes(chance.randint(1, 4))
+    elif out:
+        index = chance.randrange(len(out))
+        out[index : index + chance.randint(1, 9)] = chance.randbytes(chance.randint(1, 9))
+    return bytes(out)
 
 
 def read(schema: Schema, body: bytes) -> Value:
@@ -251,7 +263,7 @@ class _Reading:
             branch = self.below(len(schema))
             return branch, self.value(schema[branch])
         if kind == "record":
-            return {each["name"]: self.value(each["type"]) for each in schema["fields"]}
+            return {field["name"]: self.value(field["type"]) for field in schema["fields"]}
         if kind == "enum":
             return schema["symbols"][self.below(len(schema["symbols"]))]
         if kind == "fixed":
@@ -259,8 +271,8 @@ class _Reading:
         if kind == "array":
             return [self.value(schema["items"]) for _ in self.items()]
         if kind == "map":
-            each = ((self.value("string"), schema["values"]) for _ in self.items())
-            return [(name, self.value(of)) for name, of in each]
+            field = ((self.value("string"), schema["values"]) for _ in self.items())
+            return [(name, self.value(of)) for name, of in field]
         return self.primitive(kind)
 
     def primitive(self, kind: str) -> Value:
@@ -311,9 +323,9 @@ class _Reading:
 
     def long(self) -> int:
         number = 0
-        for at in range(10):
+        for index in range(10):
             byte = self.bytes(1)[0]
-            number |= (byte & 0x7F) << 7 * at
+            number |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 break
         else:

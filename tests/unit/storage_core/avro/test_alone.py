@@ -16,9 +16,9 @@ def schema(*fields, **more):
 
 
 def rows(writer, *bodies, **more):
-    found = decode_batch(pa.array(bodies, pa.binary()), writer, **more)
-    assert not found.faults
-    return found.table.to_pylist()
+    result = decode_batch(pa.array(bodies, pa.binary()), writer, **more)
+    assert not result.faults
+    return result.table.to_pylist()
 
 
 def inner(namespace, field="i"):
@@ -49,8 +49,8 @@ def test_enums_of_one_short_name_have_symbols_of_their_own():
 def test_field_of_its_own_name_stands_before_one_with_an_alias(columns):
     reader = schema(("b", "int", {"aliases": ["a"], "default": 9}), ("a", "int", {}))
     expected = {"b": 9, "a": 1}
-    found = rows(schema(("a", "int", {})), b"\2", reader=reader, columns=columns)
-    assert found == [{name: expected[name] for name in columns or ("b", "a")}]
+    result = rows(schema(("a", "int", {})), b"\2", reader=reader, columns=columns)
+    assert result == [{name: expected[name] for name in columns or ("b", "a")}]
 
 
 @pytest.mark.parametrize("columns", [None, ["c"], ["b"]])
@@ -58,8 +58,8 @@ def test_first_of_two_fields_with_one_alias_has_what_was_written(columns):
     aliased = {"aliases": ["a"], "default": 9}
     reader = schema(("c", "int", aliased), ("b", "int", aliased))
     expected = {"c": 1, "b": 9}
-    found = rows(schema(("a", "int", {})), b"\2", reader=reader, columns=columns)
-    assert found == [{name: expected[name] for name in columns or ("c", "b")}]
+    result = rows(schema(("a", "int", {})), b"\2", reader=reader, columns=columns)
+    assert result == [{name: expected[name] for name in columns or ("c", "b")}]
 
 
 def test_namespace_of_null_is_none():
@@ -85,9 +85,9 @@ def bare(name="E", *symbols, **more):
     ],
 )
 def test_type_without_namespace_may_stand_inside_one_with(kinds, names):
-    whole = schema(*((f"f{at}", kind, {}) for at, kind in enumerate(kinds)), namespace="x")
-    types = [getattr(each.type, "items", each.type) for each in whole.fields]
-    assert [each.name for each in types] == names
+    whole = schema(*((f"f{index}", kind, {}) for index, kind in enumerate(kinds)), namespace="x")
+    types = [getattr(field.type, "items", field.type) for field in whole.fields]
+    assert [field.name for field in types] == names
     again = AvroSchema.parse(whole.text)
     assert (again.text, again.fingerprint) == (whole.text, whole.fingerprint)
 
@@ -130,28 +130,3 @@ def test_type_within_a_type_is_that_type(kind):
     wrapped = AvroSchema.parse(json.dumps({"type": kind}))
     plain = AvroSchema.parse(json.dumps(kind))
     assert (wrapped.fingerprint, wrapped.full_name) == (plain.fingerprint, plain.full_name)
-
-
-def test_bodies_of_nested_arrays_take_time_by_their_bytes():
-    # Each body's items are found one by one, and none of them copies what is left of it.
-    of = {"type": "array", "items": {"type": "array", "items": "int"}}
-    lists = [list(range(at % 7)) for at in range(3000)]
-    writer = schema(("c", of, {}))
-    body = b"".join(
-        [_long(len(lists)), *(_written(one) for one in lists), b"\0"],
-    )
-    assert rows(writer, *[body] * 3) == [{"c": lists}] * 3
-
-
-def _written(numbers):
-    items = b"".join(map(_long, numbers))
-    return _long(len(numbers)) + items + b"\0" if numbers else b"\0"
-
-
-def _long(number):
-    number = (number << 1) ^ (number >> 63)
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])

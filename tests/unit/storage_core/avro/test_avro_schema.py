@@ -102,36 +102,36 @@ def test_logical_type_that_does_not_fit_is_none():
 
 
 def test_identity_begins_with_the_fingerprint_and_knows_logical_types_and_defaults():
-    def at(kind, default):
+    def offset(kind, default):
         field = {"name": "at", "type": kind, "default": default}
         return AvroSchema.parse(json.dumps({"type": "record", "name": "R", "fields": [field]}))
 
-    plain = at("long", 0)
-    others = [at({"type": "long", "logicalType": "timestamp-millis"}, 0), at("long", 1)]
-    assert {one.fingerprint for one in others} == {plain.fingerprint}
-    assert len({one.identity for one in (plain, *others)}) == 3
-    assert all(one.identity[:8] == plain.fingerprint for one in (plain, *others))
-    assert at("long", 0).identity == AvroSchema.parse(plain.text).identity == plain.identity
+    plain = offset("long", 0)
+    others = [offset({"type": "long", "logicalType": "timestamp-millis"}, 0), offset("long", 1)]
+    assert {field.fingerprint for field in others} == {plain.fingerprint}
+    assert len({field.identity for field in (plain, *others)}) == 3
+    assert all(field.identity[:8] == plain.fingerprint for field in (plain, *others))
+    assert offset("long", 0).identity == AvroSchema.parse(plain.text).identity == plain.identity
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         (["t~2"], "field 't~2' of a.Root"),
         ([""], "field '' of a.Root"),
         (["1a"], "field '1a'"),
         (["é"], "field 'é'"),
         (["a b"], "field 'a b'"),
-        (["x", "y", "x"], "field 'x' of a.Root is repeated"),
+        (["x", "y", "x"], "field 'x' of a.Root: it is repeated"),
     ],
 )
-def test_name_that_avro_forbids_and_one_that_is_there_twice_are_refused(fields, told):
+def test_name_that_avro_forbids_and_one_that_is_there_twice_are_refused(fields, message):
     text = record(*({"name": name, "type": "int"} for name in fields))
     with pytest.raises(InvalidRequestError) as raised:
         AvroSchema.parse(text)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     # Rows that came before are read all the same.
-    assert [one.name for one in AvroSchema.stored(text).fields] == fields
+    assert [field.name for field in AvroSchema.stored(text).fields] == fields
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _WAIT_MAX_S = 60
 
 
 def record(name, **fields):
-    return {"type": "record", "name": name, "fields": [_field(*each) for each in fields.items()]}
+    return {"type": "record", "name": name, "fields": [_field(*fault) for fault in fields.items()]}
 
 
 def _field(name, kind):
@@ -90,16 +90,16 @@ def test_truncated_body_of_a_schema_that_holds_itself_ends(of):
 def doubling(count):
     """Return a schema each of whose records holds the one before it twice."""
     fields = {"t0": record("T0")}
-    for at in range(1, count):
-        fields[f"t{at}"] = record(f"T{at}", a=f"T{at - 1}", b=f"T{at - 1}")
+    for index in range(1, count):
+        fields[f"t{index}"] = record(f"T{index}", a=f"T{index - 1}", b=f"T{index - 1}")
     return record("R", **fields)
 
 
 def chain(count):
     """Return a schema each of whose records holds the one before it."""
     fields = {"t0": record("T0", q="int")}
-    for at in range(1, count):
-        fields[f"t{at}"] = record(f"T{at}", a=f"T{at - 1}")
+    for index in range(1, count):
+        fields[f"t{index}"] = record(f"T{index}", a=f"T{index - 1}")
     return record("R", **fields)
 
 
@@ -126,9 +126,9 @@ def test_wide_fixed_is_shown_as_bytes_and_a_narrow_one_as_fixed():
     schema = AvroSchema.parse(json.dumps(record("R", a=fixed(256, "A"), b=fixed(257, "B"))))
     assert schema.arrow_schema().types == [pa.binary(256), pa.binary()]
     bodies = pa.array([bytes(range(256)) * 2 + b"!"], pa.binary())
-    found = decode_batch(bodies, schema)
-    assert not found.faults
-    assert found.table.to_pylist() == [{"a": bytes(range(256)), "b": bytes(range(256)) + b"!"}]
+    result = decode_batch(bodies, schema)
+    assert not result.faults
+    assert result.table.to_pylist() == [{"a": bytes(range(256)), "b": bytes(range(256)) + b"!"}]
 
 
 BODIES = pa.array([b"\x02\x04", b"\x06\x08"], pa.binary())
@@ -164,6 +164,6 @@ def test_starts_are_integers_of_any_width(starts):
 @pytest.mark.parametrize("starts", [2**63 - 1, 2**70, np.array([2**63 - 1] * 2)])
 def test_start_behind_the_end_is_a_fault(starts):
     faults = decode_batch(BODIES, LONG, starts=starts).faults
-    assert [(each.row, each.reason) for each in faults] == [
+    assert [(fault.row, fault.reason) for fault in faults] == [
         (row, "the body is truncated") for row in range(2)
     ]

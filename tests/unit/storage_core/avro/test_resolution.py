@@ -44,24 +44,24 @@ def field(name, of, **more):
 def as_both_read(writer, reader, values, columns=None):
     """Return what is shown of values, once fastavro was seen to read the same."""
     bodies = [written(writer, value, Random(0)) for value in values]
-    found = decode_batch(
+    result = decode_batch(
         pa.array(bodies, pa.binary()),
         AvroSchema.parse(json.dumps(writer)),
         reader=AvroSchema.parse(json.dumps(reader)),
         columns=columns,
     )
     parsed = fastavro.parse_schema(writer), fastavro.parse_schema(reader)
-    faults = {fault.row: fault.reason for fault in found.faults}
-    shown = found.table.to_pylist()
+    faults = {fault.row: fault.reason for fault in result.faults}
+    rows_read = result.table.to_pylist()
     for row, body in enumerate(bodies):
         try:
             theirs: Any = fastavro.schemaless_reader(io.BytesIO(body), *parsed)
         except Exception:  # noqa: BLE001 - of what does not resolve fastavro raises several kinds
             assert row in faults
             continue
-        expected = {name: theirs[name] for name in found.table.column_names}
-        assert shown[row] == expected
-    return shown, faults
+        expected = {name: theirs[name] for name in result.table.column_names}
+        assert rows_read[row] == expected
+    return rows_read, faults
 
 
 @pytest.mark.parametrize(("writer", "reader"), PROMOTIONS)
@@ -69,9 +69,9 @@ def as_both_read(writer, reader, values, columns=None):
 def test_numbers_and_bytes_are_promoted(writer, reader, is_optional):
     wanted = ["null", reader] if is_optional else reader
     rows = [{"x": value} for value in VALUES[writer]]
-    shown, faults = as_both_read(root(field("x", writer)), root(field("x", wanted)), rows)
+    rows_read, faults = as_both_read(root(field("x", writer)), root(field("x", wanted)), rows)
     assert not faults
-    assert len(shown) == len(rows)
+    assert len(rows_read) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,14 @@ def test_fields_come_in_the_readers_order_with_defaults_for_those_not_written():
         field("text", ["string", "null"], default="t"),
         field("map", {"type": "map", "values": "int"}, default={}),
     )
-    shown, faults = as_both_read(writer, reader, [{"a": 1, "b": "x", "c": 2.0}], columns=["c", "a"])
-    assert shown == [{"c": 2.0, "a": 1}]
-    shown, faults = as_both_read(
+    rows_read, faults = as_both_read(
+        writer, reader, [{"a": 1, "b": "x", "c": 2.0}], columns=["c", "a"]
+    )
+    assert rows_read == [{"c": 2.0, "a": 1}]
+    rows_read, faults = as_both_read(
         writer, reader, [{"a": 1, "b": "x", "c": 2.0}], columns=["c", "new", "a", "none", "text"]
     )
-    assert (shown, faults) == (
+    assert (rows_read, faults) == (
         [{"c": 2.0, "new": [1, 2], "a": 1, "none": None, "text": "t"}],
         {},
     )
@@ -115,12 +117,12 @@ def test_defaults_of_bytes_and_nested_records_are_what_json_says():
         "fields": [field("x", "int", default=7), field("y", "bytes", default="\u00ff")],
     }
     reader = root(field("a", "int"), field("in", inner, default={"x": 3}))
-    found = decode_batch(
+    result = decode_batch(
         pa.array([b"\x02"], pa.binary()),
         AvroSchema.parse(json.dumps(root(field("a", "int")))),
         reader=AvroSchema.parse(json.dumps(reader)),
     )
-    assert found.table.to_pylist() == [{"a": 1, "in": {"x": 3, "y": b"\xff"}}]
+    assert result.table.to_pylist() == [{"a": 1, "in": {"x": 3, "y": b"\xff"}}]
 
 
 def test_field_without_default_that_is_not_written_is_named():
@@ -184,8 +186,8 @@ def schema_with_another(reader):
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_whole_number_is_a_default_of_a_number_of_either_width(kind):
     reader = AvroSchema.parse(json.dumps(root(field("b", kind, default=2**24 + 1))))
-    found = decode_batch(pa.array([b""]), AvroSchema.parse(json.dumps(root())), reader=reader)
-    assert found.table["b"].to_pylist() == [2**24 if kind == "float" else 2**24 + 1]
+    result = decode_batch(pa.array([b""]), AvroSchema.parse(json.dumps(root())), reader=reader)
+    assert result.table["b"].to_pylist() == [2**24 if kind == "float" else 2**24 + 1]
 
 
 def test_renamed_field_is_found_by_its_alias():
@@ -195,7 +197,7 @@ def test_renamed_field_is_found_by_its_alias():
 
 def test_symbol_the_reader_lacks_is_its_default_or_a_fault():
     writer = root(field("e", {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}))
-    rows = [{"e": each} for each in "ABC"]
+    rows = [{"e": symbol} for symbol in "ABC"]
     lenient = {"type": "enum", "name": "E", "symbols": ["C", "A"], "default": "A"}
     assert as_both_read(writer, root(field("e", lenient)), rows)[0] == [
         {"e": "A"},
@@ -203,23 +205,23 @@ def test_symbol_the_reader_lacks_is_its_default_or_a_fault():
         {"e": "C"},
     ]
     strict = {"type": "enum", "name": "E", "symbols": ["C", "A"]}
-    shown, faults = as_both_read(writer, root(field("e", strict)), rows)
-    assert shown == [{"e": "A"}, {"e": None}, {"e": "C"}]
+    rows_read, faults = as_both_read(writer, root(field("e", strict)), rows)
+    assert rows_read == [{"e": "A"}, {"e": None}, {"e": "C"}]
     assert "symbol B is not in the reader's enum" in faults[1]
 
 
 def test_branch_the_reader_lacks_is_a_fault_of_its_rows_alone():
     writer, reader = root(field("u", ["null", "string", "int"])), root(field("u", ["null", "long"]))
     rows = [{"u": (0, None)}, {"u": (1, "x")}, {"u": (2, 3)}]
-    shown, faults = as_both_read(writer, reader, rows)
-    assert shown == [{"u": None}, {"u": None}, {"u": 3}]
+    rows_read, faults = as_both_read(writer, reader, rows)
+    assert rows_read == [{"u": None}, {"u": None}, {"u": 3}]
     assert list(faults) == [1]
 
 
 def test_null_that_the_reader_does_not_take_is_a_fault():
     writer, reader = root(field("u", ["null", "int"])), root(field("u", "int"))
-    shown, faults = as_both_read(writer, reader, [{"u": (1, 4)}, {"u": (0, None)}])
-    assert shown == [{"u": 4}, {"u": None}]
+    rows_read, faults = as_both_read(writer, reader, [{"u": (1, 4)}, {"u": (0, None)}])
+    assert rows_read == [{"u": 4}, {"u": None}]
     assert list(faults) == [1]
 
 
@@ -254,10 +256,10 @@ def test_timestamp_of_another_unit_is_refused_instead_of_being_taken_for_it():
 
 def test_plain_number_becomes_the_readers_timestamp():
     micros = {"type": "long", "logicalType": "timestamp-micros"}
-    found = decode_batch(
+    result = decode_batch(
         pa.array([b"\x02"], pa.binary()),
         AvroSchema.parse(json.dumps(root(field("t", "long")))),
         reader=AvroSchema.parse(json.dumps(root(field("t", micros)))),
     )
-    assert found.table.column("t").type == pa.timestamp("us", "UTC")
-    assert found.table.column("t").cast(pa.int64()).to_pylist() == [1]
+    assert result.table.column("t").type == pa.timestamp("us", "UTC")
+    assert result.table.column("t").cast(pa.int64()).to_pylist() == [1]

@@ -83,13 +83,13 @@ def random_case(chance: Random) -> Case:
     values = [suited(chance, schema, random_value(chance, plain)) for _ in range(rows)]
     parsed = fastavro.parse_schema(plain)
     own = AvroSchema.parse(json.dumps(schema))
-    bodies = [fastavro_body(parsed, told(plain, value)) for value in values]
+    bodies = [fastavro_body(parsed, fastavro_value(plain, value)) for value in values]
     faults = decode_batch(pa.array(bodies, pa.binary()), own).faults
     # Of arrays of nulls a body can have more than a reader takes.
-    assert all("items, or more than its bytes can hold" in each.reason for each in faults)
-    beyond = {each.row for each in faults}
-    bodies = [each for at, each in enumerate(bodies) if at not in beyond]
-    values = [each for at, each in enumerate(values) if at not in beyond]
+    assert all("items, or more than its bytes can hold" in field.reason for field in faults)
+    beyond = {field.row for field in faults}
+    bodies = [field for index, field in enumerate(bodies) if index not in beyond]
+    values = [field for index, field in enumerate(values) if index not in beyond]
     return Case(own, plain, values, bodies, has_widths(schema))
 
 
@@ -100,26 +100,29 @@ def fastavro_body(parsed: Schema, value: Value) -> bytes:
     return out.getvalue()
 
 
-def told(schema: Schema, value: Value) -> Any:
+def fastavro_value(schema: Schema, value: Value) -> Any:
     """Return a value as fastavro takes it, each union's with its branch."""
     kind = kind_of(schema)
     if kind == "union":
         branch = schema[value[0]]
         name = branch if isinstance(branch, str) else branch.get("name", branch["type"])
-        return None if name == "null" else (name, told(branch, value[1]))
+        return None if name == "null" else (name, fastavro_value(branch, value[1]))
     if kind == "array":
-        return [told(schema["items"], one) for one in value]
+        return [fastavro_value(schema["items"], element) for element in value]
     if kind == "map":
-        return {name: told(schema["values"], one) for name, one in value}
+        return {name: fastavro_value(schema["values"], element) for name, element in value}
     if kind == "record":
-        return {each["name"]: told(each["type"], value[each["name"]]) for each in schema["fields"]}
+        return {
+            field["name"]: fastavro_value(field["type"], value[field["name"]])
+            for field in schema["fields"]
+        }
     return value
 
 
 def with_logical_types(chance: Random, schema: Schema) -> Schema:
     """Return a schema of which some types are logical ones."""
     if isinstance(schema, list):
-        return [with_logical_types(chance, one) for one in schema]
+        return [with_logical_types(chance, element) for element in schema]
     if isinstance(schema, str):
         return _logical(chance, schema)
     made = dict(schema)
@@ -128,7 +131,7 @@ def with_logical_types(chance: Random, schema: Schema) -> Schema:
             made[inner] = with_logical_types(chance, made[inner])
     if "fields" in made:
         made["fields"] = [
-            {**each, "type": with_logical_types(chance, each["type"])} for each in made["fields"]
+            {**field, "type": with_logical_types(chance, field["type"])} for field in made["fields"]
         ]
     if made["type"] == "fixed" and made["size"] > 0 and chance.random() < 0.5:
         digits = len(str(2 ** (8 * made["size"] - 1) - 1)) - 1
@@ -152,13 +155,13 @@ def suited(chance: Random, schema: Schema, value: Value) -> Value:
     if kind == "union":
         return value[0], suited(chance, schema[value[0]], value[1])
     if kind == "array":
-        return [suited(chance, schema["items"], one) for one in value]
+        return [suited(chance, schema["items"], element) for element in value]
     if kind == "map":
-        return [(name, suited(chance, schema["values"], one)) for name, one in value]
+        return [(name, suited(chance, schema["values"], element)) for name, element in value]
     if kind == "record":
         return {
-            each["name"]: suited(chance, each["type"], value[each["name"]])
-            for each in schema["fields"]
+            field["name"]: suited(chance, field["type"], value[field["name"]])
+            for field in schema["fields"]
         }
     return _of_a_logical_type(chance, schema, value) if isinstance(schema, dict) else value
 
@@ -183,10 +186,10 @@ def shortest(number: int) -> int:
 def has_widths(schema: Schema) -> bool:
     """Tell whether a union holds a number of two widths, of which the writer takes one."""
     if isinstance(schema, list):
-        kinds = {one for one in schema if one != "null" and isinstance(one, str)}
-        return kinds in WIDTHS or any(has_widths(one) for one in schema)
+        kinds = {element for element in schema if element != "null" and isinstance(element, str)}
+        return kinds in WIDTHS or any(has_widths(element) for element in schema)
     if isinstance(schema, str):
         return False
     inner = [schema.get("items"), schema.get("values")]
-    inner += [each["type"] for each in schema.get("fields", ())]
-    return any(has_widths(one) for one in inner if one is not None)
+    inner += [field["type"] for field in schema.get("fields", ())]
+    return any(has_widths(element) for element in inner if element is not None)

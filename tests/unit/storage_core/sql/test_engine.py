@@ -34,10 +34,10 @@ def test_disk_for_what_does_not_fit_memory_is_bounded():
 
 def test_extension_is_neither_installed_nor_loaded_unless_that_is_allowed():
     names = ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access")
-    asked = ", ".join(f"current_setting('{name}')" for name in names)
+    settings = ", ".join(f"current_setting('{name}')" for name in names)
     for allowed in (False, True):
         connection = opened(allow_external_access=allowed)
-        assert connection.execute(f"SELECT {asked}").fetchone() == (allowed,) * 3
+        assert connection.execute(f"SELECT {settings}").fetchone() == (allowed,) * 3
         connection.close()
 
 

@@ -35,8 +35,8 @@ def schemas_of(history):
 def _once(fields):
     """Return fields whose types have names of their own."""
     return {
-        name: {**kind, "name": f"Inner{at}"} if kind is _INNER else kind
-        for at, (name, kind) in enumerate(fields.items())
+        name: {**kind, "name": f"Inner{index}"} if kind is _INNER else kind
+        for index, (name, kind) in enumerate(fields.items())
     }
 
 
@@ -50,7 +50,7 @@ def names_of(schemas):
     }
 
 
-def shown(*names):
+def column_names(*names):
     fields = [{name: "int"} if isinstance(name, str) else name for name in names]
     return [column.name for column in field_columns(schemas_of(fields))]
 
@@ -73,7 +73,7 @@ def test_no_two_fields_are_one_column_in_any_case(history):
 @given(histories, records)
 def test_schema_that_comes_later_renames_no_column(history, later):
     before, after = names_of(schemas_of(history)), names_of(schemas_of([*history, later]))
-    assert {one: after[one] for one in before} == before
+    assert {field: after[field] for field in before} == before
     first = [column.name for column in field_columns(schemas_of(history))]
     assert [column.name for column in field_columns(schemas_of([*history, later]))][
         : len(first)
@@ -81,14 +81,14 @@ def test_schema_that_comes_later_renames_no_column(history, later):
 
 
 def test_field_that_differs_only_in_case_has_a_number():
-    assert shown("temp", "Temp", "TEMP") == ["temp", "Temp_2", "TEMP_3"]
-    assert shown("Temp", "temp") == ["Temp", "temp_2"]
-    assert shown("Temp", "temp", "temp_2") == ["Temp", "temp_2", "temp_2_2"]
+    assert column_names("temp", "Temp", "TEMP") == ["temp", "Temp_2", "TEMP_3"]
+    assert column_names("Temp", "temp") == ["Temp", "temp_2"]
+    assert column_names("Temp", "temp", "temp_2") == ["Temp", "temp_2", "temp_2_2"]
 
 
 def test_field_called_as_a_column_of_the_log_stands_behind_value():
-    assert shown("shard", "value_shard") == ["value_shard", "value_value_shard"]
-    assert shown("value_state", "State", "value_temp") == [
+    assert column_names("shard", "value_shard") == ["value_shard", "value_value_shard"]
+    assert column_names("value_state", "State", "value_temp") == [
         "value_value_state",
         "value_State",
         "value_temp",
@@ -96,8 +96,8 @@ def test_field_called_as_a_column_of_the_log_stands_behind_value():
 
 
 def test_values_that_nothing_has_together_have_the_name_that_came_first():
-    assert shown({"x": "int"}, {"x": {**_INNER}}) == ["x", "x_struct"]
-    assert shown({"x": {**_INNER}}, {"x": "int"}, {"x": "string"}) == ["x", "x_number"]
+    assert column_names({"x": "int"}, {"x": {**_INNER}}) == ["x", "x_struct"]
+    assert column_names({"x": {**_INNER}}, {"x": "int"}, {"x": "string"}) == ["x", "x_number"]
 
 
 def test_fields_of_records_inside_are_told_apart_too():
@@ -106,4 +106,4 @@ def test_fields_of_records_inside_are_told_apart_too():
         for name in ("b", "B")
     ]
     (column,) = field_columns(schemas_of([{"x": inner} for inner in inners]))
-    assert [one.name for one in struct_fields(column.types)] == ["b", "B_2"]
+    assert [field.name for field in struct_fields(column.types)] == ["b", "B_2"]

@@ -10,15 +10,15 @@ from storage_core.sql.interruptible import Interruptible
 
 
 def test_interrupt_is_repeated_until_the_call_has_ended():
-    told = threading.Semaphore(0)
+    interrupts = threading.Semaphore(0)
 
     def work():
         os.kill(os.getpid(), signal.SIGINT)
         # As a query that had not begun when it was to end.
         for _ in range(3):
-            assert told.acquire(timeout=60)
+            assert interrupts.acquire(timeout=60)
 
-    waits = Interruptible(told.release, None)
+    waits = Interruptible(interrupts.release, None)
     with pytest.raises(KeyboardInterrupt):
         waits.call(work)
     waits.close()

@@ -68,9 +68,9 @@ def regions(part):
     entry = part.entry
     table = footer_of(part.path, entry.proof).table
     in_chunks = [
-        at
+        offset
         for first, size in zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
-        for at in (first, first + size // 2, first + size - 1)
+        for offset in (first, first + size // 2, first + size - 1)
     ]
     assert table.outside is not None
     outside = np.concatenate(
@@ -100,19 +100,19 @@ def rows_or_error(root, query, **options):
 def test_bit_that_differs_is_told_or_changes_no_answer(root, region):
     part, right = part_of(root), answers(root, ALL, ONE)
     rng = np.random.default_rng(len(region))
-    told = 0
+    errors = 0
     for place in rng.choice(regions(part)[region], PLACES).tolist():
         other_bit(part.path, place)
         for query, expected in zip((ALL, ONE), right, strict=True):
-            found = rows_or_error(root, query)
-            if isinstance(found, CorruptionError):
-                told += 1
-                assert (found.stream, found.shard, found.path) == (NAME, part.shard, part.path)
-                assert (found.start, found.end) == (0, ORDERS)
+            answer = rows_or_error(root, query)
+            if isinstance(answer, CorruptionError):
+                errors += 1
+                assert (answer.stream, answer.shard, answer.path) == (NAME, part.shard, part.path)
+                assert (answer.start, answer.end) == (0, ORDERS)
             else:
-                assert found == expected, place
+                assert answer == expected, place
         other_bit(part.path, place)
-    assert told or region == "outside"
+    assert errors or region == "outside"
 
 
 def test_bit_of_a_bloom_filter_hides_no_row(root):
@@ -122,8 +122,8 @@ def test_bit_of_a_bloom_filter_hides_no_row(root):
     # Whole blocks of filters, so that each query meets them.
     for place in outside[100 : len(outside) : len(outside) // 4]:
         other_bit(part.path, place)
-        found = rows_or_error(root, ONE)
-        assert isinstance(found, CorruptionError) or found == right, place
+        answer = rows_or_error(root, ONE)
+        assert isinstance(answer, CorruptionError) or answer == right, place
         other_bit(part.path, place)
 
 
@@ -135,8 +135,8 @@ def test_answers_may_differ_where_nothing_is_verified(root):
     with pytest.raises(CorruptionError):
         query_batches(root, ALL)
     # What DuckDB cannot decode is compared with its digest, and told.
-    found = rows_or_error(root, ALL, verify_checksums=False)
-    assert not isinstance(found, CorruptionError) or found.path == part.path
+    answer = rows_or_error(root, ALL, verify_checksums=False)
+    assert not isinstance(answer, CorruptionError) or answer.path == part.path
 
 
 def test_damage_that_comes_later_is_told_or_changes_no_answer(root):
@@ -213,8 +213,8 @@ def test_chunks_larger_than_what_is_kept_are_proven_and_read_a_bounded_number_of
 
     monkeypatch.setattr(part_files, "read_exactly", counted)
     query = f"SELECT md5(payload) FROM {NAME} ORDER BY address"
-    (found,) = answers(root, query)
-    assert [one for (one,) in found] == [md5(one).hexdigest() for one in payloads]  # noqa: S324 - as DuckDB has it
+    (answer,) = answers(root, query)
+    assert [value for (value,) in answer] == [md5(value).hexdigest() for value in payloads]  # noqa: S324 - as DuckDB has it
     assert sum(sizes) < 3 * part_of(root).entry.size
     other_bit(part_of(root).path, 2**20)
     assert isinstance(rows_or_error(root, query), CorruptionError)

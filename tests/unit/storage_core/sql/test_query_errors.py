@@ -15,7 +15,7 @@ def connection():
         yield connection
 
 
-def said(connection, query):
+def message_of(connection, query):
     with pytest.raises(import_duckdb().Error) as raised:
         connection.sql(query).fetchall()
     line = one_line(str(raised.value))
@@ -24,7 +24,7 @@ def said(connection, query):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "expression",
     [
         "payload LIKE 'a%'",
         "length(payload)",
@@ -35,12 +35,12 @@ def said(connection, query):
         "split(payload, ',')",
     ],
 )
-def test_function_of_texts_over_bytes_is_told_with_what_makes_them_a_text(connection, asked):
-    assert HINT in said(connection, f"SELECT {asked} FROM orders")
+def test_function_of_texts_over_bytes_is_told_with_what_makes_them_a_text(connection, expression):
+    assert HINT in message_of(connection, f"SELECT {expression} FROM orders")
 
 
 def test_function_of_other_types_says_nothing_of_bytes(connection):
-    assert HINT not in said(connection, "SELECT length(temperature) FROM orders")
+    assert HINT not in message_of(connection, "SELECT length(temperature) FROM orders")
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_function_of_other_types_says_nothing_of_bytes(connection):
     ],
 )
 def test_typo_is_told_with_what_it_may_have_been(connection, query, words):
-    assert words in said(connection, query)
+    assert words in message_of(connection, query)
 
 
 def test_line_of_a_long_query_is_told(connection):
     query = "SELECT temperature,\n  secondary,,\nFROM orders"
-    assert "in line 2" in said(connection, query)
+    assert "in line 2" in message_of(connection, query)
 
 
 def test_keyword_that_is_a_column_is_told_with_its_quotes(connection):
-    assert said(connection, "SELECT primary FROM orders").endswith("it is a keyword of SQL")
+    assert message_of(connection, "SELECT primary FROM orders").endswith("it is a keyword of SQL")

@@ -126,7 +126,7 @@ def primaries_beside(bench: Workbench, meanwhile: Callable[[], None]) -> list[in
     with ReaderBesideWriter.open(bench.root, bench.name) as reader:
         reader.meanwhile = meanwhile
         moment = snapshot_of(reader, read_stream(bench.root, bench.name))
-    gaps = [(n, gap) for n, one in moment.shards.items() for gap in one.gaps]
+    gaps = [(n, gap) for n, parts in moment.shards.items() for gap in parts.gaps]
     hidden = {(n, at) for n, gap in gaps for at in range(gap.start, gap.end)}
     rows = [row for _, table in moment.hot for row in table.to_pylist()]
     return sorted(row["primary"] for row in rows if (row["shard"], row["address"]) not in hidden)
@@ -180,31 +180,31 @@ def in_two_steps(
 @pytest.mark.parametrize(("numbered", "step"), [(True, 1), (False, 3)])
 def test_transaction_that_lands_between_any_two_looks_is_shown_whole_or_not(bench, numbered, step):
     land(bench, 0, numbered=numbered)
-    shown = [0] * SHARDS
+    expected = [0] * SHARDS
     for place in range(0, LOOKS_MAX, step):
         number = place + 1
         act = once_at(place, partial(land, bench, number, numbered=numbered))
-        found = primaries_beside(bench, act)
-        assert found in (shown, [*shown, *[number] * SHARDS])
+        primaries = primaries_beside(bench, act)
+        assert primaries in (expected, [*expected, *[number] * SHARDS])
         land(bench, number, numbered=numbered)
-        shown += [number] * SHARDS
+        expected += [number] * SHARDS
 
 
 def test_transaction_is_whole_or_not_there_whenever_its_shards_take_it(bench):
-    shown: list[int] = []
+    expected: list[int] = []
     for number, (first, second) in enumerate(PLACES):
         act = in_two_steps(bench, number, first, second)
-        found = primaries_beside(bench, act)
-        assert found in (shown, sorted([*shown, *[number] * SHARDS]))
+        primaries = primaries_beside(bench, act)
+        assert primaries in (expected, sorted([*expected, *[number] * SHARDS]))
         land(bench, number, numbered=True)
-        shown = sorted([*shown, *[number] * SHARDS])
+        expected = sorted([*expected, *[number] * SHARDS])
 
 
 @pytest.mark.parametrize("place", [LOWER + 1, UPPER + 1, AGAIN])
 def test_more_transactions_than_a_shard_remembers_are_each_whole_or_not_there(bench, place):
     act = in_two_steps(bench, 0, LISTED, place, others=range(1, MANY))
-    found = primaries_beside(bench, act)
-    assert found == sorted([*set(found)] * SHARDS)
+    primaries = primaries_beside(bench, act)
+    assert primaries == sorted([*set(primaries)] * SHARDS)
 
 
 def test_transaction_that_shards_forget_before_they_are_asked_is_whole_or_not_there(bench):
@@ -214,15 +214,15 @@ def test_transaction_that_shards_forget_before_they_are_asked_is_whole_or_not_th
             publish(bench, TransactionId("app", number), [number] * 3, range(1, SHARDS))
             bench.stream.finish_transactions()
 
-    found = primaries_beside(bench, once_at(UPPER + 1, act))
-    assert found.count(0) in (0, SHARDS)
+    primaries = primaries_beside(bench, once_at(UPPER + 1, act))
+    assert primaries.count(0) in (0, SHARDS)
 
 
 @pytest.mark.parametrize("numbered", [True, False])
 def test_transactions_that_land_at_every_look_are_each_whole_or_not_there(bench, numbered):
     numbers = count(1)
-    found = primaries_beside(bench, lambda: land(bench, next(numbers), numbered=numbered))
-    assert found == sorted([*set(found)] * SHARDS)
+    primaries = primaries_beside(bench, lambda: land(bench, next(numbers), numbered=numbered))
+    assert primaries == sorted([*set(primaries)] * SHARDS)
 
 
 def test_snapshot_beside_a_busy_writer_shows_each_transaction_whole(bench):
@@ -235,5 +235,5 @@ def test_snapshot_beside_a_busy_writer_shows_each_transaction_whole(bench):
 
     with BesideThread(write):
         while not is_over.is_set():
-            found = primaries_beside(bench, lambda: None)
-            assert found == sorted([*set(found)] * SHARDS)
+            primaries = primaries_beside(bench, lambda: None)
+            assert primaries == sorted([*set(primaries)] * SHARDS)

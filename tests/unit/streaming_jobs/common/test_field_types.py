@@ -37,6 +37,6 @@ def test_what_spark_is_handed_is_what_it_was_told_of_any_schema():
 
 def test_record_that_holds_itself_is_refused_unless_left_out():
     schema = schema_of(("a", "int"), ("next", ["null", "R"]))
-    with pytest.raises(InvalidRequestError, match="leave its field out by `columns`"):
+    with pytest.raises(InvalidRequestError, match="leave it out of `columns`"):
         field_columns(schema)
     assert [one.name for one in field_columns(schema, ["a"])] == ["a"]

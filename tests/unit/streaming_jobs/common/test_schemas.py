@@ -146,7 +146,7 @@ def test_credentials_in_the_address_are_refused_and_not_shown(url: str) -> None:
     ("text", "said"),
     [
         ("", "'' is not inline JSON"),
-        ("{", "a schema is JSON, and this is none"),
+        ("{", "a schema must be JSON"),
         ('{"type": "recrd"}', "recrd"),
         ("point-value", "a subject needs a fixed version, as point-value --version 1"),
         ("latest", "is not inline JSON"),

@@ -54,7 +54,7 @@ def test_place_that_has_something_is_refused_in_a_line(shardlog, root):
     (root / "x" / "mine").write_text("")
     ran = shardlog("export", root / "data", NAME, "-o", root / "x")
     assert (ran.code, ran.out) == (2, "")
-    assert "there is something already" in ran.err
+    assert "the target exists" in ran.err
     assert ran.err.count("\n") == 1
 
 
@@ -70,7 +70,7 @@ def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):
     file.write_bytes(file.read_bytes()[:-1])
     ran = shardlog("import", root / "back", root / "x", NAME)
     assert (ran.code, ran.out) == (5, "")
-    assert "0 of its 5 rows were taken" in ran.err
+    assert "0 of its 5 rows were imported" in ran.err
     assert str(file) in ran.err
     assert ran.err.count("\n") == 1
     assert len(payloads(root / "back")) == 5
