@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage_core.engine import marker, rocks
+from storage_core.engine import commit_marker, rocksdb
+from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.environment import Environment
-from storage_core.engine.key_value import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.engine.marker import MarkerWriter
+from storage_core.engine.key_value import Batch, KeyValueStore, Recovery, StoreSnapshot
 from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from storage_core.format.marker_slot import MarkerState
 
@@ -71,7 +71,7 @@ class FaultyDisk:
 
     def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
         """Open a store that crashes on cue."""
-        store = rocks.open_store(
+        store = rocksdb.open_store(
             path,
             recovery,
             apart_bytes_min=self.apart_bytes_min,
@@ -82,7 +82,7 @@ class FaultyDisk:
 
     def open_marker(self, path: Path) -> tuple[MarkerWriter | None, int]:
         """Open a marker that crashes on cue."""
-        opened, valid = marker.open_marker(path)
+        opened, valid = commit_marker.open_marker(path)
         return (None if opened is None else _FaultyMarker(self, opened)), valid
 
     def count(self) -> None:
@@ -115,8 +115,8 @@ class _FaultyStore:
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         return self._store.get_many(keys)
 
-    def view(self) -> StoreView:
-        return self._store.view()
+    def snapshot(self) -> StoreSnapshot:
+        return self._store.snapshot()
 
     def flush(self) -> None:
         self._disk.count()

@@ -35,8 +35,8 @@ from storage_core import (
     StreamReader,
     Transaction,
 )
+from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.key_value import KeyValueStore, Recovery
-from storage_core.engine.marker import MarkerWriter
 from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.platform.arrow import Array, nulls
 from storage_core.testing import ManualClock, SimulatedCrash

@@ -24,14 +24,14 @@ from rocksdict import (  # noqa: TID251 - the peer is rocksdict itself
 )
 
 from storage_core import Stream, StreamOptions
-from storage_core.engine import rocks
+from storage_core.engine import rocksdb
 from storage_core.engine.environment import Environment
 
 Blocks = Sequence[tuple[bytes, bytes]]
 ONE_SHARD: Final = StreamOptions(shards=1)
 # The peers take the blocks themselves; of those in segments RocksDB has references alone.
 _NO_SEGMENTS: Final = replace(
-    Environment(), open_store=partial(rocks.open_store, apart_bytes_min=2**62)
+    Environment(), open_store=partial(rocksdb.open_store, apart_bytes_min=2**62)
 )
 _SIDE_BYTES: Final = 88
 _SIDE_STRIDE: Final = 4096

@@ -24,7 +24,7 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import STREAM_FILE, check_root, is_reserved, make_root_file
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream, shard_directory
 from storage_core.catalog.stream_meta import StreamMeta, StreamSettings, encode_meta
-from storage_core.engine.marker import MARKER_FILE, create_marker
+from storage_core.engine.commit_marker import MARKER_FILE, create_marker
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.platform.durable_file import (

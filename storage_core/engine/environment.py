@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage_core.engine import marker, rocks
+from storage_core.engine import commit_marker, rocksdb
+from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.key_value import KeyValueStore, Recovery
-from storage_core.engine.marker import MarkerWriter
 from storage_core.platform.clock import Clock, SystemClock
 
 
@@ -22,7 +22,7 @@ class Environment:
     """
 
     clock: Clock = SystemClock()
-    open_store: Callable[[Path, Recovery], KeyValueStore] = rocks.open_store
-    open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = marker.open_marker
+    open_store: Callable[[Path, Recovery], KeyValueStore] = rocksdb.open_store
+    open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = commit_marker.open_marker
     purpose: str = ""
     has_index_worker: bool = True

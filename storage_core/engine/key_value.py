@@ -53,7 +53,7 @@ class Batch:
         self.range_deletes.append((family, start, end))
 
 
-class StoreView(Protocol):
+class StoreSnapshot(Protocol):
     """A moment of a store; one thread at a time."""
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
@@ -72,7 +72,7 @@ class StoreView(Protocol):
         """Return the bytes of the values from `start` to before `end`, of no segment's."""
         ...
 
-    def place_in_segment(self, key: bytes) -> str | None:
+    def segment_location(self, key: bytes) -> str | None:
         """Say where in a segment the block under a key lies; None if it is in none."""
         ...
 
@@ -81,7 +81,7 @@ class StoreView(Protocol):
         ...
 
 
-class EmptyStoreView:
+class EmptyStoreSnapshot:
     """A moment at which a store holds nothing.
 
     A shard is listed before its first writer makes its store, and until then it is a shard like
@@ -106,7 +106,7 @@ class EmptyStoreView:
         del family, start, end
         return 0
 
-    def place_in_segment(self, key: bytes) -> None:
+    def segment_location(self, key: bytes) -> None:
         """Return nothing."""
         del key
 
@@ -129,7 +129,7 @@ class KeyValueStore(Protocol):
         """Return values of the default family. For a writer's own store only."""
         ...
 
-    def view(self) -> StoreView:
+    def snapshot(self) -> StoreSnapshot:
         """Return a view of this moment."""
         ...
 

@@ -18,7 +18,7 @@ which batches are whole would take undoing heads, windows and counters.
 
 The batch notes where the segments end with it (shard_state.py: `m segments`). There the next
 writer goes on: what a crash before the batch left behind the end is named by nobody and cut
-off. A store that has less than was noted is not opened: RocksDB would not miss it, and new
+off. A store that has less than was recorded is not opened: RocksDB would not miss it, and new
 blocks would take the places of those that the references mean.
 """
 
@@ -77,11 +77,11 @@ def segment_path(store: Path, number: int) -> Path:
     return store / _DIRECTORY / _name_of(number)
 
 
-class SegmentsKept(NamedTuple):
-    """Which segments are kept: from `begin` on all but those that are gone."""
+class LiveSegments(NamedTuple):
+    """Which segments are live: from `begin` on all but those that are deleted."""
 
     begin: int = 1
-    gone: frozenset[int] = frozenset()
+    deleted: frozenset[int] = frozenset()
 
 
 class SegmentWriter:
@@ -90,12 +90,12 @@ class SegmentWriter:
     def __init__(
         self,
         store: Path,
-        noted: SegmentsEnd | None = None,
+        recorded_end: SegmentsEnd | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         apart_bytes_min: int = APART_BYTES_MIN,
-        kept: SegmentsKept | None = None,
+        live: LiveSegments | None = None,
     ) -> None:
-        """Find what was noted with the last large batch; before the next nothing is written.
+        """Find the end recorded with the last large batch; nothing is written before the next.
 
         Raises:
             CorruptionError: It is not all there.
@@ -104,7 +104,7 @@ class SegmentWriter:
         self._store = store
         self._segment_bytes = segment_bytes
         self._apart_bytes_min = apart_bytes_min
-        self._number, self._end = _place_to_go_on(store, noted, kept or SegmentsKept())
+        self._number, self._end = _find_end(store, recorded_end, live or LiveSegments())
         self._segment: OwnedDescriptor | None = None
 
     def take_blocks(self, batch: Batch) -> None:
@@ -170,9 +170,7 @@ class SegmentWriter:
         return segment
 
 
-def _place_to_go_on(
-    store: Path, noted: SegmentsEnd | None, segments_kept: SegmentsKept
-) -> SegmentsEnd:
+def _find_end(store: Path, recorded_end: SegmentsEnd | None, live: LiveSegments) -> SegmentsEnd:
     """Return where the next block goes; refuse what the first large batch would break on."""
     directory = store / _DIRECTORY
     with taking_errors(directory, "looking for segments"):
@@ -185,14 +183,14 @@ def _place_to_go_on(
             message = "not a directory; blocks of large batches belong there"
             raise CorruptionError(message, path=directory) from error
     for number in (int(name) for name in is_file if name.isdecimal()):
-        if number < segments_kept.begin or number in segments_kept.gone:
+        if number < live.begin or number in live.deleted:
             # A crash has left it; what the system does not let go stays.
             with suppress(OSError):
                 segment_path(store, number).unlink()
-    newest = segments_kept.begin - 1
-    while newest + 1 in segments_kept.gone or is_file.get(_name_of(newest + 1)):
+    newest = live.begin - 1
+    while newest + 1 in live.deleted or is_file.get(_name_of(newest + 1)):
         newest += 1
-    last = newest if noted is None else noted.number
+    last = newest if recorded_end is None else recorded_end.number
     if newest < last:
         message = f"a segment is missing; {_WAY_OUT}"
         raise CorruptionError(message, path=segment_path(store, newest + 1))
@@ -208,8 +206,8 @@ def _place_to_go_on(
         size = os.fstat(segment.fileno()).st_size
         # The trace of an error would keep it open.
         del segment
-    # Without a note nothing means what is there. It is kept: RocksDB's own files may be lost.
-    end = size if noted is None else noted.end
+    # Without a note nothing refers to what is there. It stays: RocksDB's own files may be lost.
+    end = size if recorded_end is None else recorded_end.end
     if size < end:
         message = f"the segment has {size} of {end} bytes; {_WAY_OUT}"
         raise CorruptionError(message, path=path)
@@ -266,7 +264,7 @@ class SegmentReader:
             raise CorruptionError(message, path=path)
         return data
 
-    def place_of(self, reference: bytes) -> str:
+    def location_of(self, reference: bytes) -> str:
         """Say where the bytes lie that a reference names."""
         number, offset, size = decode_reference(reference)
         return f"bytes [{offset}, {offset + size}) of {segment_path(self._store, number)}"
@@ -291,7 +289,7 @@ class SegmentReader:
 
 @contextmanager
 def _reading_errors(path: Path) -> Iterator[None]:
-    """Tell a segment that is gone from a system that cannot read it now.
+    """Tell a segment that is missing from a system that cannot read it now.
 
     IMPORTANT: a disk that fails is not damage. Whoever meets damage notes its rows as lost for
     good, and a second look may find them.

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from storage_core.engine.key_value import Item, StoreView
+from storage_core.engine.key_value import Item, StoreSnapshot
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.format.joined_zone import spanning
@@ -40,7 +40,7 @@ class BlockReads:
         self,
         stream: str,
         place: BlockPlace,
-        store: StoreView,
+        store: StoreSnapshot,
         trimmed: int = 0,
         made_again: Callable[[Zone], Block] | None = None,
     ) -> None:
@@ -203,7 +203,7 @@ class BlockReads:
         place = None
         # What is wrong is told, whatever becomes of this.
         with suppress(ShardlogError):
-            place = self._store.place_in_segment(log_key(zone.first))
+            place = self._store.segment_location(log_key(zone.first))
         return f"{error}" if place is None else f"{error}, {place}"
 
     def _unreadable(self, zone: Zone, why: str) -> CorruptionError:

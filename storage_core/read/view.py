@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.engine.key_value import Item, StoreView
+from storage_core.engine.key_value import Item, StoreSnapshot
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
 from storage_core.format.keys import (
@@ -70,7 +70,7 @@ class ShardView:
         meta: StreamMeta,
         state: ShardState,
         committed: int,
-        store: StoreView,
+        store: StoreSnapshot,
         blocks_for: BlocksFor,
         heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
     ) -> None:
@@ -368,7 +368,7 @@ def _none_of(chunk: ZoneChunk) -> ZoneMask:
 
 
 def whole_view(
-    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView, blocks_for: BlocksFor
+    place: BlockPlace, meta: StreamMeta, born: int, store: StoreSnapshot, blocks_for: BlocksFor
 ) -> ShardView:
     """Return a view of all that is written, committed or not.
 

@@ -41,7 +41,7 @@ from storage_core.read.view import ShardView
 from storage_core.tiering.part_work import JoinWork, Made, MakeWork, ProveWork, SealWork, Work
 from storage_core.tiering.trim_proof import prove_blocks
 from storage_core.verify.part_checks import difference
-from storage_core.write.opened import ShardContext
+from storage_core.write.opened_shard import ShardContext
 
 _ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 256 * 2**20

@@ -20,7 +20,7 @@ from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.forking import Home
 from storage_core.read.view import ShardView
 from storage_core.tiering.part_work import Made, Order, Work, decode_made, encode_order
-from storage_core.write.opened import ShardContext
+from storage_core.write.opened_shard import ShardContext
 
 _MODULE: Final = "storage_core.tiering.builder_process"
 # Where the package lies, for a process whose paths are not those of this one.

@@ -13,7 +13,7 @@ from storage_core import errors
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry, decode_part, encode_part, part_key
 from storage_core.read.view import ShardView
-from storage_core.write.opened import ShardContext
+from storage_core.write.opened_shard import ShardContext
 
 _PLACE: Final = ("stream", "shard", "path", "start", "end")
 

@@ -21,7 +21,7 @@ from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import Staging, sweep_abandoned
-from storage_core.write.opened import ShardContext
+from storage_core.write.opened_shard import ShardContext
 from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.opening.recovery import LetGo, let_go, open_shard
 from storage_core.write.shard import Shard

@@ -10,7 +10,7 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.ids.index.adaptive_writer import ShardIndex
 from storage_core.ids.index.entries import IndexedRows, SealedRows
 from storage_core.write.guard import ShardGuard
-from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan
 
 

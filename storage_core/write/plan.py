@@ -55,7 +55,7 @@ from storage_core.ids.heads.grouping import Grouping, group
 from storage_core.ids.heads.table import heads_after
 from storage_core.write.cutting import put_blocks
 from storage_core.write.entry import AppendReport, Entry, JudgedEntry, no_address_left
-from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.states import StateRules, as_given, judge
 from storage_core.write.window_table import WindowTable
 

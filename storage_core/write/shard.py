@@ -29,14 +29,14 @@ from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
 from storage_core.write.indexing import hand_over, index_of
-from storage_core.write.interval import SyncInterval
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
-from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
-from storage_core.write.views import ShardViews, closing
-from storage_core.write.writer_state import Standing, is_in_order
+from storage_core.write.snapshots import ShardSnapshots, closing
+from storage_core.write.sync_interval import SyncInterval
+from storage_core.write.writer_state import WriterState, is_in_order
 
 # Says of a state, and of windows as they stand, what is written, and the state that then holds.
 Change = Callable[[ShardState, Callable[[int], Window]], tuple[Batch, ShardState]]
@@ -56,7 +56,7 @@ class Shard:
         self.transactions = ShardTransactions(
             opened.state.ledger, opened.store.get_many, context.is_needed
         )
-        self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
+        self._standing = WriterState(replace(opened.state, ledger=None), opened.publishable)
         self._is_holding = False
         self._writing = ShardWriting(context, opened)
         self._builder = RecordBuilder(options, ADDRESS_MAX - opened.state.tail.next)
@@ -65,7 +65,7 @@ class Shard:
         self.index = index_of(
             context, options, opened, self.guard, lambda: self._standing.state.floor
         )
-        self.views = ShardViews(
+        self.views = ShardSnapshots(
             context, opened, self.guard, lambda: self._standing, lambda: self.index.has_entries
         )
         self._synced = 0
@@ -414,7 +414,7 @@ class Shard:
                 raise no_address_left(self.context.meta.name, self.context.number)
             self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
-    def _write(self, plan: Plan, after: Standing) -> None:
+    def _write(self, plan: Plan, after: WriterState) -> None:
         """Step 3; if it is interrupted it is done again from the start."""
         self._store.write(plan.batch)
         self._writing.accept(plan)

@@ -1,6 +1,6 @@
 """Where a shard open for writing stands, and how its marks of progress relate.
 
-`Standing` is one frozen value that the shard replaces whole, under its append lock, once a
+`WriterState` is one frozen value that the shard replaces whole, under its append lock, once a
 batch is written. Whoever asks takes it by one read and needs no lock; what it says of rows
 above committed is not to be shown. Committed itself is kept by the marker, and by nothing else;
 what a sync takes before it begins, under the commit lock, are an end that it will publish
@@ -18,7 +18,7 @@ from storage_core.format.shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WriterState:
     """A shard open for writing, at one moment.
 
     Attributes:
@@ -32,17 +32,17 @@ class Standing:
     publishable: int
     batches: int = 0
 
-    def after(self, state: ShardState, *, is_held: bool) -> "Standing":
+    def after(self, state: ShardState, *, is_held: bool) -> "WriterState":
         """Return where the shard stands once a batch is written, which may be held back."""
         publishable = self.publishable if is_held else state.tail.next
         return replace(self, state=state, publishable=publishable, batches=self.batches + 1)
 
-    def all_publishable(self) -> "Standing":
+    def all_publishable(self) -> "WriterState":
         """Return where the shard stands once a transaction holds nothing back any more."""
         return replace(self, publishable=self.state.tail.next)
 
 
-def is_in_order(committed: int, taken: int, synced: int, standing: Standing) -> bool:
+def is_in_order(committed: int, taken: int, synced: int, standing: WriterState) -> bool:
     """Tell whether the marks are in order; they were read in the order of the arguments."""
     state = standing.state
     ends = state.heads_through <= committed <= taken <= standing.publishable <= state.tail.next

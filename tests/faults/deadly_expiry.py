@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from storage_core import Stream
-from storage_core.engine import rocks
+from storage_core.engine import rocksdb
 from tests.log.hooked_disk import HookedDisk
 
 NAME: Final = "expiring"
 NOW: Final = 472_222 * 3600
 # So small that each batch goes to a segment, and a few make the next one begin.
-_small_segments = partial(rocks.open_store, apart_bytes_min=1, segment_bytes=300)
+_small_segments = partial(rocksdb.open_store, apart_bytes_min=1, segment_bytes=300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DeadlyDisk(HookedDisk):
     """Stores and markers that kill the process right before a call, counted from 1."""
 
     def __init__(self, *, has_segments: bool) -> None:
-        super().__init__(_small_segments if has_segments else rocks.open_store)
+        super().__init__(_small_segments if has_segments else rocksdb.open_store)
         self.dies_before: int | None = None
 
     def reached(self, moment: str) -> None:  # type: ignore[explicit-override]  # needs Python 3.12

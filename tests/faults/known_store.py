@@ -22,7 +22,7 @@ import pyarrow as pa
 import xxhash
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from tests.faults.workload import Row, feed_row, is_feed_gap, lane_row, transaction_rows
 from tests.faults.writer import table_of
 

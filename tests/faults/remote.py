@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from storage_core import Environment, Stream
 from storage_core.engine.key_value import Batch, KeyValueStore, Recovery
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from tests.children import start_talking_child
 
 ANSWER_MAX_S = 120

@@ -3,7 +3,7 @@
 from functools import partial
 
 from storage_core import Environment, Stream, StreamOptions
-from storage_core.engine import rocks
+from storage_core.engine import rocksdb
 from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
@@ -24,7 +24,7 @@ class Scenario:
     ) -> None:
         self.disk = disk
         open_store = partial(
-            rocks.open_store, apart_bytes_min=apart_bytes_min, segment_bytes=segment_bytes
+            rocksdb.open_store, apart_bytes_min=apart_bytes_min, segment_bytes=segment_bytes
         )
         self._environment = Environment(open_store=open_store)
         self.root = disk.path / "root"

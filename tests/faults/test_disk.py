@@ -17,7 +17,7 @@ import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.engine.segments import APART_BYTES_MIN
 from storage_core.format.keys import FAMILY_LOG
 from tests.faults.lossy_mount import LossyMount

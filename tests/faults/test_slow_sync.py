@@ -14,7 +14,7 @@ import pytest
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
 from storage_core.engine.key_value import KeyValueStore, Recovery
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from tests.waiting import WAIT_MAX_S
 
 STREAM = "slow"

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import Environment, ShardlogError, Stream
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from tests.faults.upkeep import keep_up
 from tests.faults.workload import (
     FEED_SHARD,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import StagingArea, StreamReader, list_streams
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE
 from tests.golden.write import (
@@ -66,7 +66,7 @@ def lies_in(root: Path) -> dict[str, Any]:
             found[inside] = path.read_bytes()
     for path in sorted(root.rglob("db")):
         store = open_store(path, "strict")
-        view = store.view()
+        view = store.snapshot()
         for family in (FAMILY_DEFAULT, FAMILY_LOG):
             for key, value in view.items(family, b"", None):
                 found[f"{path.relative_to(root)} {family} {key!r}"] = value

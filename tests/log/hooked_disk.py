@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from storage_core import Environment, UnavailableError
-from storage_core.engine import marker, rocks
+from storage_core.engine import commit_marker, rocksdb
+from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.key_value import KeyValueStore, Recovery
-from storage_core.engine.marker import MarkerWriter
 from storage_core.testing import ManualClock
 
 OpenStore = Callable[[Path, Recovery], KeyValueStore]
@@ -34,8 +34,8 @@ class HookedDisk:
 
     def __init__(
         self,
-        open_store: OpenStore = rocks.open_store,
-        open_marker: OpenMarker = marker.open_marker,
+        open_store: OpenStore = rocksdb.open_store,
+        open_marker: OpenMarker = commit_marker.open_marker,
     ) -> None:
         """Stand before real stores and markers, or before those of another disk."""
         self.clock = ManualClock()

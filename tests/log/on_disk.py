@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from storage_core.catalog.births import make_shard
 from storage_core.catalog.options import SHARDS_MAX
-from storage_core.engine.marker import create_marker
+from storage_core.engine.commit_marker import create_marker
 from storage_core.format.keys import (
     ADDRESS_MAX,
     INT64_MAX,

@@ -21,7 +21,7 @@ from storage_core import (
     StreamReader,
 )
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.format.shard_state import KEY_BORN, KEY_START, encode_int
 from tests.log.workbench import batch_of, column_of
 

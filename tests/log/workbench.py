@@ -31,7 +31,7 @@ from storage_core import (
     TransactionId,
 )
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import RocksStore, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_store
 from storage_core.format.block import HEADER_BYTES
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
@@ -112,7 +112,7 @@ def settle(stream: Stream) -> None:
         store: Any = shard._store
         while hasattr(store, "_store") or hasattr(store, "_behind"):
             store = getattr(store, "_store", None) or store._behind
-        store._joiner.settle()
+        store._compactor.settle()
 
 
 @contextmanager
@@ -302,7 +302,7 @@ class Workbench:
         view.close()
         return found
 
-    def store(self) -> RocksStore:
+    def store(self) -> RocksDbStore:
         """Open the store of shard 0 behind the stream's back; the stream must be closed."""
         return open_store(self.database, "strict")
 
@@ -368,7 +368,7 @@ class Workbench:
     def rows_on_disk(self, first: int) -> bytes:
         """Return what is stored of a block's rows, without its place; the stream must be closed."""
         store = self.store()
-        item = store.view().at_or_after(FAMILY_LOG, log_key(first))
+        item = store.snapshot().at_or_after(FAMILY_LOG, log_key(first))
         store.close()
         assert item is not None
         return item[1][HEADER_BYTES:]
@@ -376,7 +376,7 @@ class Workbench:
     def damage_block(self, first: int) -> None:
         """Flip a bit of a block; its own checksum is all that can tell."""
         store = self.store()
-        item = store.view().at_or_after(FAMILY_LOG, log_key(first))
+        item = store.snapshot().at_or_after(FAMILY_LOG, log_key(first))
         store.close()
         assert item is not None
         self.change((FAMILY_LOG, item[0], item[1][:-1] + bytes([item[1][-1] ^ 1])))

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from storage_core.engine.rocks import RocksStore
+from storage_core.engine.rocksdb import RocksDbStore
 from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.sink.writer import ShardStreamWriter, stream_writer
 from tests.spark.sink_lab import NAME, SinkLab
@@ -82,15 +82,15 @@ class End:
 
     def come_once_published(self, root: str) -> None:
         """Do so once there is a manifest, in place of the first sync of a shard's rows."""
-        staging, sync = Path(root) / NAME / "staging", RocksStore.sync
+        staging, sync = Path(root) / NAME / "staging", RocksDbStore.sync
 
-        def dying_sync(store: RocksStore) -> None:
+        def dying_sync(store: RocksDbStore) -> None:
             if any(staging.glob("*/manifest.json")):
                 self.come()
             sync(store)
 
         # No moment that a thread beside it picks is sure to come before the rows have landed.
-        setattr(RocksStore, "sync", dying_sync)  # noqa: B010 - mypy takes it for a mistake
+        setattr(RocksDbStore, "sync", dying_sync)  # noqa: B010 - mypy takes it for a mistake
 
 
 class DyingSink(ShardlogSource):

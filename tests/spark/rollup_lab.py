@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from storage_core import SchemaEntry, Stream, StreamOptions, StreamOrigin, StreamReader
 from storage_core.avro import AvroSchema, decode_batch, encode_batch, frame_of, starts_of
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.format.shard_state import encode_range_end, lost_key
 from streaming_jobs.jobs.roll_up import roll_up
 from streaming_jobs.jobs.rollup.calendar import LEVELS, Level

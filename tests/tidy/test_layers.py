@@ -64,7 +64,11 @@ DOORS = {
     "confluent_kafka": ("connectors/kafka/",),
     "fastavro": ("storage_core/avro/avro_schema.py", "storage_core/avro/encoding.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
-    "rocksdict": ("storage_core/engine/rocks.py",),
+    "rocksdict": (
+        "storage_core/engine/rocksdb.py",
+        "storage_core/engine/rocksdb_errors.py",
+        "storage_core/engine/rocksdb_options.py",
+    ),
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
@@ -271,7 +275,7 @@ def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("storage_core/engine/rocks.py", "from rocksdict import Rdict"),
+        ("storage_core/engine/rocksdb.py", "from rocksdict import Rdict"),
         (
             "storage_core/write/shard.py",
             "import os\nfrom storage_core.format.block import Block\nimport numpy",

@@ -111,7 +111,7 @@ def test_what_reaches_inside_is_called_like_a_module_of_its_room(modules: set[st
     ("source", "inner"),
     [
         ("from storage_core.write.shard import Shard", ["storage_core.write.shard"]),
-        ("import storage_core.engine.rocks", ["storage_core.engine.rocks"]),
+        ("import storage_core.engine.rocksdb", ["storage_core.engine.rocksdb"]),
         ("from storage_core import reads", ["storage_core.reads"]),
         ("from storage_core import Stream\nfrom storage_core.testing import FaultyDisk", []),
     ],

@@ -30,12 +30,12 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from storage_core.catalog.stream_file import StreamFiles
-from storage_core.engine import rocks
-from storage_core.engine.key_value import EmptyStoreView, StoreView
-from storage_core.engine.marker import MARKER_FILE, MarkerReader
+from storage_core.engine import rocksdb
+from storage_core.engine.commit_marker import MARKER_FILE, MarkerReader
+from storage_core.engine.key_value import EmptyStoreSnapshot, StoreSnapshot
 from storage_core.engine.open_files import READER_FILES, open_files
 from storage_core.engine.private_directory import PrivateDirectory
-from storage_core.engine.rocks import RocksStore
+from storage_core.engine.rocksdb import RocksDbStore
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -88,7 +88,7 @@ class ShardFollower:
         self._clock = clock
         self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
         self._lock = threading.Lock()
-        self._store: RocksStore | None = None
+        self._store: RocksDbStore | None = None
         self._private: PrivateDirectory | None = None
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
@@ -292,7 +292,7 @@ class ShardFollower:
 
     def _nothing_yet(self, marker: MarkerState) -> ShardView:
         unborn = ShardState.unborn(self._born)
-        return self._seen_as(unborn, marker.committed, None, EmptyStoreView())
+        return self._seen_as(unborn, marker.committed, None, EmptyStoreSnapshot())
 
     def _look_through_store(self, *, proves_end: bool) -> ShardView | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
@@ -305,7 +305,7 @@ class ShardFollower:
         if self._caught_up is None or self._caught_up.sequence != before.sequence:
             store.catch_up()
             store.catch_up()
-        view = store.view()
+        view = store.snapshot()
         is_good = False
         try:
             entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
@@ -348,7 +348,7 @@ class ShardFollower:
             raise self._foreign(message)
 
     def _seen_as(
-        self, state: ShardState, committed: int, store: RocksStore | None, view: StoreView
+        self, state: ShardState, committed: int, store: RocksDbStore | None, view: StoreSnapshot
     ) -> ShardView:
         heads_for = partial(self._heads.as_of, store, state.heads_through)
         return ShardView(
@@ -374,13 +374,13 @@ class ShardFollower:
             require(more, f"{more} more files to read")
         self._tables, self._tables_counted_ns = tables, changed_ns
 
-    def _opened_store(self) -> RocksStore:
+    def _opened_store(self) -> RocksDbStore:
         if self._store is None:
             refuse_unwritable(self._directory / "db")
             self._private = PrivateDirectory(self._clock)
             self._logs = log_sizes(self._directory / "db")
             try:
-                self._store = rocks.open_secondary(self._directory / "db", self._private.path)
+                self._store = rocksdb.open_secondary(self._directory / "db", self._private.path)
             except BaseException:
                 self._close_store()
                 raise

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from storage_core.engine.commit_marker import MarkerWriter, create_marker
 from storage_core.engine.key_value import Batch, KeyValueStore
-from storage_core.engine.marker import MarkerWriter, create_marker
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     FAMILY_LOG,
@@ -32,7 +32,7 @@ from storage_core.format.shard_state import (
     generation_after,
 )
 from storage_core.read.view import ShardView
-from storage_core.write.opened import ShardContext
+from storage_core.write.opened_shard import ShardContext
 
 # A lost marker may have been ahead of the store's generation by as many crashed openings.
 _GENERATION_JUMP: Final = 2**20

@@ -23,8 +23,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.engine.commit_marker import MARKER_FILE, MarkerWriter
 from storage_core.engine.key_value import Batch, KeyValueStore
-from storage_core.engine.marker import MARKER_FILE, MarkerWriter
 from storage_core.engine.writer_lock import WriterLock
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
 from storage_core.format.head import decode_most
@@ -55,7 +55,7 @@ from storage_core.platform.durable_file import sync_directory, taking_errors
 from storage_core.read.cold.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView
 from storage_core.write.guard import in_full
-from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.opening.give_up import (
     GiveUp,
     make_marker_anew,
@@ -283,7 +283,7 @@ def _open_store(context: ShardContext) -> KeyValueStore:
 
 def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState, bool]:
     """Return what lies under `m`, and whether that is nothing."""
-    with closing(store.view()) as view:
+    with closing(store.snapshot()) as view:
         entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
     return decode_state(entries, context.number, context.born), says_nothing(entries)
 
@@ -308,4 +308,6 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
     """Return all that is written, committed or not."""
     blocks_for = blocks_of_parts(context.directory)
-    return ShardView(context.place, context.meta, state, state.tail.next, store.view(), blocks_for)
+    return ShardView(
+        context.place, context.meta, state, state.tail.next, store.snapshot(), blocks_for
+    )

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.avro import AvroSchema, encode_batch, frame_of
-from storage_core.engine import rocks
+from storage_core.engine import rocksdb
 from storage_core.engine.key_value import Batch
 from storage_core.export.manifest import FormName
 from storage_core.format.keys import PREFIX_PART
@@ -203,7 +203,7 @@ class ColdLab:
 def small_segments() -> Environment:
     """Return an environment whose stores begin a segment every hundred thousand bytes."""
     return Environment(
-        open_store=partial(rocks.open_store, apart_bytes_min=1, segment_bytes=100_000)
+        open_store=partial(rocksdb.open_store, apart_bytes_min=1, segment_bytes=100_000)
     )
 
 

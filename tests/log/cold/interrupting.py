@@ -58,7 +58,7 @@ def killed_before(root: Path, name: str, call: str, number: int, statement: str)
     script = f"""
 import os, signal
 from storage_core import Stream
-from storage_core.engine.rocks import RocksStore
+from storage_core.engine.rocksdb import RocksDbStore
 count = 0
 def counted(usual):
     def call(*args, **options):
@@ -69,7 +69,7 @@ def counted(usual):
         return usual(*args, **options)
     return call
 stream = Stream.open({str(root)!r}, {name!r})
-place = RocksStore if {call!r} in ("write", "sync") else os
+place = RocksDbStore if {call!r} in ("write", "sync") else os
 setattr(place, {call!r}, counted(getattr(place, {call!r})))
 {statement}
 os._exit(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core.engine.rocks import RocksStore, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_store
 from tests.log.fixtures import bench, disk, hooked, lasting_bench, make_bench, root
 
 __all__ = ["bench", "disk", "hooked", "lasting_bench", "make_bench", "root"]
@@ -18,7 +18,7 @@ def path(root: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[RocksStore]:
+def store(path: Path) -> Iterator[RocksDbStore]:
     """A bare store, open for writing."""
     store = open_store(path, "strict")
     yield store

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from pathlib import Path
 
-from storage_core.engine.joining import StoredFile, group_to_join
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import RocksStore, open_store
+from storage_core.engine.log_compaction import SstFile, files_to_compact
+from storage_core.engine.rocksdb import RocksDbStore, open_store
 from storage_core.engine.segments import SegmentWriter
 from storage_core.errors import ShardlogError
 from tests.snapshots import snapshot
@@ -15,7 +15,7 @@ FAMILIES = ("default", "log")
 
 
 def put(
-    store: RocksStore, *numbers: int, size: int = 100, families: tuple[str, ...] = FAMILIES
+    store: RocksDbStore, *numbers: int, size: int = 100, families: tuple[str, ...] = FAMILIES
 ) -> None:
     """Write a value under each number, the same in each family, each in a batch of its own."""
     for number in numbers:
@@ -44,9 +44,9 @@ def key_of(number: int) -> bytes:
     return b"z" + number.to_bytes(4, "big")
 
 
-def numbers_in(store: RocksStore, family: str = "default", start: int = 0) -> list[int]:
+def numbers_in(store: RocksDbStore, family: str = "default", start: int = 0) -> list[int]:
     """Return the numbers under which there are values."""
-    view = store.view()
+    view = store.snapshot()
     try:
         keys = [key for key, _ in view.items(family, key_of(start), None)]
     finally:
@@ -61,7 +61,7 @@ def filled(path: Path, count: int = 200, families: tuple[str, ...] = FAMILIES) -
     store.close()
 
 
-def left_by_a_crash(store: RocksStore, copy: Path) -> Path:
+def left_by_a_crash(store: RocksDbStore, copy: Path) -> Path:
     """Return a copy of a store's files as the kernel has them at this moment."""
     store.sync()
     return snapshot(store.path, copy)
@@ -81,29 +81,29 @@ def of_small_files(path: Path, count: int) -> None:
     store.close()
 
 
-def joined(store: RocksStore) -> RocksStore:
+def joined(store: RocksDbStore) -> RocksDbStore:
     """Return a store once what it began at its opening is over."""
-    assert store._joiner is not None
-    under_way = store._joiner._under_way
+    assert store._compactor is not None
+    under_way = store._compactor._running
     assert under_way is not None
     under_way.result()
     return store
 
 
-def files_of(*sizes: int) -> list[StoredFile]:
+def files_of(*sizes: int) -> list[SstFile]:
     """Return neighbouring files of these sizes, named by their place."""
     return [_file(str(at), at, at, size) for at, size in enumerate(sizes)]
 
 
-def grown(flushes: list[int]) -> tuple[list[StoredFile], list[int], float]:
+def grown(flushes: list[int]) -> tuple[list[SstFile], list[int], float]:
     """Return the files that flushes of these sizes end as, each one's rewritings, and the share."""
-    files: list[StoredFile] = []
+    files: list[SstFile] = []
     times: list[int] = []
     rewritten = 0
     for at, flush in enumerate(flushes):
         files.append(_file(f"flush {at}", at, at, flush))
         times.append(0)
-        while group := group_to_join(files):
+        while group := files_to_compact(files):
             first, size = files.index(group[0]), sum(file.size for file in group)
             part = slice(first, first + len(group))
             rewritten += size
@@ -136,9 +136,9 @@ class GatheringStore:
         at = len(self.files)
         self.files.append(_file(str(at), at, at, size))
 
-    def start(self, work: Callable[[], None]) -> "Future[None]":
+    def start(self, task: Callable[[], None]) -> "Future[None]":
         done: Future[None] = Future()
-        work()
+        task()
         done.set_result(None)
         return done
 
@@ -148,15 +148,15 @@ class GatheringStore:
     def remove_blocks(self, start: bytes, end: bytes) -> None:
         self.files = [file for file in self.files if not start <= file.first < end]
 
-    def log_files(self) -> list[StoredFile]:
+    def log_files(self) -> list[SstFile]:
         return list(self.files)
 
-    def is_readable(self, file: StoredFile, goes_on: Callable[[], bool]) -> bool:
-        assert goes_on()
+    def is_readable(self, file: SstFile, may_go_on: Callable[[], bool]) -> bool:
+        assert may_go_on()
         self.read.append(file.name)
         return file.name not in self._unreadable
 
-    def join(self, first: bytes, last: bytes) -> None:
+    def compact(self, first: bytes, last: bytes) -> None:
         self.tries += 1
         if self._failure is not None:
             raise self._failure
@@ -166,8 +166,8 @@ class GatheringStore:
         self.joined.append((group[0].name, group[-1].name))
         at, size = self.files.index(group[0]), sum(file.size for file in group)
         name = f"{group[0].name} to {group[-1].name}"
-        self.files[at : at + len(group)] = [StoredFile(name, first, last, size)]
+        self.files[at : at + len(group)] = [SstFile(name, first, last, size)]
 
 
-def _file(name: str, first: int, last: int, size: int) -> StoredFile:
-    return StoredFile(name, first.to_bytes(4, "big"), last.to_bytes(4, "big"), size)
+def _file(name: str, first: int, last: int, size: int) -> SstFile:
+    return SstFile(name, first.to_bytes(4, "big"), last.to_bytes(4, "big"), size)

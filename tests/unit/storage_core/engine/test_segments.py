@@ -12,7 +12,7 @@ import pytest
 from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.engine.key_value import Batch
 from storage_core.engine.open_files import names_open_now
-from storage_core.engine.rocks import RocksStore, open_secondary, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
 from storage_core.engine.segments import SegmentReader, SegmentWriter
 from storage_core.format.reference import Reference, decode_reference, encode_reference
 from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd
@@ -36,7 +36,7 @@ def store(path):
     store.close()
 
 
-def write(store: RocksStore, *blocks: bytes, first: int = 0) -> None:
+def write(store: RocksDbStore, *blocks: bytes, first: int = 0) -> None:
     """Write blocks, and beside each a value of the other family, as one batch."""
     batch = Batch()
     for number, block in enumerate(blocks, start=first):
@@ -45,8 +45,8 @@ def write(store: RocksStore, *blocks: bytes, first: int = 0) -> None:
     store.write(batch)
 
 
-def blocks_in(store: RocksStore) -> list[bytes]:
-    view = store.view()
+def blocks_in(store: RocksDbStore) -> list[bytes]:
+    view = store.snapshot()
     try:
         return [value for _, value in view.items("log", b"", None)]
     finally:
@@ -62,7 +62,7 @@ def one_open_segment(path: Path) -> list[str]:
     return [name for name in names_open_now() if f"{path}/segments" in name]
 
 
-def lie_in_rocksdb(store: RocksStore) -> list[int]:
+def lie_in_rocksdb(store: RocksDbStore) -> list[int]:
     """Return the sizes of what RocksDB itself has in the log family."""
     iterator = store._log.iter()
     iterator.seek_to_first()
@@ -79,7 +79,7 @@ def test_blocks_of_a_large_batch_are_read_like_all_others(store):
     write(store, *large, first=1)
     assert blocks_in(store) == small + large
     assert max(lie_in_rocksdb(store)) == 100
-    view = store.view()
+    view = store.snapshot()
     assert view.at_or_after("log", key_of(1)) == (key_of(1), large[0])
     assert view.at_or_before("log", key_of(9)) == (key_of(2), large[1])
     assert view.at_or_after("log", key_of(3)) is None
@@ -169,7 +169,7 @@ def test_what_a_dead_writer_left_at_the_end_is_cut_off(path, root, segment_bytes
     copy = left_by_a_crash(store, root / "copy")
     store.close()
     again = opened(copy, segment_bytes=segment_bytes)
-    seen = again.view()
+    seen = again.snapshot()
     write(again, b"b" * APART_MIN, first=1)
     assert list(seen.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
     assert blocks_in(again) == [b"a" * APART_MIN, b"b" * APART_MIN]
@@ -219,7 +219,7 @@ def test_secondary_reads_blocks_from_the_writers_segments(store, path, tmp_path)
 
 def test_view_keeps_its_moment_though_its_blocks_are_in_segments(store):
     write(store, b"a" * APART_MIN)
-    view = store.view()
+    view = store.snapshot()
     write(store, b"b" * APART_MIN)
     write(store, b"c" * APART_MIN, first=1)
     assert list(view.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
@@ -227,7 +227,7 @@ def test_view_keeps_its_moment_though_its_blocks_are_in_segments(store):
 
 def test_reading_on_once_the_store_is_closed_is_told(store):
     write(store, b"a" * APART_MIN, b"b" * APART_MIN)
-    items = store.view().items("log", b"", None)
+    items = store.snapshot().items("log", b"", None)
     next(items)
     store.close()
     with pytest.raises(ClosedError):

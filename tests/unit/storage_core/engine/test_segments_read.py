@@ -15,7 +15,7 @@ import pytest
 
 from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.engine.open_files import names_open_now
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.engine.segments import SegmentReader, SegmentWriter
 from storage_core.format.reference import Reference, encode_reference
 from tests.unit.forks import in_fork
@@ -54,7 +54,7 @@ def test_views_of_a_store_hold_one_segment_open_however_many_they_are(path):
     put(store, 0, 1, size=SIZE)
     left_half_way = []
     for _ in range(50):
-        items = store.view().items("log", b"", None)
+        items = store.snapshot().items("log", b"", None)
         assert next(items)[0] == key_of(0)
         left_half_way.append(items)
     assert len(open_segments(path)) == 2
@@ -104,7 +104,7 @@ def test_threads_read_each_its_segment_until_it_is_closed_and_leave_none_open(pa
 def test_fork_closes_a_view_though_a_thread_of_its_parent_is_reading_a_block(path, monkeypatch):
     store = open_store(path, "strict", apart_bytes_min=SIZE)
     put(store, 0, size=SIZE)
-    view, is_reading, may_go_on, pread = store.view(), Event(), Event(), os.pread
+    view, is_reading, may_go_on, pread = store.snapshot(), Event(), Event(), os.pread
 
     def waiting_pread(descriptor: int, size: int, at: int) -> bytes:
         is_reading.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage_core.engine.key_value import Item, StoreView
+from storage_core.engine.key_value import Item, StoreSnapshot
 from storage_core.read.block_reads import BlockReads
 from tests.log.workbench import Workbench
 
@@ -18,7 +18,7 @@ MIB = 2**20
 class CountingStore:
     """A view of a store that counts what is taken from it."""
 
-    def __init__(self, view: StoreView) -> None:
+    def __init__(self, view: StoreSnapshot) -> None:
         self.view = view
         self.taken = 0
 

@@ -37,7 +37,7 @@ def filled(bench):
 
 def zone_of(bench: Workbench, first: int) -> Zone:
     store = bench.store()
-    item = store.view().at_or_after(FAMILY_DEFAULT, zone_key(first))
+    item = store.snapshot().at_or_after(FAMILY_DEFAULT, zone_key(first))
     store.close()
     assert item is not None
     return decode_zone(first, item[1], 0)
@@ -45,7 +45,7 @@ def zone_of(bench: Workbench, first: int) -> Zone:
 
 def late_keys(bench: Workbench) -> list[bytes]:
     store = bench.store()
-    keys = [key for key, _ in store.view().items(FAMILY_DEFAULT, b"l", prefix_end(b"l"))]
+    keys = [key for key, _ in store.snapshot().items(FAMILY_DEFAULT, b"l", prefix_end(b"l"))]
     store.close()
     return keys
 
@@ -145,7 +145,7 @@ def test_rows_that_the_disk_cannot_read_now_are_there_once_it_can(make_bench, mo
 
 def test_block_swapped_with_another_is_told(filled):
     store = filled.store()
-    blocks = dict(store.view().items(FAMILY_LOG, b"", None))
+    blocks = dict(store.snapshot().items(FAMILY_LOG, b"", None))
     store.close()
     (first, one), (second, two) = blocks.items()
     filled.change((FAMILY_LOG, first, two), (FAMILY_LOG, second, one))

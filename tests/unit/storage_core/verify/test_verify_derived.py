@@ -147,7 +147,7 @@ def expect(bench: Workbench, kind: Kind, key: bytes, start: int | None = None) -
 
 def late_item(bench: Workbench, address: int) -> tuple[bytes, bytes]:
     store = bench.store()
-    items = list(store.view().items(FAMILY_DEFAULT, PREFIX_LATE, prefix_end(PREFIX_LATE)))
+    items = list(store.snapshot().items(FAMILY_DEFAULT, PREFIX_LATE, prefix_end(PREFIX_LATE)))
     store.close()
     (found,) = [item for item in items if item[0].endswith(address.to_bytes(8, "big"))]
     return found
@@ -436,7 +436,7 @@ def test_problems_are_listed_up_to_a_bound_and_counted_behind_it(bench):
     bench.append([10**6, *range(PROBLEMS_MAX + 5)])
     bench.close()
     store, batch = bench.store(), Batch()
-    for key, _ in store.view().items(FAMILY_DEFAULT, PREFIX_LATE, prefix_end(PREFIX_LATE)):
+    for key, _ in store.snapshot().items(FAMILY_DEFAULT, PREFIX_LATE, prefix_end(PREFIX_LATE)):
         batch.delete(key)
     store.write(batch)
     store.close()

@@ -12,7 +12,7 @@ from storage_core.format.shard_state import ShardState, Tail
 from storage_core.read.answer import scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView
-from storage_core.write.writer_state import Standing, is_in_order
+from storage_core.write.writer_state import WriterState, is_in_order
 from tests.log.workbench import Workbench, column_of
 from tests.unit.storage_core.write.stepping import at_each_step
 
@@ -22,10 +22,10 @@ def bench(make_bench, hooked):
     return make_bench(unit="sequence", environment=hooked.environment)
 
 
-def standing(*, heads: int, publishable: int, tail: int) -> Standing:
+def standing(*, heads: int, publishable: int, tail: int) -> WriterState:
     state = ShardState.unborn(0)
     state = replace(state, heads_through=heads, tail=replace(state.tail, next=tail))
-    return Standing(state, publishable)
+    return WriterState(state, publishable)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail)
 
 def test_held_rows_are_publishable_only_once_all_are_in():
     state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = Standing(ShardState(), 0).after(state, is_held=True)
+    held = WriterState(ShardState(), 0).after(state, is_held=True)
     assert (held.publishable, held.batches) == (0, 1)
-    assert held.all_publishable() == Standing(ShardState(), 0).after(state, is_held=False)
+    assert held.all_publishable() == WriterState(ShardState(), 0).after(state, is_held=False)
 
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from storage_core import Stream, StreamOptions, StreamOrigin
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import open_store
+from storage_core.engine.rocksdb import open_store
 from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
 from streaming_jobs.source.driver.tail import TailReader
 from streaming_jobs.source.options import parse_source_options

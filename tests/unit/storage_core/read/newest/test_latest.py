@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from storage_core import ReadRequest, ShardPoisonedError, StreamReader
-from storage_core.engine.key_value import StoreView
+from storage_core.engine.key_value import StoreSnapshot
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.read.answer import scan_view
@@ -28,7 +28,7 @@ ALL = ReadRequest(0, order="newest", columns=("secondary", "primary", "address")
 class CountingStore:
     """A view of a store that counts what is looked up in each family."""
 
-    def __init__(self, store: StoreView) -> None:
+    def __init__(self, store: StoreSnapshot) -> None:
         self._store = store
         self.asked = {FAMILY_DEFAULT: 0, FAMILY_LOG: 0}
 
@@ -48,8 +48,8 @@ class CountingStore:
     def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
         return self._store.bytes_under(family, start, end)
 
-    def place_in_segment(self, key: bytes) -> str | None:
-        return self._store.place_in_segment(key)
+    def segment_location(self, key: bytes) -> str | None:
+        return self._store.segment_location(key)
 
     def close(self) -> None:
         self._store.close()
@@ -210,7 +210,7 @@ def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
 def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
     """Return the keys by which ahead rows are found; the stream must be closed."""
     store = bench.store()
-    view = store.view()
+    view = store.snapshot()
     keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
     store.close()
     return keys

@@ -15,7 +15,7 @@ from storage_core import (
     CorruptionError,
 )
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import RocksStore, open_secondary, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
 from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.engine.stores import (
     FAMILIES,
@@ -52,7 +52,7 @@ def test_seek_into_a_bad_block_raises(path, backwards):
     filled(path, 500, ("default",))
     flip_bit(min(path.glob("*.sst")), 50)
     store = open_store(path, "strict")
-    view = store.view()
+    view = store.snapshot()
     seek = view.at_or_before if backwards else view.at_or_after
     with pytest.raises(CorruptionError):
         seek("default", key_of(5))
@@ -119,7 +119,7 @@ def test_no_pickle_is_ever_executed_whatever_the_folder_says(path, config):
         (path / "rocksdict-config.json").write_text(config)
     store = open_store(path, "strict")
     assert store.get_many([b"k"]) == [trap]
-    assert [item for family in FAMILIES for item in store.view().items(family, b"", None)] == [
+    assert [item for family in FAMILIES for item in store.snapshot().items(family, b"", None)] == [
         (b"k", trap)
     ] * 2
     store.close()
@@ -130,7 +130,7 @@ def test_no_pickle_is_ever_executed_whatever_the_folder_says(path, config):
 def test_close_frees_the_lock_though_views_are_alive(path, leave):
     store = open_store(path, "strict")
     put(store, 1, 2)
-    view = store.view()
+    view = store.snapshot()
     items = view.items("log", b"", None)
     if leave == "iteration":
         next(items)
@@ -144,7 +144,7 @@ def test_close_frees_the_lock_though_views_are_alive(path, leave):
 
 
 @pytest.fixture
-def beside(store, root) -> Iterator[RocksStore]:
+def beside(store, root) -> Iterator[RocksDbStore]:
     """A store as a reader in another process opens it, which has seen the number 1."""
     put(store, 1)
     store.sync()
@@ -153,7 +153,7 @@ def beside(store, root) -> Iterator[RocksStore]:
     secondary.close()
 
 
-def rewritten(store: RocksStore, value: bytes) -> None:
+def rewritten(store: RocksDbStore, value: bytes) -> None:
     batch = Batch()
     batch.put(b"m", value)
     store.write(batch)
@@ -168,7 +168,7 @@ def test_secondary_sees_a_rewritten_key_by_iterator(store, beside, quiet):
             (store._database.flush if quiet == "flush" else store.close)()
         beside.catch_up()
         beside.catch_up()
-        assert beside.view().at_or_after("default", b"m") == (b"m", value)
+        assert beside.snapshot().at_or_after("default", b"m") == (b"m", value)
 
 
 def test_get_of_a_secondary_goes_stale_so_ours_is_not_there(store, beside):
@@ -190,7 +190,7 @@ def test_secondary_sees_what_was_never_synced(store, beside):
 
 
 def test_view_of_a_secondary_opens_all_it_needs_at_once(store, beside):
-    view = beside.view()
+    view = beside.snapshot()
     put(store, 2)
     beside.catch_up()
     assert [len(list(view.items(family, b"", None))) for family in FAMILIES] == [1, 1]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from storage_core import ClosedError, CorruptionError
-from storage_core.engine.marker import MarkerFile, MarkerReader, create_marker, open_marker
+from storage_core.engine.commit_marker import MarkerFile, MarkerReader, create_marker, open_marker
 from storage_core.engine.open_files import names_open_now
 from storage_core.testing import ManualClock
 from tests.log.on_disk import flip_bit

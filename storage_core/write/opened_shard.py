@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.environment import Environment
 from storage_core.engine.key_value import KeyValueStore
-from storage_core.engine.marker import MarkerWriter
 from storage_core.engine.writer_lock import WriterLock
 from storage_core.errors import ShardlogError
 from storage_core.format.block import BlockPlace

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from storage_core.engine.key_value import StoreView
+from storage_core.engine.key_value import StoreSnapshot
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.ids.heads.grouping import Int32s
@@ -20,11 +20,11 @@ from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView, whole_view
 from storage_core.write.guard import ShardGuard
-from storage_core.write.opened import OpenedShard, ShardContext
-from storage_core.write.writer_state import Standing
+from storage_core.write.opened_shard import OpenedShard, ShardContext
+from storage_core.write.writer_state import WriterState
 
 
-class ShardViews:
+class ShardSnapshots:
     """The ways to look at a shard; each raises once it is closed."""
 
     def __init__(
@@ -32,7 +32,7 @@ class ShardViews:
         context: ShardContext,
         opened: OpenedShard,
         guard: ShardGuard,
-        standing: Callable[[], Standing],
+        standing: Callable[[], WriterState],
         has_index: Callable[[], bool],
     ) -> None:
         """Look at what is open.
@@ -91,7 +91,7 @@ class ShardViews:
         store = self._moment()[1]
         return whole_view(context.place, context.meta, context.born, store, self._blocks_for)
 
-    def _moment(self) -> tuple[ShardState, StoreView]:
+    def _moment(self) -> tuple[ShardState, StoreSnapshot]:
         """Return where the shard stands, and a view that holds all that this covers.
 
         IMPORTANT: the state before the view. What expires, the standing says before it is
@@ -100,7 +100,7 @@ class ShardViews:
         """
         while True:
             state = self._standing().state
-            store = self._opened.store.view()
+            store = self._opened.store.snapshot()
             if _expired_in(state) == _expired_in(self._standing().state):
                 return state, store
             store.close()

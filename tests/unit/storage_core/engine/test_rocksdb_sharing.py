@@ -6,13 +6,13 @@ from contextlib import ExitStack
 import pytest
 
 from storage_core.engine.open_files import TABLES_MIN, names_open_now
-from storage_core.engine.rocks import RocksStore, open_secondary, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
 from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.engine.stores import joined, numbers_in, of_small_files, put
 
 
 @pytest.fixture
-def small_files(path) -> Iterator[RocksStore]:
+def small_files(path) -> Iterator[RocksDbStore]:
     """A store just opened, of some forty small files in the log family."""
     of_small_files(path, 40)
     store = open_store(path, "strict")
@@ -37,7 +37,7 @@ def test_reader_beside_a_join_goes_on_with_the_files_it_has(path, root):
     of_small_files(path, 40)
     (root / "private").mkdir()
     reader = open_secondary(path, root / "private")
-    view = reader.view()
+    view = reader.snapshot()
     store = open_store(path, "strict")
     joined(store)
     assert [key[-1] for key, _ in view.items("log", b"", None)] == list(range(40))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from storage_core import ClosedError
-from storage_core.engine.rocks import RocksStore, open_store
-from storage_core.engine.rocks_view import RocksView
+from storage_core.engine.rocksdb import RocksDbStore, open_store
+from storage_core.engine.rocksdb_snapshot import RocksDbSnapshot
 from storage_core.engine.segments import SegmentWriter
 from storage_core.format.keys import FAMILY_DEFAULT
 from tests.log.disks import STALL_MAX_S, BesideThread
@@ -43,16 +43,16 @@ class Gated:
         return getattr(self._database, name)
 
 
-def gated(path: Path) -> tuple[Gated, RocksStore]:
+def gated(path: Path) -> tuple[Gated, RocksDbStore]:
     """Open a store whose database is behind a gate."""
     database = Gated(open_store(path, "strict")._database)
-    return database, RocksStore(path, database, segments=SegmentWriter(path))  # type: ignore[arg-type]
+    return database, RocksDbStore(path, database, segments=SegmentWriter(path))  # type: ignore[arg-type]
 
 
 def test_view_that_is_being_made_does_not_outlive_its_store(path: Path):
     database, store = gated(path)
-    views: list[RocksView] = []
-    with BesideThread(lambda: views.append(store.view())):
+    views: list[RocksDbSnapshot] = []
+    with BesideThread(lambda: views.append(store.snapshot())):
         assert database.is_asked.wait(STALL_MAX_S)
         store.close()
     with pytest.raises(ClosedError):
@@ -62,7 +62,7 @@ def test_view_that_is_being_made_does_not_outlive_its_store(path: Path):
 
 def test_iteration_that_is_under_way_does_not_outlive_its_store(store, path):
     put(store, 1, 2, 3)
-    items = store.view().items(FAMILY_DEFAULT, b"", None)
+    items = store.snapshot().items(FAMILY_DEFAULT, b"", None)
     assert next(items)[0] == key_of(1)
     store.close()
     open_store(path, "strict").close()
@@ -72,7 +72,7 @@ def test_iteration_that_is_under_way_does_not_outlive_its_store(store, path):
 
 def test_error_that_is_kept_keeps_no_store_open(store, path):
     put(store, 1)
-    view = store.view()
+    view = store.snapshot()
     with pytest.raises(KeyError) as kept:
         view.at_or_after(FAMILY_DEFAULT, None)
     store.close()

@@ -4,7 +4,7 @@ An iterator ends silently at a block it cannot read; so only this file iterates,
 status whenever one has come to its end. A live iterator keeps its database open and locked: the
 store's `close` lets go of every one first, between two uses of it.
 
-Only `rocks.py` makes views, and gives what RocksDB raises its kind.
+Only `rocksdb.py` makes snapshots, and gives what RocksDB raises its kind.
 """
 
 import threading
@@ -20,7 +20,7 @@ from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.format.reference import is_reference
 from storage_core.platform import forking
 
-Translating = AbstractContextManager[None]
+TranslatesErrors = AbstractContextManager[None]
 # rocksdict's own, whose methods have no types.
 RocksIterator: TypeAlias = Any
 
@@ -35,9 +35,9 @@ class Cursor:
     error it would keep the database open.
     """
 
-    __slots__ = ("_elsewhere", "_iterator", "_lock", "_path", "_reading")
+    __slots__ = ("_iterator", "_lock", "_opened_in", "_path", "_reading")
 
-    def __init__(self, iterator: RocksIterator, path: Path, reading: Translating) -> None:
+    def __init__(self, iterator: RocksIterator, path: Path, reading: TranslatesErrors) -> None:
         """Take over an iterator; `reading` gives what it raises a kind."""
         # None once it was taken away; that is looked at under the lock.
         self._iterator = iterator
@@ -45,10 +45,10 @@ class Cursor:
         self._reading = reading
         # Reentrant: a signal handler may let go of what it interrupts.
         self._lock = threading.RLock()
-        self._elsewhere: int | None = None
+        self._opened_in: int | None = None
 
     def items(
-        self, start: bytes, end: bytes | None, whole: Callable[[Item], Item] | None = None
+        self, start: bytes, end: bytes | None, resolve: Callable[[Item], Item] | None = None
     ) -> Iterator[Item]:
         """Yield items from `start` to before `end`, each as `whole` returns it.
 
@@ -58,7 +58,7 @@ class Cursor:
         with self._reading:
             item = self.seek(start, backwards=False)
             while item is not None and (end is None or item[0] < end):
-                yield item if whole is None else whole(item)
+                yield item if resolve is None else resolve(item)
                 # Written out, since blocks are many: what `seek` does, with another first step.
                 with self._lock:
                     if self._iterator is None:
@@ -85,14 +85,14 @@ class Cursor:
         with self._lock:
             self._iterator = None
 
-    def reads_through(self, start: bytes, last: bytes, goes_on: Callable[[], bool]) -> bool:
+    def reads_through(self, start: bytes, last: bytes, may_go_on: Callable[[], bool]) -> bool:
         """Read every value between two keys, copying none; return False if left early."""
         with self._reading, self._lock:
             if self._iterator is None:
                 self._refuse_released()
             self._iterator.seek(start)
             while self._iterator.valid() and self._iterator.key() <= last:
-                if not goes_on():
+                if not may_go_on():
                     return False
                 self._iterator.next()
             self._iterator.status()
@@ -101,7 +101,7 @@ class Cursor:
     def leave_to_parent(self, process: int) -> None:
         """Leave the iterator as it is; who had the lock is not in this process."""
         self._lock = threading.RLock()
-        self._elsewhere = process
+        self._opened_in = process
         forking.keep_for_ever(self._iterator)
         self._iterator = None
 
@@ -112,13 +112,13 @@ class Cursor:
         return None
 
     def _refuse_released(self) -> NoReturn:
-        if self._elsewhere is not None:
-            raise forking.opened_elsewhere(self._elsewhere, path=self._path)
+        if self._opened_in is not None:
+            raise forking.opened_elsewhere(self._opened_in, path=self._path)
         message = "the store was closed while it was being read"
         raise ClosedError(message, path=self._path)
 
 
-class RocksView:
+class RocksDbSnapshot:
     """A moment of a RocksDB, both families alike. One thread at a time.
 
     All iterators it will ever need are opened together, before anything is read, and used
@@ -128,7 +128,7 @@ class RocksView:
     letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
     """
 
-    def __init__(self, path: Path, reading: Translating, segments: SegmentReader) -> None:
+    def __init__(self, path: Path, reading: TranslatesErrors, segments: SegmentReader) -> None:
         """Start without iterators; `segments` is its store's."""
         self._path = path
         self._reading = reading
@@ -148,9 +148,9 @@ class RocksView:
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
-        cursor = self._take(family)
+        cursor = self._take_cursor(family)
         try:
-            yield from cursor.items(start, end, self._whole if family == FAMILY_LOG else None)
+            yield from cursor.items(start, end, self._resolve if family == FAMILY_LOG else None)
         finally:
             self._idle[family].append(cursor)
 
@@ -164,18 +164,18 @@ class RocksView:
 
     def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
         """Return the bytes of the values from `start` to before `end`, of no segment's."""
-        cursor = self._take(family)
+        cursor = self._take_cursor(family)
         try:
             return sum(len(value) for _, value in cursor.items(start, end))
         finally:
             self._idle[family].append(cursor)
 
-    def place_in_segment(self, key: bytes) -> str | None:
+    def segment_location(self, key: bytes) -> str | None:
         """Say where in a segment the block under a key lies; None if it is in none."""
-        item = self._item_near(FAMILY_LOG, key, backwards=False)
+        item = self._raw_item_near(FAMILY_LOG, key, backwards=False)
         if item is None or item[0] != key or not is_reference(item[1]):
             return None
-        return self._segments.place_of(item[1])
+        return self._segments.location_of(item[1])
 
     @property
     def is_open(self) -> bool:
@@ -193,23 +193,23 @@ class RocksView:
         for cursor in self._cursors:
             cursor.leave_to_parent(process)
 
-    def _whole(self, item: Item) -> Item:
+    def _resolve(self, item: Item) -> Item:
         """Return a block's item with its bytes, wherever they lie."""
         key, value = item
         return (key, self._segments.block(value)) if is_reference(value) else item
 
     def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
-        item = self._item_near(family, key, backwards=backwards)
-        return self._whole(item) if item is not None and family == FAMILY_LOG else item
+        item = self._raw_item_near(family, key, backwards=backwards)
+        return self._resolve(item) if item is not None and family == FAMILY_LOG else item
 
-    def _item_near(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
-        cursor = self._take(family)
+    def _raw_item_near(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
+        cursor = self._take_cursor(family)
         try:
             return cursor.seek(key, backwards=backwards)
         finally:
             self._idle[family].append(cursor)
 
-    def _take(self, family: str) -> Cursor:
+    def _take_cursor(self, family: str) -> Cursor:
         if not self._is_open:
             message = "the store was closed while it was being read"
             raise ClosedError(message, path=self._path)

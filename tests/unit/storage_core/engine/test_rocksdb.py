@@ -18,9 +18,10 @@ from storage_core import (
     ShardlogError,
     UnavailableError,
 )
-from storage_core.engine import rocks
+from storage_core.engine import rocksdb_options
 from storage_core.engine.key_value import Batch
-from storage_core.engine.rocks import RocksStore, open_secondary, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
+from storage_core.engine.rocksdb_errors import OPENING_KINDS, translated_errors
 from tests.log.on_disk import flip_bit
 from tests.log.writing.interruptions import interrupted_everywhere
 from tests.unit.storage_core.engine.stores import (
@@ -39,7 +40,7 @@ from tests.waiting import await_that
 
 def test_items_come_in_order_from_start_to_before_end(store):
     put(store, 5, 1, 9, 3)
-    view = store.view()
+    view = store.snapshot()
     for family in FAMILIES:
         items = view.items(family, key_of(2), key_of(9))
         assert [key for key, _ in items] == [key_of(3), key_of(5)]
@@ -50,7 +51,7 @@ def test_interruption_at_the_end_of_a_range_is_not_swallowed(store):
     put(store, 1, 3, 5)
 
     def read(_: int) -> None:
-        with closing(store.view()) as view:
+        with closing(store.snapshot()) as view:
             list(view.items("log", key_of(1), key_of(5)))
 
     for _ in interrupted_everywhere(read):
@@ -82,7 +83,7 @@ def test_small_keys_that_were_deleted_give_their_space_back(store):
         store.flush()
 
     def is_free() -> bool:
-        entries: int = sum(file["num_entries"] for file in store._held().live_files())
+        entries: int = sum(file["num_entries"] for file in store._opened().live_files())
         return entries < 5000
 
     await_that(is_free, "what was deleted is gone from the files")
@@ -90,7 +91,7 @@ def test_small_keys_that_were_deleted_give_their_space_back(store):
 
 def test_nearest_items_are_found_on_both_sides(store):
     put(store, 3, 5)
-    view = store.view()
+    view = store.snapshot()
     sides = [
         [view.at_or_before("log", key_of(n)), view.at_or_after("log", key_of(n))]
         for n in (2, 3, 4, 6)
@@ -112,7 +113,7 @@ def test_delete_comes_before_put_in_one_batch(store):
 
 def test_view_stays_what_it_was(store):
     put(store, 1)
-    view = store.view()
+    view = store.snapshot()
     put(store, 2)
     assert [len(list(view.items(family, b"", None))) for family in FAMILIES] == [1, 1]
     assert numbers_in(store) == [1, 2]
@@ -120,7 +121,7 @@ def test_view_stays_what_it_was(store):
 
 def test_several_iterators_of_a_view_do_not_disturb_each_other(store):
     put(store, 1, 2, 3)
-    view = store.view()
+    view = store.snapshot()
     pairs = [
         (outer[-1], inner[-1])
         for outer, _ in view.items("log", b"", None)
@@ -131,7 +132,7 @@ def test_several_iterators_of_a_view_do_not_disturb_each_other(store):
 
 def test_iteration_that_was_left_early_can_be_followed_by_another(store):
     put(store, 1, 2, 3)
-    view = store.view()
+    view = store.snapshot()
     for _ in range(3):
         assert next(view.items("default", b"", None))[0] == key_of(1)
 
@@ -153,8 +154,8 @@ def test_second_open_in_this_process_is_locked(store):
 
 def test_second_open_in_another_process_is_locked(store):
     program = (
-        "import sys; from pathlib import Path; from storage_core.engine import rocks\n"
-        "try: rocks.open_store(Path(sys.argv[1]), 'strict')\n"
+        "import sys; from pathlib import Path; from storage_core.engine import rocksdb\n"
+        "try: rocksdb.open_store(Path(sys.argv[1]), 'strict')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     told = subprocess.run(
@@ -257,11 +258,11 @@ def test_store_that_is_shutting_down_is_unavailable(path):
         store.close()
 
 
-CLOSED_CALLS: dict[str, Callable[[RocksStore], object]] = {
+CLOSED_CALLS: dict[str, Callable[[RocksDbStore], object]] = {
     "write": lambda store: store.write(Batch()),
     "sync": lambda store: store.sync(),
     "get_many": lambda store: store.get_many([b""]),
-    "view": lambda store: store.view(),
+    "view": lambda store: store.snapshot(),
     "catch_up": lambda store: store.catch_up(),
 }
 
@@ -300,7 +301,7 @@ def test_close_goes_on_where_one_was_interrupted_behind_the_database(path):
 )
 def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
     with pytest.raises(ShardlogError, match=f"^testing: {text}") as told:  # noqa: SIM117 - the outer one is the claim
-        with rocks._translated(Path("db"), "testing"):
+        with translated_errors(Path("db"), "testing"):
             raise Exception(text)  # noqa: TRY002 - rocksdict raises nothing else
     assert type(told.value) is kind
     assert type(told.value.__cause__) is Exception
@@ -310,7 +311,7 @@ def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
 def test_store_that_may_not_be_written_is_refused_when_it_is_opened(said):
     text = f"IO error: While open a file for appending: db/MANIFEST-5: {said}"
     with pytest.raises(InvalidRequestError, match=said):  # noqa: SIM117 - the outer one is the claim
-        with rocks._translated(Path("db"), "opening", rocks._KINDS_OF_OPENING):
+        with translated_errors(Path("db"), "opening", OPENING_KINDS):
             raise Exception(text)  # noqa: TRY002 - as above
 
 
@@ -343,8 +344,8 @@ def test_blocks_compress_themselves_and_small_keys_are_compressed_by_the_store(s
 
 
 def test_one_cache_and_one_budget_serve_the_process():
-    assert rocks._shared_cache() is rocks._shared_cache()
-    assert rocks._shared_buffers() is rocks._shared_buffers()
+    assert rocksdb_options._shared_cache() is rocksdb_options._shared_cache()
+    assert rocksdb_options._shared_buffers() is rocksdb_options._shared_buffers()
 
 
 def test_write_ahead_logs_are_bounded_though_the_families_differ_in_size(root):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.engine.joining import (
+from storage_core.engine.log_compaction import (
+    CHECK_BYTES,
     LARGE_BYTES,
-    LOOK_BYTES,
     SETTLED_BYTES,
-    LogJoiner,
-    group_to_join,
+    LogCompactor,
+    files_to_compact,
 )
 from storage_core.errors import UnavailableError
 from tests.unit.storage_core.engine.stores import GatheringStore, files_of, grown
@@ -37,13 +37,13 @@ MIB = 2**20
 )
 def test_group_to_join_is(sizes, group):
     files = files_of(*(size * MIB for size in sizes))
-    assert group_to_join(files) == files[group]
+    assert files_to_compact(files) == files[group]
 
 
 @given(st.lists(st.integers(1, 16 * MIB), min_size=1, max_size=300))
 def test_group_is_of_small_neighbours_and_quadruples_or_settles(sizes):
     files = files_of(*sizes)
-    group = group_to_join(files)
+    group = files_to_compact(files)
     total = sum(file.size for file in group)
     assert list(group) in [files[at : at + len(group)] for at in range(len(files))]
     assert all(file.size < LARGE_BYTES for file in group)
@@ -64,74 +64,74 @@ def test_flushes_of_sixteen_mib_are_rewritten_once():
 
 def test_files_are_looked_at_when_enough_was_written():
     store = GatheringStore(*[16 * MIB] * 7)
-    joiner = LogJoiner(store, store.start)
+    compactor = LogCompactor(store, store.start)
     store.add(16 * MIB)
-    joiner.wrote(LOOK_BYTES - 1)
+    compactor.count_written(CHECK_BYTES - 1)
     assert not store.joined
-    joiner.wrote(1)
+    compactor.count_written(1)
     assert store.joined == [("0", "7")]
 
 
 def test_many_small_files_found_at_opening_are_joined_then():
     store = GatheringStore(*[MIB] * 1000)
-    LogJoiner(store, store.start)
+    LogCompactor(store, store.start)
     assert [file.size for file in store.files][:3] == [256 * MIB] * 3
 
 
 def test_file_that_cannot_be_read_is_left_alone_and_those_around_it_joined():
     store = GatheringStore(*[16 * MIB] * 20, unreadable={"10"})
-    LogJoiner(store, store.start)
+    LogCompactor(store, store.start)
     assert store.joined == [("0", "9"), ("11", "19")]
 
 
 def test_only_files_that_were_there_at_opening_are_read_through():
     store = GatheringStore(*[16 * MIB] * 7)
-    joiner = LogJoiner(store, store.start)
+    compactor = LogCompactor(store, store.start)
     store.add(16 * MIB)
-    joiner.wrote(LOOK_BYTES)
+    compactor.count_written(CHECK_BYTES)
     assert store.read == [str(at) for at in range(7)]
 
 
 def test_nothing_is_joined_where_the_disk_is_nearly_full():
     store = GatheringStore(*[16 * MIB] * 8)
-    LogJoiner(store, store.start, lambda _: 255 * MIB)
+    LogCompactor(store, store.start, lambda _: 255 * MIB)
     assert not store.joined
 
 
 def test_join_that_failed_is_told_and_not_tried_again(caplog):
     store = GatheringStore(*[16 * MIB] * 8, failure=UnavailableError("no more open files"))
     with caplog.at_level(logging.WARNING):
-        joiner = LogJoiner(store, store.start)
-    joiner.wrote(LOOK_BYTES)
+        compactor = LogCompactor(store, store.start)
+    compactor.count_written(CHECK_BYTES)
     assert store.tries == 1
     assert "no more open files" in caplog.text
 
 
 def test_join_that_changed_nothing_is_not_repeated():
     store = GatheringStore(*[16 * MIB] * 8, joins_nothing=True)
-    LogJoiner(store, store.start)
+    LogCompactor(store, store.start)
     assert store.tries == 1
 
 
 def test_nothing_begins_after_the_stop():
     store = GatheringStore(*[16 * MIB] * 7)
-    joiner = LogJoiner(store, store.start)
-    joiner.stop()
+    compactor = LogCompactor(store, store.start)
+    compactor.stop()
     store.add(16 * MIB)
-    joiner.wrote(LOOK_BYTES)
+    compactor.count_written(CHECK_BYTES)
     assert not store.joined
 
 
 def test_stop_takes_back_what_has_not_begun():
     store = GatheringStore(*[16 * MIB] * 8)
     waiting: Future[None] = Future()
-    LogJoiner(store, lambda _: waiting).stop()
+    LogCompactor(store, lambda _: waiting).stop()
     assert waiting.cancelled()
 
 
 def test_where_no_thread_can_be_had_files_stay_as_they_are():
     store = GatheringStore(*[16 * MIB] * 8)
-    joiner = LogJoiner(store, lambda _: None)
-    joiner.wrote(LOOK_BYTES)
-    joiner.stop()
+    compactor = LogCompactor(store, lambda _: None)
+    compactor.count_written(CHECK_BYTES)
+    compactor.stop()
     assert not store.joined
