@@ -10,7 +10,6 @@ from storage_core.errors import InvalidRequestError
 from storage_core.platform.loading import loading
 from storage_core.read.requests import integer, span_ms
 from storage_core.reads import StreamReads
-from storage_core.retention.exclusive import alone
 from storage_core.retention.expiry import expire_shard, terms_of
 from storage_core.retention.expiry_report import ExpiryReport
 from storage_core.tiering.compact_report import CompactReport, Rewritten
@@ -194,7 +193,7 @@ class StreamUpkeep(StreamReads[Shard]):
         report = VerifyReport()
         for shard in self._open_shards().values():
             check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
-            report = report.plus(alone(shard, check))
+            report = report.plus(shard.guard.maintain(check))
         return report
 
     def accept_loss(self, shard: int, start: int, end: int) -> None:

@@ -6,24 +6,19 @@ them goes by whole windows and blocks (expired.py).
 """
 
 from dataclasses import dataclass
-from typing import Final
-from weakref import WeakKeyDictionary
 
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.platform.clock import Clock
-from storage_core.retention.caps import Caps, LogSizes
-from storage_core.retention.exclusive import alone
+from storage_core.retention.caps import Caps
 from storage_core.retention.expired import find_removal, has_expired
 from storage_core.retention.expiry_report import ShardExpiry
 from storage_core.retention.hidden import count_hidden
 from storage_core.retention.removal import Removal
+from storage_core.write.log_sizes import LogSizes
 from storage_core.write.shard import Shard
-
-# What is remembered of a shard's blocks between two looks, where there are caps.
-_SIZES: Final[WeakKeyDictionary[Shard, LogSizes]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ def expire_shard(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> Shard
         ShardPoisonedError: The write failed, or an earlier one had.
         CorruptionError: The chain of zones is broken, or a block that must be looked into is.
     """
-    return alone(shard, lambda: _expire(shard, terms, is_dry_run=is_dry_run))
+    return shard.guard.maintain(lambda: _expire(shard, terms, is_dry_run=is_dry_run))
 
 
 def terms_of(files: StreamFiles, now: object, clock: Clock) -> ExpiryTerms:
@@ -88,7 +83,9 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     try:
         window, cut, rows = view.scheme.of(floor), view.state.cut, 0
         if terms.caps.are_any:
-            cut, rows = _SIZES.setdefault(shard, LogSizes()).cut(view, terms.caps, floor)
+            cut, rows = shard.maintenance.log_sizes.cut(
+                view, floor, terms.caps.records_max, terms.caps.bytes_max
+            )
         is_kept = shard.floor_kept >= floor
         is_over = cut > view.state.cut
         if not is_over and not has_expired(view, window, is_floor_kept=is_kept):  # 2
@@ -99,7 +96,7 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
         view.close()
     if not is_dry_run:
         if removal.runs:
-            _SIZES.pop(shard, None)
+            shard.maintenance.log_sizes = LogSizes()
         shard.take_away(removal.change)  # 4, 5
         shard.free(removal.freed_blocks, removal.freed_segments)  # 6
     return _report(before.floor, before.start, removal, hidden)

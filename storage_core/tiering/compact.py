@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from storage_core.engine.key_value import Batch
 from storage_core.errors import CorruptionError
@@ -24,7 +23,6 @@ from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.part_index import PartIndex
 from storage_core.read.cold.parts import index_of, part_path, parts_directory
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
 from storage_core.tiering.compact_report import Compacted, Rewritten
 from storage_core.tiering.making import made_here
 from storage_core.tiering.part_work import JoinWork, Maker
@@ -41,10 +39,6 @@ FEW: Final = 4
 # So many windows a joined part may reach over: it goes once all of them have expired.
 _WINDOWS_MAX: Final = 2
 _NS_A_MS: Final = 1_000_000
-# The catalogues in which nothing is to be joined: a turn of maintenance comes every few seconds.
-_WHOLE: Final[WeakKeyDictionary[Shard, PartIndex]] = WeakKeyDictionary()
-# What the rows of parts take in memory, by the number of each that was looked at.
-_DECODED: Final[WeakKeyDictionary[Shard, dict[int, int]]] = WeakKeyDictionary()
 # Tells what the rows of a part take in memory.
 Decoded = Callable[[PartEntry], int]
 
@@ -75,7 +69,7 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _compact(shard, maker))
+    return shard.guard.maintain(lambda: _compact(shard, maker))
 
 
 def compact_all(
@@ -136,19 +130,19 @@ def _fitting(parts: Sequence[PartEntry], decoded: Decoded) -> int:
 
 def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
     """Return what tells the memory of a shard's parts; it looks at the foot of each file once."""
-    before = _DECODED.get(shard, {})
-    known = {one.number: before[one.number] for one in index.entries if one.number in before}
-    _DECODED[shard] = known
+    before = shard.maintenance.decoded_bytes
+    sizes = {one.number: before[one.number] for one in index.entries if one.number in before}
+    shard.maintenance.decoded_bytes = sizes
 
     def decoded(part: PartEntry) -> int:
-        if part.number not in known:
+        if part.number not in sizes:
             try:
                 foot = passing_foot(part_path(directory, part), part.proof)
-                known[part.number] = foot.table.decoded_bytes
+                sizes[part.number] = foot.table.decoded_bytes
             except (CorruptionError, FileNotFoundError):
                 # Whoever is to join it with others tells what is wrong.
                 return 0
-        return known[part.number]
+        return sizes[part.number]
 
     return decoded
 
@@ -188,12 +182,12 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     view = shard.views.committed()
     try:
         index = index_of(view)
-        if _WHOLE.get(shard) is index:
+        if shard.maintenance.compacted_parts is index:
             return None
         decoded = _decoded_in(shard, index, directory)
         group = next_group(index.entries, view.scheme, decoded)  # 1
         if not group:
-            _WHOLE[shard] = index
+            shard.maintenance.compacted_parts = index
             return None
         with taking_errors(directory, "parts cannot be joined"):
             prepared_directory(shard)

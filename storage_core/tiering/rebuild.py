@@ -24,7 +24,6 @@ from storage_core.read.cold.parts import part_path, parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
 from storage_core.tiering.making import making_errors, written_part
 from storage_core.tiering.replaced import clear, cleared_on_failure, let_go
 from storage_core.tiering.seal_report import Mended
@@ -58,7 +57,7 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: tuple(_mended(shard)))
+    return shard.guard.maintain(lambda: tuple(_mended(shard)))
 
 
 def _mended(shard: Shard) -> Iterator[Mended]:

@@ -17,21 +17,16 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
-from storage_core.tiering.visible_files import is_settled, settle
+from storage_core.tiering.visible_files import settle
 from storage_core.write.shard import Shard
 
 _NS_A_US: Final = 1000
-# Since when the file waits that waits for longest; None where none does. A shard that is not here
-# was not looked at yet.
-_WAITING: Final[WeakKeyDictionary[Shard, int | None]] = WeakKeyDictionary()
 
 
 def let_go(shard: Shard, files: Sequence[Path]) -> None:
@@ -44,9 +39,8 @@ def let_go(shard: Shard, files: Sequence[Path]) -> None:
         # One that is gone need not stay.
         with suppress(OSError):
             os.utime(file, ns=(now_ns, now_ns))
-    if shard in _WAITING:
-        since = _WAITING[shard]
-        _WAITING[shard] = now_ns if since is None else min(since, now_ns)
+    since = shard.maintenance.superseded_since_ns
+    shard.maintenance.superseded_since_ns = now_ns if since is None else min(since, now_ns)
 
 
 def sweep(shard: Shard, view: ShardView) -> None:
@@ -70,7 +64,7 @@ def sweep_due(shard: Shard) -> None:
         UnavailableError: Something else held the shard for too long, or the system does not let a
             file be removed.
     """
-    alone(shard, lambda: _sweep_due(shard))
+    shard.guard.maintain(lambda: _sweep_due(shard))
 
 
 def _sweep_due(shard: Shard) -> None:
@@ -107,7 +101,8 @@ def _swept(shard: Shard, view: ShardView) -> list[Path]:
                 gone.append(file)
             else:
                 waiting.append(since)
-    _WAITING[shard] = min(waiting, default=None)
+    shard.maintenance.superseded_since_ns = min(waiting, default=None)
+    shard.maintenance.is_swept = True
     return gone
 
 
@@ -134,7 +129,7 @@ def cleared_on_failure(shard: Shard, view: ShardView) -> Iterator[None]:
         yield
     except BaseException:
         directory = parts_directory(shard.context.directory)
-        _WAITING.pop(shard, None)
+        shard.maintenance.is_swept = False
         with suppress(ShardlogError, OSError), shard.guard.appending():
             for file in directory.glob(PART_FILES):
                 if file.name >= not_given:
@@ -149,9 +144,10 @@ def _unlink(file: Path) -> None:
 
 
 def _is_due(shard: Shard) -> bool:
-    if shard not in _WAITING or not is_settled(shard):
+    maintenance = shard.maintenance
+    if not maintenance.is_swept or maintenance.has_stale_names:
         return True
-    since = _WAITING[shard]
+    since = maintenance.superseded_since_ns
     # One of the future is looked at: the clock was set back.
     return since is not None and not 0 <= _now_ns(shard) - since < _keep_ns(shard)
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
-from weakref import WeakKeyDictionary
 
 from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import PartEntry
@@ -11,12 +9,8 @@ from storage_core.format.shard_state import ShardState
 from storage_core.parts.part_list import replace_parts
 from storage_core.read.cold.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
 from storage_core.tiering.visible_files import show_parts
 from storage_core.write.shard import Shard
-
-# Generation, floor's window and number of parts when a shard's parts were last looked at.
-_SEEN: Final[WeakKeyDictionary[Shard, tuple[int, int, int]]] = WeakKeyDictionary()
 
 
 def retire_parts(shard: Shard) -> list[PartEntry]:
@@ -36,14 +30,14 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
         UnavailableError: Something else held the shard for too long.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _retire(shard))
+    return shard.guard.maintain(lambda: _retire(shard))
 
 
 def _retire(shard: Shard) -> list[PartEntry]:
     shard.guard.refuse_if_unusable()
     facts = shard.state()
     seen = facts.generation, shard.context.meta.scheme.of(facts.floor), facts.parts
-    if not facts.parts or _SEEN.get(shard) == seen:
+    if not facts.parts or shard.maintenance.retired_at == seen:
         return []
     view = shard.views.committed()
     try:
@@ -55,7 +49,7 @@ def _retire(shard: Shard) -> list[PartEntry]:
         show_parts(shard, gone, ())  # 3
         directory = parts_directory(shard.context.directory)
         shard.free((), (), [directory / part.file_name for part in gone])  # 4
-    _SEEN[shard] = seen
+    shard.maintenance.retired_at = seen
     return gone
 
 

@@ -21,7 +21,6 @@ from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
 from storage_core.tiering.making import made_here
 from storage_core.tiering.part_work import Maker, SealWork
 from storage_core.tiering.replaced import cleared_on_failure, sweep, sweep_due
@@ -57,7 +56,7 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN, maker: Maker = made_here)
         CorruptionError: A part does not have the rows it was made of; it is not published.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _seal(shard, rows_min, maker))
+    return shard.guard.maintain(lambda: _seal(shard, rows_min, maker))
 
 
 def seal_all(

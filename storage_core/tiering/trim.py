@@ -27,7 +27,6 @@ from storage_core.format.shard_state import (
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.parts.rows_done import PROVING, RowsDone
 from storage_core.read.view import ShardView
-from storage_core.retention.exclusive import alone
 from storage_core.retention.expired import dead_segments
 from storage_core.retention.removal import Segment, put_segments
 from storage_core.tiering.making import made_here
@@ -66,7 +65,7 @@ def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> Shar
         LostRangeError: A read found a block damaged behind 2: all stays.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _trim(shard, keep_hot_ms, maker))
+    return shard.guard.maintain(lambda: _trim(shard, keep_hot_ms, maker))
 
 
 def trim_all(

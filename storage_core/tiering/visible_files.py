@@ -23,7 +23,6 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
-from weakref import WeakSet
 
 from storage_core.errors import UnavailableError
 from storage_core.format.keys import PREFIX_PART, prefix_end
@@ -39,8 +38,6 @@ from storage_core.read.cold.parts import parts_directory, visible_directory
 from storage_core.read.view import ShardView
 from storage_core.write.shard import Shard
 
-# Shards whose names the system refused to change: the next sweep changes them.
-_UNSETTLED: Final[WeakSet[Shard]] = WeakSet()
 # What file systems say that have no hard links, as FAT and some of networks, or no more of a file.
 _NO_LINKS: Final = (
     *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS),
@@ -80,12 +77,7 @@ def show_parts(shard: Shard, gone: Sequence[PartEntry], made: Sequence[PartEntry
             for part in made:
                 _link(sealed / part.file_name, visible / visible_file_name(part.number))
     except (OSError, UnavailableError):
-        _UNSETTLED.add(shard)
-
-
-def is_settled(shard: Shard) -> bool:
-    """Tell whether no change of a name was refused."""
-    return shard not in _UNSETTLED
+        shard.maintenance.has_stale_names = True
 
 
 def settle(shard: Shard, view: ShardView) -> None:
@@ -96,7 +88,7 @@ def settle(shard: Shard, view: ShardView) -> None:
     """
     if not view.state.parts:
         return
-    _UNSETTLED.add(shard)
+    shard.maintenance.has_stale_names = True
     sealed = parts_directory(shard.context.directory)
     visible = visible_directory(shard.context.directory)
     entries = view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART))
@@ -113,7 +105,7 @@ def settle(shard: Shard, view: ShardView) -> None:
         if name not in kept and file in files:
             make_directories(visible)
             _link(sealed / file, visible / name)
-    _UNSETTLED.discard(shard)
+    shard.maintenance.has_stale_names = False
 
 
 def settled(shards: Mapping[int, Shard]) -> Mapping[int, Shard]:

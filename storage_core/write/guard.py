@@ -2,8 +2,8 @@
 
 The append lock guards what is written, the commit lock the sync and the marker. Order: append
 lock, then commit lock; whoever holds only the commit lock never asks for the append lock.
-The upkeep lock comes before both: what takes long and looks after a whole shard holds it
-(upkeep/exclusive.py), and takes the others for moments.
+The maintenance lock comes before both (`maintain`): expiry, verify, seal, compaction and trim of a
+shard exclude each other, and take the other two for moments.
 Waits are bounded. After a failed durable write nobody knows what the disk holds, so the shard
 refuses everything until it is reopened. An interruption is no such failure: what it cut short is
 finished first.
@@ -21,7 +21,7 @@ call that it interrupted, so waiting would be for ever.
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from storage_core.errors import (
     ClosedError,
@@ -34,6 +34,7 @@ from storage_core.platform.forking import Home
 
 _HELD_ALREADY: Final = nullcontext()
 _RUNS_MAX: Final = 8
+_Answer = TypeVar("_Answer")
 
 
 # NOTE: `threading.RLock` is a function in Python 3.11. A plain lock does not know its owner.
@@ -133,7 +134,7 @@ class ShardGuard:
         self.wait_max_s = wait_max_s
         self.append_lock = ShardLock(self, "append")
         self.commit_lock = ShardLock(self, "commit")
-        self.upkeep_lock = ShardLock(self, "look after the shard")
+        self.maintenance_lock = ShardLock(self, "maintain the shard")
         self.poison: BaseException | None = None
         self.is_closed = False
         self.is_usable = True
@@ -144,7 +145,7 @@ class ShardGuard:
         """Refuse all work; who held a lock is not in this process."""
         self.append_lock = ShardLock(self, "append")
         self.commit_lock = ShardLock(self, "commit")
-        self.upkeep_lock = ShardLock(self, "look after the shard")
+        self.maintenance_lock = ShardLock(self, "maintain the shard")
         self.is_usable = False
 
     def close(self) -> None:
@@ -201,6 +202,18 @@ class ShardGuard:
                 self.commit_lock.release()
         finally:
             self.append_lock.release()
+
+    def maintain(self, do: Callable[[], _Answer]) -> _Answer:
+        """Do something to a shard while no other maintenance of it runs.
+
+        Raises:
+            UnavailableError: Other maintenance ran for too long.
+        """
+        self.maintenance_lock.take()
+        try:
+            return do()
+        finally:
+            self.maintenance_lock.release()
 
     def unless_busy(self, do: Callable[[], None]) -> None:
         """Do something with both locks held, or nothing if another call has one."""

@@ -31,6 +31,7 @@ from storage_core.write.guard import ShardGuard
 from storage_core.write.indexing import hand_over, index_of
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
+from storage_core.write.maintenance_state import MaintenanceState
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
@@ -68,6 +69,7 @@ class Shard:
         self.views = ShardSnapshots(
             context, opened, self.guard, lambda: self._standing, lambda: self.index.has_entries
         )
+        self.maintenance = MaintenanceState()
         self._synced = 0
         self._interval = SyncInterval(context.environment.clock, options)
 

@@ -4,7 +4,7 @@
     disk.calls                          what was asked of it so far, in order
 
 What another thread would do at that moment, a test does there: no race, no waiting. The store
-and the marker behind it are real ones. Calls are `write`, `sync`, `get_many`, `view`, `flush`
+and the marker behind it are real ones. Calls are `write`, `sync`, `get_many`, `snapshot`, `flush`
 and `close` of a store, `publish`, `write_both` and a look at `state` of a marker, `strict` and
 `point_in_time` for the opening of a store.
 """

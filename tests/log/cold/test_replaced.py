@@ -339,7 +339,7 @@ def test_read_whose_files_go_behind_its_look_looks_again(lab, hooked):
     with StreamReader.open(lab.root, NAME) as reader:
         reader.refresh()
         look_through(reader, hooked)
-        hooked.on("after view", partial(join_more, lab))
+        hooked.on("after snapshot", partial(join_more, lab))
         found = reader.read(columns=COLUMNS).to_pylist()
     assert hooked.calls
     assert by_place(found) == by_place(rows)

@@ -27,7 +27,7 @@ class SeekingDisk(HookedDisk):
     def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:  # type: ignore[explicit-override]  # needs Python 3.12
         """Stand before each view that is opened."""
         answer = super().passes(name, call, *given)
-        return self.before(answer) if name == "view" else answer
+        return self.before(answer) if name == "snapshot" else answer
 
 
 class Shelf:

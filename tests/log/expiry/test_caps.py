@@ -145,7 +145,7 @@ def test_row_that_comes_to_a_window_which_a_cap_takes_is_found(make_bench, hooke
     shelf = capped(make_bench, environment=hooked.environment, records_max=3, ahead_max=2**62)
     shelf.put(-90, 4, secondary=2)
     kept = shelf.put(0, 3)
-    hooked.on("after view", lambda: kept.append(*shelf.put(-90, 1, secondary=3)))
+    hooked.on("after snapshot", lambda: kept.append(*shelf.put(-90, 1, secondary=3)))
     shelf.expire()
     shelf.expect(kept)
 

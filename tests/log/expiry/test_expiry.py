@@ -248,7 +248,7 @@ def test_nothing_to_do_costs_one_seek(make_bench):
     shelf.put(-1)
     before = len(disk.calls)
     report = shelf.expire()
-    assert disk.calls[before:] == ["view", "at_or_after", "close"]
+    assert disk.calls[before:] == ["snapshot", "at_or_after", "close"]
     assert report.rows == 0
     shelf.expect(kept + kept[:1])
 
@@ -438,7 +438,7 @@ def test_scan_of_the_writer_shows_the_moment_it_began_in(make_bench):
     assert shelf.stream.lost_ranges() == {0: []}
 
 
-@pytest.mark.parametrize("moment", ["before view", "after view"])
+@pytest.mark.parametrize("moment", ["before snapshot", "after snapshot"])
 def test_read_that_expiry_overtakes_as_it_begins_is_right(make_bench, hooked, moment):
     shelf = Shelf(make_bench, hooked.environment)
     shelf.put(-7, 3)

@@ -114,7 +114,7 @@ def test_expiry_inside_the_call_that_it_interrupts_is_refused(make_bench, hooked
             shelf.expire()
         refused.append(True)
 
-    hooked.on("after view", expire)
+    hooked.on("after snapshot", expire)
     shelf.expire()
     assert refused
     shelf.expect(kept)
@@ -130,7 +130,7 @@ def test_appends_and_commits_go_on_while_expiry_looks(make_bench, hooked):
         shelf.bench.append([NOW - 4 * HOUR])
         beside.append(NOW - 4 * HOUR)
 
-    hooked.on("after view", work)
+    hooked.on("after snapshot", work)
     shelf.expire()
     shelf.bench.commit()
     shelf.expect(kept + beside)

@@ -262,7 +262,7 @@ CLOSED_CALLS: dict[str, Callable[[RocksDbStore], object]] = {
     "write": lambda store: store.write(Batch()),
     "sync": lambda store: store.sync(),
     "get_many": lambda store: store.get_many([b""]),
-    "view": lambda store: store.snapshot(),
+    "snapshot": lambda store: store.snapshot(),
     "catch_up": lambda store: store.catch_up(),
 }
 
