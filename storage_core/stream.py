@@ -386,7 +386,7 @@ class Stream(StreamUpkeep):
             with ExitStack() as closing:
                 closing.callback(self.close)
                 for shard in self._shards.values():
-                    shard.discard_unsealed()
+                    shard.discard_builder()
         except ShardlogError as later:
             # The first error is the one that matters.
             error.add_note(f"while closing: {later}")

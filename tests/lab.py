@@ -298,15 +298,15 @@ class Lab:
 
     def trimmed(self, shard: int) -> int:
         """Return the address below which the blocks of a shard are gone."""
-        return self.writer._shards[shard]._standing.state.trimmed
+        return self.writer._shards[shard].commit_path.progress.state.trimmed
 
     def cut(self, shard: int) -> int:
         """Return the address below which caps have taken all of a shard."""
-        return self.writer._shards[shard]._standing.state.cut
+        return self.writer._shards[shard].commit_path.progress.state.cut
 
     def blocks(self, shard: int) -> list[tuple[int, int]]:
         """Return where the committed blocks of a shard end, and their bytes."""
-        view = self.writer._shards[shard].views.committed()
+        view = self.writer._shards[shard].snapshots.committed()
         try:
             zones = view.zones(view.state.start, view.committed)
             return [(one.end, one.block_bytes) for one in zones if one.end <= view.committed]

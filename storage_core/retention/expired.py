@@ -44,7 +44,7 @@ from storage_core.read.view import ShardView, ZoneMask
 from storage_core.retention.removal import DeadRun, Removal, Segment
 
 
-def has_expired(view: ShardView, window: int, *, is_floor_kept: bool) -> bool:
+def has_expired(view: ShardView, window: int, *, is_floor_written: bool) -> bool:
     """Tell by one seek whether a window before this one is there, or this one under a new floor.
 
     Ahead rows are in no window; of a shard that has had any, another seek asks for them.
@@ -56,7 +56,7 @@ def has_expired(view: ShardView, window: int, *, is_floor_kept: bool) -> bool:
             first = flagged if first is None else min(first, flagged)
     if first is None:
         return False
-    return first < window or (first == window and not is_floor_kept)
+    return first < window or (first == window and not is_floor_written)
 
 
 def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:

@@ -78,17 +78,17 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     if terms.floor is None and not terms.caps.are_any:
         return _report(before.floor, before.start, nothing, 0 if is_dry_run else None)
     if not is_dry_run:
-        shard.raise_floor(floor)  # 1
-    view = shard.views.committed()
+        shard.commit_path.raise_floor(floor)  # 1
+    view = shard.snapshots.committed()
     try:
         window, cut, rows = view.scheme.of(floor), view.state.cut, 0
         if terms.caps.are_any:
             cut, rows = shard.maintenance.log_sizes.cut(
                 view, floor, terms.caps.records_max, terms.caps.bytes_max
             )
-        is_kept = shard.floor_kept >= floor
+        is_kept = shard.commit_path.floor_written >= floor
         is_over = cut > view.state.cut
-        if not is_over and not has_expired(view, window, is_floor_kept=is_kept):  # 2
+        if not is_over and not has_expired(view, window, is_floor_written=is_kept):  # 2
             return _report(before.floor, before.start, nothing, 0 if is_dry_run else None)
         removal = find_removal(view, floor, cut, rows)  # 3
         hidden = count_hidden(shard, view, floor, cut) if is_dry_run else None
@@ -97,7 +97,7 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     if not is_dry_run:
         if removal.runs:
             shard.maintenance.log_sizes = LogSizes()
-        shard.take_away(removal.change)  # 4, 5
+        shard.commit_path.apply_change(removal.change)  # 4, 5
         shard.free(removal.freed_blocks, removal.freed_segments)  # 6
     return _report(before.floor, before.start, removal, hidden)
 

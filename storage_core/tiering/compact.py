@@ -179,7 +179,7 @@ def _place(part: PartEntry) -> tuple[int, int]:
 def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     shard.guard.refuse_if_unusable()
     directory = parts_directory(shard.context.directory)
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         index = index_of(view)
         if shard.maintenance.compacted_parts is index:
@@ -199,7 +199,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
                 _refuse_short(view, group, joined, directory)
     finally:
         view.close()
-    shard.take_away(partial(_replaced, group, joined))  # 3
+    shard.commit_path.apply_change(partial(_replaced, group, joined))  # 3
     show_parts(shard, group, [joined])  # 4
     let_go(shard, [directory / part.file_name for part in group])  # 5
     return Compacted(group, joined)

@@ -54,7 +54,7 @@ def _has_waited(shard: Shard, span: timedelta) -> bool:
     One of the future has, as far as anybody can tell: it came while the clock was ahead, and parts
     may be made early.
     """
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         begin = max(view.state.sealed, view.state.start)
         if begin >= view.committed:

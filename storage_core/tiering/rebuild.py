@@ -63,7 +63,7 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
 def _mended(shard: Shard) -> Iterator[Mended]:
     shard.guard.refuse_if_unusable()
     directory = parts_directory(shard.context.directory)
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         entries = parts_in(view).entries
     finally:
@@ -79,7 +79,7 @@ def _mended(shard: Shard) -> Iterator[Mended]:
             except LostRangeError:
                 _note_trimmed(shard, part)
                 raise
-            shard.take_away(partial(_replaced, part, made))  # 3
+            shard.commit_path.apply_change(partial(_replaced, part, made))  # 3
             show_parts(shard, [part], [] if made is None else [made])  # 4
             let_go(shard, [directory / part.file_name])  # 5
         yield Mended(part, what, made)
@@ -90,7 +90,7 @@ def _note_trimmed(shard: Shard, part: PartEntry) -> None:
 
     No read does: the file may come back. Whoever mends wants to go on without it.
     """
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         end = min(part.last + 1, view.state.trimmed)
         for zone in view.zones(max(part.first, view.state.start), end):
@@ -108,7 +108,7 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
         LostRangeError: The log has lost some of its rows.
     """
     directory = parts_directory(shard.context.directory)
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         schemas = list(schemas_in(view))
         rows = list(_rows_of(view, part))

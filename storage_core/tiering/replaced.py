@@ -70,7 +70,7 @@ def sweep_due(shard: Shard) -> None:
 def _sweep_due(shard: Shard) -> None:
     gone: list[Path] = []
     if _is_due(shard):
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         try:
             gone = _swept(shard, view)
         finally:

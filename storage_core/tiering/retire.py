@@ -39,13 +39,13 @@ def _retire(shard: Shard) -> list[PartEntry]:
     seen = facts.generation, shard.context.meta.scheme.of(facts.floor), facts.parts
     if not facts.parts or shard.maintenance.retired_at == seen:
         return []
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         gone = [part for part in parts_in(view).entries if _has_expired(part, view)]  # 1
     finally:
         view.close()
     if gone:
-        shard.take_away(partial(_without, gone))  # 2
+        shard.commit_path.apply_change(partial(_without, gone))  # 2
         show_parts(shard, gone, ())  # 3
         directory = parts_directory(shard.context.directory)
         shard.free((), (), [directory / part.file_name for part in gone])  # 4

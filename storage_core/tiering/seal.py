@@ -86,7 +86,7 @@ def seal_all(
 
 def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
     shard.guard.refuse_if_unusable()
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         begin = max(view.state.sealed, view.state.start)
         end = _end_of(view, begin)
@@ -102,7 +102,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
                 made = maker(shard.context, view, work)  # 3, 4
     finally:
         view.close()
-    shard.take_away(partial(_published, made.parts, made.end))  # 5
+    shard.commit_path.apply_change(partial(_published, made.parts, made.end))  # 5
     show_parts(shard, (), made.parts)  # 6
     return ShardSeal(begin, made.end, made.parts)
 

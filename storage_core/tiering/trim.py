@@ -94,7 +94,7 @@ def trim_all(
 def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     shard.guard.refuse_if_unusable()
     now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     try:
         begin = max(view.state.trimmed, view.state.start)
         zones = _chosen(view, begin, now_ms, keep_hot_ms)  # 1
@@ -108,7 +108,7 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     finally:
         view.close()
     change = partial(_published, view, AddressRange(begin, end), gone, small)
-    shard.take_away(change)  # 3
+    shard.commit_path.apply_change(change)  # 3
     shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in gone[0]])  # 4
     size = sum(zone.block_bytes for zone in zones)
     return ShardTrim(begin, end, rows, len(zones), size)

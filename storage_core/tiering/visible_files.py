@@ -116,7 +116,7 @@ def settled(shards: Mapping[int, Shard]) -> Mapping[int, Shard]:
     for shard in shards.values():
         if not shard.state().parts:
             continue
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         try:
             with suppress(OSError, UnavailableError), shard.guard.appending():
                 settle(shard, view)

@@ -89,7 +89,7 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
             _refuse_other_rows(manifest, planned, recorded, shard)
         if recorded is not None and recorded.is_done:
             # Done in the store is not yet durable.
-            shard.commit_path(None, durable=True)
+            shard.commit_path.run(None, durable=True)
         else:
             _refuse_others(manifest, shard)
 
@@ -144,5 +144,5 @@ def _write(
     beside = Batch()
     remembered = shard.options.transactions_kept if manifest.id is None else None
     ledger = shard.transactions.put(beside, manifest.transaction, progress, remembered)
-    shard.commit_path(Entry(rows, beside=beside), durable=False)
+    shard.commit_path.run(Entry(rows, beside=beside), durable=False)
     shard.transactions.accept(ledger)

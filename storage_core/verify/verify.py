@@ -142,11 +142,11 @@ def verify_shard(
         fingerprint_of: Says the fingerprint of a schema's text; without it texts are not compared.
     """
     committed = shard.committed()
-    view = shard.views.whole()
+    view = shard.snapshots.whole()
     findings = Findings(shard.context.number, str(shard.context.directory / "db"))
     try:
         check = _ShardCheck(view, committed, findings, fingerprint_of)
-        check.run(progress, limits, shard.views.with_heads)
+        check.run(progress, limits, shard.snapshots.with_heads)
         parts = check_parts(view, shard.context.directory, findings)
     finally:
         view.close()

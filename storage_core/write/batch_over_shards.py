@@ -51,7 +51,7 @@ def _write(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
     def write_rest() -> None:
         for shard, plan in plans:
             if shard.context.number not in written:
-                written[shard.context.number] = shard.commit_path(plan, durable=False)  # 3
+                written[shard.context.number] = shard.commit_path.run(plan, durable=False)  # 3
 
     try:
         # A plan written twice is there once.

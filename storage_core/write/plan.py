@@ -86,7 +86,7 @@ class ShardWriting:
         self._keys = _key_numbers(context, opened)
         self._schemas = SchemaNumbers(opened.store.get_many, context.meta.name, context.number)
         self._name_features = context.name_features
-        self.floor_kept = opened.state.floor
+        self.floor_written = opened.state.floor
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
         """Step 1: choose the new rows; give keys and schemas numbers, rows addresses and states."""
@@ -182,7 +182,7 @@ class ShardWriting:
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
-        if state.floor != self.floor_kept:
+        if state.floor != self.floor_written:
             # What was judged by a floor has it on disk beside it.
             batch.put(KEY_FLOOR, encode_int(state.floor))
         dropped = state.dead_letters_dropped
@@ -207,7 +207,7 @@ class ShardWriting:
         if self._keys is not None:
             self._keys.accept(plan.judged.new_keys)
         self._schemas.accept(plan.judged.new_schemas)
-        self.floor_kept = plan.state.floor
+        self.floor_written = plan.state.floor
         if plan.judged.heads is not None:
             self._heads.written(plan.state.tail.blocks_end, plan.judged.heads, plan.blocks)
         if plan.has_heads:
@@ -220,7 +220,7 @@ class ShardWriting:
     def forget_windows(self, state: ShardState) -> None:
         """Forget windows, of which some are gone, and take the floor for written."""
         self._windows.forget()
-        self.floor_kept = state.floor
+        self.floor_written = state.floor
 
     def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:
         ahead_max = options.resolved_ahead_max()

@@ -32,19 +32,19 @@ class ShardSnapshots:
         context: ShardContext,
         opened: OpenedShard,
         guard: ShardGuard,
-        standing: Callable[[], WriterState],
+        progress: Callable[[], WriterState],
         has_index: Callable[[], bool],
     ) -> None:
         """Look at what is open.
 
-        `standing` says where the shard stands at this moment, `has_index` whether its index has
+        `progress` says how far writing is at this moment, `has_index` whether its index has
         entries.
         """
         self._context = context
         self._blocks_for = blocks_of_parts(context.directory)
         self._opened = opened
         self._guard = guard
-        self._standing = standing
+        self._progress = progress
         self._has_index = has_index
 
     def committed(self) -> ShardView:
@@ -94,14 +94,14 @@ class ShardSnapshots:
     def _moment(self) -> tuple[ShardState, StoreSnapshot]:
         """Return where the shard stands, and a view that holds all that this covers.
 
-        IMPORTANT: the state before the view. What expires, the standing says before it is
+        IMPORTANT: the state before the view. What expires, the progress says before it is
         deleted: if it says the same behind the view, then no part of the view lacks what another
         part, or the state, speaks of.
         """
         while True:
-            state = self._standing().state
+            state = self._progress().state
             store = self._opened.store.snapshot()
-            if _expired_in(state) == _expired_in(self._standing().state):
+            if _expired_in(state) == _expired_in(self._progress().state):
                 return state, store
             store.close()
 

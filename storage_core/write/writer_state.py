@@ -32,9 +32,9 @@ class WriterState:
     publishable: int
     batches: int = 0
 
-    def after(self, state: ShardState, *, is_held: bool) -> "WriterState":
+    def after(self, state: ShardState, *, is_held_back: bool) -> "WriterState":
         """Return where the shard stands once a batch is written, which may be held back."""
-        publishable = self.publishable if is_held else state.tail.next
+        publishable = self.publishable if is_held_back else state.tail.next
         return replace(self, state=state, publishable=publishable, batches=self.batches + 1)
 
     def all_publishable(self) -> "WriterState":

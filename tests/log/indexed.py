@@ -36,7 +36,7 @@ def alone(now_s: int = 1000) -> Environment:
 
 def entries_of(stream: Stream, shard: int = 0) -> list[tuple[int, int, int]]:
     """Return secondary, primary and address of each entry."""
-    view = stream._shards[shard].views.whole()
+    view = stream._shards[shard].snapshots.whole()
     try:
         keys = [key for key, _ in view.meta_items(PREFIX_INDEX, prefix_end(PREFIX_INDEX))]
     finally:

@@ -186,7 +186,7 @@ class Workbench:
 
     def rows_block_by_block(self, columns: tuple[str, ...]) -> list[dict[str, Any]]:
         """Return all rows of shard 0, each block read by itself."""
-        view = self.shard.views.committed()
+        view = self.shard.snapshots.committed()
         blocks = [view.block(zone) for zone in view.zones(0, view.committed)]
         rows = rows_of(block_columns(one, 0, columns, None) for one in blocks)
         view.close()
@@ -198,7 +198,7 @@ class Workbench:
 
     def looked_after_by_another_thread(self, shard: int = 0) -> AbstractContextManager[None]:
         """Let another thread look after a whole shard, as expiry and verify do."""
-        return _held_beside(self.stream._shards[shard].guard.upkeep_lock)
+        return _held_beside(self.stream._shards[shard].guard.maintenance_lock)
 
     def store_held_by_another_thread(self) -> AbstractContextManager[None]:
         """Let another thread be inside the store of shard 0."""
@@ -288,7 +288,7 @@ class Workbench:
 
     def remembered(self, shard: int = 0) -> list[str]:
         """Return the ids of transactions that a shard knows as done, oldest first."""
-        view = self.stream._shards[shard].views.committed()
+        view = self.stream._shards[shard].snapshots.committed()
         by_place = [name for _, name in view.meta_items(PREFIX_PLACE, prefix_end(PREFIX_PLACE))]
         by_name = [key[1:] for key, _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE))]
         view.close()
@@ -297,7 +297,7 @@ class Workbench:
 
     def numbered_keys(self) -> int:
         """Return how many keys shard 0 has given a number."""
-        view = self.shard.views.whole()
+        view = self.shard.snapshots.whole()
         found = sum(1 for _ in view.meta_items(PREFIX_KEY, prefix_end(PREFIX_KEY)))
         view.close()
         return found

@@ -108,7 +108,7 @@ class PlainStream:
                 state.expire(floor)
                 state.cap(caps, those)
 
-    def discard_unsealed(self) -> None:
+    def discard_builder(self) -> None:
         """Forget the records that wait for their block."""
         for shard in self.shards:
             shard.unsealed = []

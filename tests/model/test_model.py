@@ -291,7 +291,7 @@ class LogAgainstLists(SideBySide):
             self.rise(crash)
             return
         if way == "exception":
-            self.plain.discard_unsealed()
+            self.plain.discard_builder()
         end = self.lab.reopen if way == "close" else self.lab.leave_by_exception
         self.both(end, lambda: self.plain.commit(self.lab.now) and None, crash)
 

@@ -210,7 +210,7 @@ def small_segments() -> Environment:
 def take_entry_away(stream: Stream) -> None:
     """Take the entry of a part of each shard from its catalogue, as a hole in a log would."""
     for shard in stream._shards.values():
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         key = next(key for key, _ in view.meta_items(PREFIX_PART, None))
         view.close()
         batch = Batch()
@@ -222,7 +222,7 @@ def take_entry_away(stream: Stream) -> None:
 def give_up_a_block(stream: Stream) -> None:
     """Let a block of each shard be lost, and given up by name."""
     for number, shard in stream._shards.items():
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         zones = list(view.zones(0, view.committed))
         # Small blocks that were trimmed have one zone.
         zone = zones[len(zones) // 3]
@@ -243,7 +243,7 @@ def forge(stream: Stream, part: Part, change: Callable[[pa.Table], pa.Table]) ->
         batch = Batch()
         return batch, replace_parts(batch, state, [part.entry], [other])
 
-    shard.take_away(changed)
+    shard.commit_path.apply_change(changed)
 
 
 def whole_rows(root: Path, who: str, name: str = NAME) -> list[Row]:

@@ -97,7 +97,7 @@ def test_expiry_and_verify_exclude_each_other_and_nothing_else(make_bench):
     shelf, kept = filled(make_bench, wait_max=timedelta(milliseconds=20))
     with shelf.bench.looked_after_by_another_thread():
         for call in (shelf.expire, shelf.stream.verify):
-            with pytest.raises(UnavailableError, match="look after"):
+            with pytest.raises(UnavailableError, match="maintain the shard"):
                 call()
         kept += shelf.put(-1)
         assert sorted(shelf.bench.primaries(start=NOW - 5 * HOUR)) == sorted(kept)

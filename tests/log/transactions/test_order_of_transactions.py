@@ -31,7 +31,7 @@ def test_commit_in_the_middle_of_a_transaction_shows_none_of_it(bench, hooked, w
         if passed < writes:
             hooked.on("after write", lambda: commit_now(passed + 1))
             return
-        bench.shard.commit_path(None, durable=True)
+        bench.shard.commit_path.run(None, durable=True)
         with bench.read_beside() as reader:
             seen.append((bench.stream.committed(), bench.primaries(), reader.committed()))
 

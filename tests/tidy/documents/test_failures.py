@@ -18,7 +18,7 @@ from tests.tidy.documents.numbered_steps import (
 from tests.tidy.tree import ROOT
 
 PAGE = (ROOT / "docs/FAILURES.md").read_text(encoding="utf-8")
-COMMIT_PATH = "storage_core/write/shard.py:Shard.commit_path"
+COMMIT_PATH = "storage_core/write/commit_path.py:CommitPath.run"
 # What changes something durably, or says that something is whole, step by step.
 NUMBERED = {
     COMMIT_PATH,

@@ -16,7 +16,7 @@ def small(lasting_bench):
     bench = lasting_bench
     for number in range(12):
         bench.keep([number, number], secondary=[number % 3, 7])
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     zones = list(view.zones(0, view.committed))
     blocks = [data for _, data in view._blocks._proven_blocks(iter(zones))]
     yield zones, blocks, view.place

@@ -30,7 +30,7 @@ def view(lasting_bench):
         ids = [chance.randrange(3) for _ in primaries]
         bench.append(primaries, secondary=ids, payload=payload)
     bench.commit()
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     yield view
     view.close()
 

@@ -27,7 +27,7 @@ def small(lasting_bench):
         bench.keep([late], secondary=number % 3, payload=payload)
         bench.keep([number, number], secondary=[1, 2], addresses=[4 * number + 2, 4 * number + 3])
         bench.keep([number + 1], addresses=[4 * number + 4])
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     zones = list(view.zones(0, view.committed))
     yield zones, view.block_of_several(zones)
     view.close()

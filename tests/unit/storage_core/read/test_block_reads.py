@@ -33,7 +33,7 @@ class CountingStore:
 
 def blocks_ahead(bench: Workbench) -> list[int]:
     """Scan all; return how many blocks were held back whenever one was handed on."""
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     store = CountingStore(view._store)
     reads = BlockReads("stream", view.place, store)
     ahead = [store.taken - at for at, _ in enumerate(reads.each(view.zones(0, 100)), start=1)]

@@ -24,7 +24,7 @@ BLOCKS = 40
 def view(bench):
     """A view of forty blocks of two rows at every fifth address."""
     filled(bench)
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     yield view
     view.close()
 
@@ -88,7 +88,7 @@ def test_hole_is_told_by_every_range_that_covers_it_and_no_other(bench, gone):
     batch = Batch()
     batch.delete(zone_key(10 * gone))
     bench.shard._store.write(batch)
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     for start, end in ((0, 400), (10 * gone, 10 * gone + 1), (10 * gone + 5, 400)):
         with pytest.raises(CorruptionError, match="chain of zones is broken"):
             firsts(view, start, end)
@@ -107,10 +107,10 @@ def zone_at(view: ShardView, first: int) -> Zone:
 @pytest.mark.parametrize("changes", [{"last": 16}, {"previous_end": 5}, {"first": 11}])
 def test_zone_that_does_not_fit_the_chain_is_told(bench, changes):
     filled(bench)
-    changed = replace(zone_at(bench.shard.views.committed(), 10), **changes)
+    changed = replace(zone_at(bench.shard.snapshots.committed(), 10), **changes)
     reopen_with(bench, (FAMILY_DEFAULT, zone_key(10), encode_zone(changed)))
     with pytest.raises(CorruptionError, match=r"shard 0, addresses"):
-        firsts(bench.shard.views.committed(), 0, 400)
+        firsts(bench.shard.snapshots.committed(), 0, 400)
 
 
 def test_blocks_come_with_their_zones_though_some_are_passed_over(view):
@@ -123,7 +123,7 @@ def test_blocks_come_with_their_zones_though_some_are_passed_over(view):
 def test_block_that_is_missing_is_told_and_remembered(bench):
     filled(bench)
     reopen_with(bench, deleted_blocks=[10])
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     for read in (view.block, lambda zone: list(view.blocks(iter([zone])))):
         with pytest.raises(CorruptionError, match=r"the block is missing.*addresses \[10, 16\)"):
             read(zone_at(view, 10))
@@ -133,7 +133,7 @@ def test_block_that_is_missing_is_told_and_remembered(bench):
 def test_blocks_before_one_that_is_missing_come_first(bench):
     filled(bench)
     reopen_with(bench, deleted_blocks=[170])
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     read: list[int] = []
     with pytest.raises(CorruptionError, match="the block is missing"):
         read.extend(zone.first for zone, _ in view.blocks(view.zones(0, 400)))
@@ -143,16 +143,16 @@ def test_blocks_before_one_that_is_missing_come_first(bench):
 
 def test_block_of_another_zone_is_told(bench):
     filled(bench)
-    changed = replace(zone_at(bench.shard.views.committed(), 390), count=3)
+    changed = replace(zone_at(bench.shard.snapshots.committed(), 390), count=3)
     reopen_with(bench, (FAMILY_DEFAULT, zone_key(390), encode_zone(changed)))
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     with pytest.raises(CorruptionError, match="differs from its zone"):
         view.block(zone_at(view, 390))
 
 
 def test_view_of_the_writer_is_a_moment(bench):
     bench.keep([1])
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     bench.keep([2])
     assert (firsts(view, 0, 10), view.committed) == ([0], 1)
     view.close()

@@ -86,7 +86,7 @@ def test_parts_that_were_joined_since_prove_nothing(lab):
     with pytest.raises(UnavailableError):
         trim_shard(shard, 0, refused)
     assert lab.stream.compact().rows
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     with pytest.raises(CorruptionError, match="in the same parts"):
         made_here(shard.context, view, orders[0])
     view.close()

@@ -18,7 +18,7 @@ from tests.log.workbench import Workbench, batch_of, pass_numbers, publish, tran
 
 def read_at_each_refresh(bench: Workbench) -> int:
     """Return how many entries opening a shard, and each refresh of a reader, reads."""
-    view = bench.shard.views.committed()
+    view = bench.shard.snapshots.committed()
     entries = list(view.meta_items(*STATE_RANGE))
     view.close()
     return len(entries)
@@ -59,7 +59,7 @@ def test_replay_makes_durable_what_was_done_without_it(bench):
     with bench.shard.guard.appending():
         # As a transaction is left that is interrupted between its last row and the sync.
         ledger = bench.shard.transactions.put(beside, once.name, done, kept=1)
-        bench.shard.commit_path(entry, durable=False)
+        bench.shard.commit_path.run(entry, durable=False)
         bench.shard.transactions.accept(ledger)
     assert bench.stream.committed() == {0: 0}
     publish(bench, once, [1], [1])

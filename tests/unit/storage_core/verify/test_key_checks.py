@@ -106,7 +106,7 @@ def test_row_in_a_shard_that_no_read_of_its_key_asks_is_told(make_bench):
     bench = make_bench(key_mode="dictionary", shards=2)
     bench.keep(range(4), secondary=None, key=[b"%d" % number for number in range(4)])
     first, second = bench.shards()
-    view = second.views.committed()
+    view = second.snapshots.committed()
     key = view.item_at_or_after(b"k")
     view.close()
     assert key is not None

@@ -17,8 +17,8 @@ def test_rows_that_another_synced_while_they_were_held_are_shown_once_they_are_n
     rows = rows_from_arrow(batch_of([1]), 100)
 
     def write() -> None:
-        bench.shard.commit_path(Entry(rows), durable=False)
-        bench.shard.commit_path(None, durable=True)
+        bench.shard.commit_path.run(Entry(rows), durable=False)
+        bench.shard.commit_path.run(None, durable=True)
 
     with bench.shard.guard.append_lock:
         bench.shard.publish_at_end(write)
@@ -30,7 +30,7 @@ def fail_behind(bench: Workbench, held: list[Rows]) -> None:
 
     def write() -> None:
         for rows in held:
-            bench.shard.commit_path(Entry(rows), durable=False)
+            bench.shard.commit_path.run(Entry(rows), durable=False)
         message = "staged rows cannot be read"
         raise OSError(message)
 

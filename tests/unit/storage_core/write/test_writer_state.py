@@ -42,9 +42,9 @@ def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail)
 
 def test_held_rows_are_publishable_only_once_all_are_in():
     state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = WriterState(ShardState(), 0).after(state, is_held=True)
+    held = WriterState(ShardState(), 0).after(state, is_held_back=True)
     assert (held.publishable, held.batches) == (0, 1)
-    assert held.all_publishable() == WriterState(ShardState(), 0).after(state, is_held=False)
+    assert held.all_publishable() == WriterState(ShardState(), 0).after(state, is_held_back=False)
 
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
@@ -52,7 +52,7 @@ def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
     bench.keep([1])
     bench.stream.append(2, 1, b"")
     seen = []
-    at_each_step(bench.shard._seal, lambda: seen.append(bench.shard.needs_commit))
+    at_each_step(bench.shard._flush, lambda: seen.append(bench.shard.needs_commit))
     assert len(seen) > 100
     assert all(seen)
 
@@ -66,7 +66,7 @@ def test_accepted_loss_is_lost_or_a_gap_at_every_moment(bench):
     seen = set()
 
     def look() -> None:
-        view = bench.shard.views.committed()
+        view = bench.shard.snapshots.committed()
         seen.add((len(view.state.lost), len(view.state.gaps)))
         view.close()
 
@@ -80,7 +80,7 @@ def test_latest_is_the_committed_row_at_every_moment_of_a_commit(bench):
     seen = set()
 
     def look() -> None:
-        if bench.shard._heads._committed_lock.locked():
+        if bench.shard.commit_path._heads._committed_lock.locked():
             return
         before, row = bench.stream.committed()[0], bench.stream.latest(1)[1].primary
         seen.add((before, row))
@@ -113,17 +113,19 @@ def expect_whole(bench: Workbench, view: ShardView) -> None:
     view.close()
 
 
-@pytest.mark.parametrize("moment", ["before view", "after view"])
+@pytest.mark.parametrize("moment", ["before snapshot", "after snapshot"])
 def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_its_opening(
     bench, hooked, moment
 ):
     commit_another(bench)
     hooked.on(moment, lambda: commit_another(bench))
-    expect_whole(bench, bench.shard.views.committed())
+    expect_whole(bench, bench.shard.snapshots.committed())
 
 
 def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_each_step(bench):
     views: list[ShardView] = []
     commit_another(bench)
-    at_each_step(lambda: views.append(bench.shard.views.committed()), lambda: commit_another(bench))
+    at_each_step(
+        lambda: views.append(bench.shard.snapshots.committed()), lambda: commit_another(bench)
+    )
     expect_whole(bench, views[0])

@@ -50,7 +50,7 @@ def lab(trimmed, root):
 
 def forged(shard, count):
     """Let a catalogue have many more parts, far behind, and a late one that reaches over all."""
-    view = shard.views.committed()
+    view = shard.snapshots.committed()
     late = next(part for part in read_index(view).entries if part.is_flagged)
     view.close()
 
@@ -65,7 +65,7 @@ def forged(shard, count):
         made[1:] = [replace(part, is_flagged=part.number % 5 == 0) for part in made[1:]]
         return batch, replace_parts(batch, state, [late], made)
 
-    shard.take_away(change)
+    shard.commit_path.apply_change(change)
 
 
 def calls_of(do):
@@ -122,14 +122,14 @@ def test_turn_of_maintenance_costs_no_more_where_there_are_many_parts(lab):
 def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
     shard = lab.stream._shards[0]
     rng = np.random.default_rng(6)
-    old = shard.views.committed()
+    old = shard.snapshots.committed()
     first = index_of(old).entries
     for step in range(6):
         lab.append(rng, 30)
         lab.stream.seal()
         if step % 2:
             lab.stream.compact()
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         assert index_of(view) is index_of(view)
         assert index_of(view).entries == read_index(view).entries != first
         assert index_of(old).entries == read_index(old).entries == first
@@ -156,7 +156,7 @@ def test_so_many_entries_are_kept_and_no_more(lab, monkeypatch):
     for _ in range(4):
         lab.append(rng, 50)
         lab.stream.seal()
-        view = shard.views.committed()
+        view = shard.snapshots.committed()
         assert index_of(view) is index_of(view)
         view.close()
         assert len(_kept_parts()._kept) == 1

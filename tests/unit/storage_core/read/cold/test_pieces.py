@@ -153,7 +153,7 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
 
 def test_others_are_let_go_before_more_is_held(lab, small):
     before = trimmed(lab, np.zeros(ROWS))
-    view = lab.stream._shards[0].views.committed()
+    view = lab.stream._shards[0].snapshots.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
     small.setattr(cold_pieces, "SLICE_BYTES", 400_000)
     pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
@@ -168,7 +168,7 @@ def test_others_are_let_go_before_more_is_held(lab, small):
 @pytest.mark.usefixtures("small")
 def test_rows_that_are_shown_are_let_go_as_others_are(lab):
     before = trimmed(lab, in_turns())
-    view = lab.stream._shards[0].views.committed()
+    view = lab.stream._shards[0].snapshots.committed()
     directory = parts_directory(lab.stream._shards[0].context.directory)
     pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
     found = []
@@ -197,7 +197,7 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
         return usual(rows, some, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    view = lab.stream._shards[0].views.committed()
+    view = lab.stream._shards[0].snapshots.committed()
     told: list[Any] = []
     found = lost = 0
     for zone in view.zones(0, ROWS):
@@ -219,7 +219,7 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
 
 def test_view_that_is_closed_holds_no_rows(lab):
     trimmed(lab, in_turns(3000))
-    view = lab.stream._shards[0].views.committed()
+    view = lab.stream._shards[0].snapshots.committed()
     zone = next(view.zones(0, INT64_MAX))
     assert view.block(zone).batch.num_rows == zone.count
     assert isinstance(view.trimmed, ColdBlocks)
@@ -247,6 +247,6 @@ def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, ke
 
 
 def rows_of(lab, shard):
-    with closing(lab.stream._shards[shard].views.committed()) as view:
+    with closing(lab.stream._shards[shard].snapshots.committed()) as view:
         start = view.state.start
     return [row for batch in lab.stream.tail(shard, start) for row in batch.to_pylist()]

@@ -46,7 +46,7 @@ class Sides:
 
     def __init__(self, lab, number):
         shard = lab.stream._shards[number]
-        self.view = shard.views.committed()
+        self.view = shard.snapshots.committed()
         self.cold = ColdRows(self.view, parts_directory(shard.context.directory))
 
     def filter(self, **asked):

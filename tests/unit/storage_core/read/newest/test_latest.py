@@ -69,7 +69,7 @@ def newest(view: ShardView, request: ReadRequest = ALL) -> dict[int, int]:
 
 
 def of_writer(bench: Workbench) -> ShardView:
-    return bench.shard.views.with_heads(None)
+    return bench.shard.snapshots.with_heads(None)
 
 
 # --- beside a writer --------------------------------------------------------------------------
@@ -90,10 +90,10 @@ def test_view_of_a_writer_that_went_on_reads_a_block_an_id(bench):
 
 def test_view_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
     bench.keep([5], secondary=7)
-    bench.shard._heads._committed._capacity = 2
+    bench.shard.commit_path._heads._committed._capacity = 2
     for at in range(2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at], secondary=100 + at)
-    assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
+    assert 7 not in bench.shard.commit_path._heads._committed.heads.ids.tolist()
     view = of_writer(bench)
     for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at], secondary=7)
@@ -182,7 +182,7 @@ def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
     for at in range(100):
         clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
     clocked.keep([NOW] * 3, secondary=[1, 2, 5])
-    view = clocked.shard.views.with_heads(IDS)
+    view = clocked.shard.snapshots.with_heads(IDS)
     store = counted(view)
     assert newest(view, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
     assert store.asked[FAMILY_LOG] == 2
