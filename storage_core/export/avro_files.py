@@ -29,7 +29,7 @@ from storage_core.export.bounds import FILE_BYTES_MAX, Room
 from storage_core.export.manifest import Codec, ExportedFile
 from storage_core.export.plain_rows import filled, plain
 from storage_core.export.proven_file import PIECE_ROWS, ProvenFile
-from storage_core.parts.part_values import Writer
+from storage_core.parts.typed_columns import Writer
 
 _PLACE_BYTES: Final = 8
 # So many bytes of rows are decoded at once, or one row.

@@ -12,7 +12,7 @@ from storage_core.export.bounds import FILE_BYTES_MAX
 from storage_core.export.json_lines import JsonLines
 from storage_core.export.manifest import ExportedFile, Manifest
 from storage_core.export.parquet_files import ParquetFiles
-from storage_core.parts.part_values import Writer
+from storage_core.parts.typed_columns import Writer
 
 
 class Form(Protocol):

@@ -40,8 +40,8 @@ from storage_core.export.plain_rows import (
 )
 from storage_core.export.regular_file import refuse_other_file
 from storage_core.export.work_place import PLAN_FILE, partial_place
+from storage_core.parts.part_proof import are_same
 from storage_core.parts.part_rows import numbered
-from storage_core.parts.same_rows import are_same
 from storage_core.platform.durable_file import reading_errors
 from storage_core.stream import Stream
 

@@ -26,7 +26,7 @@ from storage_core.export.bounds import FILE_BYTES_MAX, Room, TooLargeError, obje
 from storage_core.export.manifest import ExportedFile
 from storage_core.export.plain_rows import filled, plain, plain_schema
 from storage_core.export.proven_file import PIECE_ROWS, ProvenFile
-from storage_core.parts.part_values import Writer
+from storage_core.parts.typed_columns import Writer
 
 _BASE64: Final = "_base64"
 _ZERO_IS_LEFT_OUT: Final = ("version", "state")

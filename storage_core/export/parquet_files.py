@@ -18,9 +18,11 @@ from storage_core.export.bounds import FILE_BYTES_MAX, Room
 from storage_core.export.manifest import ExportedFile, Piece
 from storage_core.export.parquet_bounds import refuse_bloated
 from storage_core.export.plain_rows import filled
-from storage_core.parts.part_file import prove_part, write_part
+from storage_core.parts.part_file import write_part
+from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import part_rows
-from storage_core.parts.part_values import Writer, columns_in, payloads_of, reader_of
+from storage_core.parts.payloads import payloads_of
+from storage_core.parts.typed_columns import Writer, columns_in, reader_schema
 
 _parquet: Any = pq
 _untyped: Any = pa
@@ -82,7 +84,7 @@ class ParquetFiles:
     def _reader(self, opened: Any) -> AvroSchema:  # noqa: ANN401 - the library's
         """Return the schema by which the values of a file are shown."""
         numbers = opened.read(columns=["schema"]).column("schema").to_numpy()
-        return reader_of(dict(enumerate(self._writers)), np.unique(numbers).tolist())
+        return reader_schema(dict(enumerate(self._writers)), np.unique(numbers).tolist())
 
     def _with_payloads(self, rows: pa.Table, reader: AvroSchema) -> pa.Table:
         writers = dict(enumerate(self._writers))

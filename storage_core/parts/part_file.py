@@ -1,24 +1,32 @@
-"""The file of a part: how it is written, and what proves it.
+"""Writes the file of a part: Parquet that any tool reads, with a chunk table before its footer.
 
-Sorted rows in groups of 8,192, or of 16 MiB where these take more, pages of 2,048, each page with a
-checksum and in a page index. Whole numbers and times are delta-packed. What has few distinct values
-is kept as a dictionary, floats else by the streams of their bytes. Any tool of the field reads it.
+Sorted rows in row groups of 8,192, or of 16 MiB where these take more, pages of 2,048, each page
+with a checksum and in a page index. Integers and times are delta-packed. A column with few distinct
+values has a dictionary; other floats are split into streams of bytes.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 
-from storage_core.errors import CorruptionError
+from storage_core.format.chunk_table import (
+    BOUNDED,
+    Blocks,
+    ChunkTable,
+    Int64s,
+    encode_chunk_table,
+)
+from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import FileProof
-from storage_core.parts.part_bytes import put_chunk_table, unread
-from storage_core.parts.rows_done import Handled, not_told
-from storage_core.parts.same_rows import are_same
+from storage_core.parts.part_proof import digest_in
+from storage_core.parts.progress import OnRows, ignore_rows
 
 GROUP_ROWS: Final = 8192
 # What a group's rows take in memory, but where one row alone takes more: a read holds a group.
@@ -38,12 +46,17 @@ _BLOOM_DISTINCT_MIN: Final = 0.5
 # is taken for one that has a value; at 0.05 it has eight, and one group in thirty is.
 # NOTE: pyarrow (26) makes it smaller where a group has fewer values.
 _BLOOM: Final = {"ndv": GROUP_ROWS, "fpp": 0.01}
+_SCHEMA: Final = "schema"
+_BLOCK_BYTES: Final = 2**16
+# Behind a footer of Parquet: how many bytes it has, and four that tell the format.
+_BEHIND_FOOTER: Final = 8
 _parquet: Any = pq
+_untyped: Any = pa
 _compute: Any = pc
 
 
 def write_part(
-    path: Path, rows: pa.Table, order: Sequence[str], handled: Handled = not_told
+    path: Path, rows: pa.Table, order: Sequence[str], on_rows: OnRows = ignore_rows
 ) -> FileProof:
     """Write sorted rows as a part; durable on return but for the file's name.
 
@@ -51,7 +64,7 @@ def write_part(
         path: The file, which is not there yet.
         rows: All of them, sorted.
         order: The columns that they are sorted by.
-        handled: Called with how many rows were written, group by group.
+        on_rows: Called with how many rows were written, row group by row group.
 
     Returns:
         What proves it.
@@ -81,8 +94,8 @@ def write_part(
         ) as writer:
             for group in _groups(rows):
                 writer.write_table(group)
-                handled(group.num_rows)
-        proof = put_chunk_table(file, rows.nbytes)
+                on_rows(group.num_rows)
+        proof = _append_chunk_table(file, rows.nbytes)
         os.fsync(file.fileno())
     return proof
 
@@ -98,46 +111,6 @@ def _groups(rows: pa.Table) -> Iterator[pa.Table]:
         yield group
         first += group.num_rows
         count = min(GROUP_ROWS, 2 * count)
-
-
-def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part in its order, each page proven.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        CorruptionError: It is damaged.
-    """
-    try:
-        # NOTE: of a file that it opens itself pyarrow (26) does not always tell which error it was.
-        with (
-            path.open("rb") as opened,
-            _parquet.ParquetFile(opened, page_checksum_verification=True) as file,
-        ):
-            wanted = None if columns is None else list(columns)
-            # By groups: batches of so many rows would be of several where these are short.
-            for group in range(file.num_row_groups):
-                yield from file.read_row_group(group, columns=wanted).to_batches()
-    except (pa.ArrowException, OSError, MemoryError) as error:
-        raise unread(path, error) from error
-
-
-def prove_part(path: Path, rows: pa.Table, handled: Handled = not_told) -> None:
-    """Compare the rows of a file with those it was made of; `handled` is called as they are.
-
-    Raises:
-        CorruptionError: They differ.
-    """
-    first = 0
-    for batch in read_part(path):
-        expected: Any = rows.slice(first, batch.num_rows)
-        found: Any = pa.Table.from_batches([batch])
-        if not are_same(found.cast(expected.schema), expected):
-            break
-        first += batch.num_rows
-        handled(batch.num_rows)
-    if first != rows.num_rows:
-        message = "a part does not have the rows it was made of; it is not used"
-        raise CorruptionError(message, path=path)
 
 
 def _encodings(rows: pa.Table, order: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
@@ -165,19 +138,19 @@ def _encodings(rows: pa.Table, order: Sequence[str]) -> tuple[list[str], dict[st
 
 
 def _leaves(field: Any) -> Iterator[str]:  # noqa: ANN401 - a field
-    """Yield the paths by which Parquet knows what is in a column: all that is told of one."""
+    """Yield the paths by which Parquet knows the leaf columns of a column."""
     kind, name = field.type, field.name
     if pa.types.is_struct(kind):
-        inside = [(name, one) for one in kind]
+        inside = [(name, child) for child in kind]
     elif pa.types.is_map(kind):
-        inside = [(f"{name}.key_value", one) for one in (kind.key_field, kind.item_field)]
+        inside = [(f"{name}.key_value", child) for child in (kind.key_field, kind.item_field)]
     elif pa.types.is_list(kind):
         inside = [(f"{name}.list", kind.value_field.with_name("element"))]
     else:
         yield name
         return
-    for before, one in inside:
-        for path in _leaves(one):
+    for before, child in inside:
+        for path in _leaves(child):
             yield f"{before}.{path}"
 
 
@@ -212,3 +185,97 @@ def _sample(column: Any) -> Any:  # noqa: ANN401 - a chunked array
     if step == 1:
         return column
     return column.take(pa.array(range(0, len(column), step), pa.int64()))
+
+
+def _append_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
+    """Put the chunk table into a file of Parquet, and return what proves the file.
+
+    Args:
+        file: Whole, open for reading and writing.
+        decoded_bytes: What its rows take in memory.
+    """
+    size = file.seek(-_BEHIND_FOOTER, os.SEEK_END) + _BEHIND_FOOTER
+    parquet_bytes = int.from_bytes(file.read(4), "little") + _BEHIND_FOOTER
+    file.seek(size - parquet_bytes)
+    parquet_footer = file.read()
+    metadata = _parquet.read_metadata(_untyped.BufferReader(parquet_footer))
+    table = _table_of(file, size - parquet_bytes, metadata, decoded_bytes)
+    footer = encode_chunk_table(table) + parquet_footer
+    file.seek(size - parquet_bytes)
+    file.write(footer)
+    file.flush()
+    file.seek(0)
+    size += len(footer) - parquet_bytes
+    return FileProof(size, digest_in(file), len(footer), xxhash.xxh3_128_digest(footer))
+
+
+def _table_of(file: BinaryIO, end: int, metadata: Any, decoded_bytes: int) -> ChunkTable:  # noqa: ANN401 - the library's
+    """Return the table of a file whose footer begins at an end."""
+    offsets, sizes = map(np.array, zip(*_places(metadata), strict=True))
+    digests = []
+    for offset, size in zip(offsets.tolist(), sizes.tolist(), strict=True):
+        file.seek(offset)
+        digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
+    assert (offsets[1:] >= offsets[:-1] + sizes[:-1]).all()
+    bounds = {name: _bounds(metadata, name) for name in BOUNDED}
+    return ChunkTable(
+        metadata.num_row_groups,
+        *(offsets, sizes, np.array(digests, np.uint64)),
+        bounds,
+        _schemas_of(file),
+        decoded_bytes,
+        _blocks_outside(file, offsets, sizes, end),
+    )
+
+
+def _blocks_outside(file: BinaryIO, offsets: Int64s, sizes: Int64s, end: int) -> Blocks:
+    """Return the bytes before an end that are in no column chunk, in blocks."""
+    begins = np.append(0, offsets + sizes)
+    ends = np.append(offsets, end)
+    places = [
+        (place, min(_BLOCK_BYTES, int(stop) - place))
+        for begin, stop in zip(begins, ends, strict=True)
+        for place in range(int(begin), int(stop), _BLOCK_BYTES)
+    ]
+    digests = []
+    for offset, size in places:
+        file.seek(offset)
+        digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
+    begun, long = (np.array(some, np.int64) for some in zip(*places, strict=True))
+    return Blocks(begun, long, np.array(digests, np.uint64))
+
+
+def _places(metadata: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - the library's
+    """Yield where each chunk begins, and how many bytes it has."""
+    for group in range(metadata.num_row_groups):
+        group_metadata = metadata.row_group(group)
+        for column in range(metadata.num_columns):
+            chunk = group_metadata.column(column)
+            begin = chunk.data_page_offset
+            if chunk.has_dictionary_page:
+                begin = min(begin, chunk.dictionary_page_offset)
+            yield begin, chunk.total_compressed_size
+
+
+def _bounds(metadata: Any, column: str) -> tuple[Int64s, Int64s]:  # noqa: ANN401 - the library's
+    count = metadata.num_row_groups
+    least, most = np.full(count, INT64_MIN), np.full(count, INT64_MAX)
+    # A field inside of a value may have the same name.
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    if column in paths:
+        place = paths.index(column)
+        for group in range(count):
+            statistics = metadata.row_group(group).column(place).statistics
+            if statistics is not None and statistics.has_min_max:
+                least[group], most[group] = statistics.min, statistics.max
+    return least, most
+
+
+def _schemas_of(file: BinaryIO) -> tuple[int, ...]:
+    """Return the numbers of the schemas that wrote the values of a file."""
+    file.seek(0)
+    parquet = _parquet.ParquetFile(file)
+    if _SCHEMA not in parquet.schema_arrow.names:
+        return ()
+    numbers = parquet.read(columns=[_SCHEMA], use_threads=False).column(_SCHEMA)
+    return tuple(np.unique(numbers.to_numpy()).tolist())

@@ -1,4 +1,4 @@
-"""How the catalogue of parts changes: entries with the sum that proves them whole."""
+"""Changes of the part list: entries, and the sum that proves the list whole."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, ShardState
 def replace_parts(
     batch: Batch, state: ShardState, gone: Sequence[PartEntry], made: Sequence[PartEntry]
 ) -> ShardState:
-    """Write into a batch that some parts are there in the place of others.
+    """Put into a batch that some parts take the place of others.
 
     Args:
         batch: What is written.

@@ -1,4 +1,4 @@
-"""From rows as a shard stores them to the tables of parts, a kind of value at a time.
+"""Splits stored rows into the tables that parts are written of, one for each value schema.
 
 A part has, in this order, `shard`, `secondary` (or `key`, where rows belong to keys), `primary`,
 `address`, `version`, `state`, `committed_at_ms`, what rows brought beside them (`key`, `headers`,
@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.part_values import FRAMING, Writer, one_array
-from storage_core.parts.rows_done import Handled, not_told
-from storage_core.parts.typed_rows import distinct_numbers, with_fields
+from storage_core.parts.payloads import distinct_numbers, with_typed_columns
+from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.typed_columns import FRAMING, Writer
+from storage_core.platform.arrow import one_array
 
 STORED: Final = (
     *("shard", "secondary", "primary", "address", "version", "state"),
@@ -72,7 +73,7 @@ def part_rows(
     *,
     has_keys: bool,
     writers: Sequence[Writer],
-    handled: Handled = not_told,
+    on_rows: OnRows = ignore_rows,
 ) -> Iterator[PartRows]:
     """Yield stored rows by part.
 
@@ -82,24 +83,24 @@ def part_rows(
             its rows are needed.
         has_keys: Whether rows belong to keys.
         writers: The schema of each number.
-        handled: Called with 0 between the pieces that are decoded: they are not counted.
+        on_rows: Called with 0 between the pieces that are decoded: they are not counted.
     """
     by = ("key" if has_keys else "secondary", "primary", "address")
-    known = dict(enumerate(writers))
-    groups = _by_part(stored, [one.schema.full_name for one in writers])
+    by_number = dict(enumerate(writers))
+    groups = _by_part(stored, [writer.schema.full_name for writer in writers])
     for kind, is_flagged in list(groups):
         group = groups.pop((kind, is_flagged))
         if kind == RAW:
             rows = _untyped.Table.from_batches(group.batches)
         else:
-            rows = with_fields(group.batches, known, sorted(group.numbers), handled)
+            rows = with_typed_columns(group.batches, by_number, sorted(group.numbers), on_rows)
         group.batches.clear()
-        columns = {name: rows.column(name) for name in _said(rows, has_keys=has_keys)}
+        columns = {name: rows.column(name) for name in _columns(rows, has_keys=has_keys)}
         order = _untyped.array(_order(rows, has_keys=has_keys))
         del rows
         # One by one, so that what is sorted takes the place of what was not.
-        shown = [(name, one_array(columns.pop(name)).take(order)) for name in list(columns)]
-        yield PartRows(kind, is_flagged, _untyped.table(dict(shown)), by)
+        ordered = {name: one_array(columns.pop(name)).take(order) for name in list(columns)}
+        yield PartRows(kind, is_flagged, _untyped.table(ordered), by)
 
 
 def _by_part(
@@ -107,7 +108,7 @@ def _by_part(
 ) -> dict[tuple[str, bool], _Group]:
     """Return rows by kind, in the order of the schemas, and by whether they are flagged."""
     names = [*dict.fromkeys((*kinds, RAW))]
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names)}
     # The last is that of rows without a schema, whose number is -1.
     of_number = np.array([*(place[kind] for kind in kinds), place[RAW]], np.int64)
     groups: dict[int, _Group] = {}
@@ -115,64 +116,64 @@ def _by_part(
         column: Any = batch.column("schema")
         numbers = column.fill_null(_NO_SCHEMA).to_numpy()
         is_flagged = batch.column("state").to_numpy() != State.NORMAL
-        group = of_number[numbers] * 2 + is_flagged
-        found = distinct_numbers(group)
-        for each in found:
-            some, of_some = batch, numbers
-            if len(found) > 1:
-                at = np.flatnonzero(group == each)
-                some, of_some = batch.take(_untyped.array(at)), numbers[at]
-            groups.setdefault(each, _Group()).add(some, of_some)
-    return {(names[each // 2], bool(each % 2)): groups[each] for each in sorted(groups)}
+        parts = of_number[numbers] * 2 + is_flagged
+        present = distinct_numbers(parts)
+        for part in present:
+            rows, of_rows = batch, numbers
+            if len(present) > 1:
+                places = np.flatnonzero(parts == part)
+                rows, of_rows = batch.take(_untyped.array(places)), numbers[places]
+            groups.setdefault(part, _Group()).add(rows, of_rows)
+    return {(names[part // 2], bool(part % 2)): groups[part] for part in sorted(groups)}
 
 
 def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa.RecordBatch:
     """Return a batch with the numbers of its rows' schemas in the place of their fingerprints."""
     ids: Any = batch.column("schema_id")
-    marks: Any = batch.column("schema_fingerprint")
+    schemas: Any = batch.column("schema_fingerprint")
     columns = {name: batch.column(name) for name in batch.schema.names}
     del columns["schema_fingerprint"]
     if ids.null_count == len(ids):
         columns["schema"] = _untyped.nulls(len(ids), pa.int32())
     else:
-        encoded = marks.dictionary_encode()
-        known = encoded.dictionary.to_pylist()
+        encoded = schemas.dictionary_encode()
+        fingerprints = encoded.dictionary.to_pylist()
         codes = encoded.indices.fill_null(0).to_numpy()
         pairs = ids.fill_null(0).to_numpy().astype(np.int64) << 32 | codes
-        there = ids.is_valid().to_numpy(zero_copy_only=False)
-        if there.all() and (pairs == pairs[0]).all():
+        has_schema = ids.is_valid().to_numpy(zero_copy_only=False)
+        if has_schema.all() and (pairs == pairs[0]).all():
             # All rows of most batches.
             distinct, inverse = pairs[:1], np.zeros(len(pairs), np.int64)
         else:
             distinct, inverse = np.unique(pairs, return_inverse=True)
-        found = np.full(len(distinct), _NO_SCHEMA, np.int32)
-        for at in np.unique(inverse[there]):
-            pair = int(distinct[at])
-            found[at] = numbers[pair >> 32, known[pair & 0xFFFFFFFF]]
-        columns["schema"] = _untyped.array(found[inverse], mask=~there)
+        number_of = np.full(len(distinct), _NO_SCHEMA, np.int32)
+        for index in np.unique(inverse[has_schema]):
+            pair = int(distinct[index])
+            number_of[index] = numbers[pair >> 32, fingerprints[pair & 0xFFFFFFFF]]
+        columns["schema"] = _untyped.array(number_of[inverse], mask=~has_schema)
     return pa.RecordBatch.from_pydict(columns)
 
 
 def stored_columns(*, has_keys: bool) -> tuple[str, ...]:
-    """Return what is read of a shard's rows to show them as parts do."""
+    """Return the stored columns that parts and exports have of a shard's rows."""
     return tuple(name for name in STORED if not (has_keys and name == "secondary"))
 
 
 def part_columns(*, has_keys: bool) -> tuple[str, ...]:
-    """Return what is read of a shard's rows to make parts of them that can stand for blocks."""
+    """Return the stored columns of which parts are built that can replace blocks."""
     return (*stored_columns(has_keys=has_keys), COMMITTED)
 
 
 def numbers_of(entries: Sequence[SchemaEntry]) -> dict[tuple[int, bytes], int]:
-    """Return the number of each schema by what rows show of it."""
-    return {(one.registry_id, one.fingerprint): number for number, one in enumerate(entries)}
+    """Return the number of each schema by its registry id and fingerprint."""
+    return {(entry.registry_id, entry.fingerprint): n for n, entry in enumerate(entries)}
 
 
 def _order(rows: pa.Table, *, has_keys: bool) -> Int64s:
     """Return the rows' places by (secondary or key, primary, address)."""
     primaries, addresses = rows.column("primary").to_numpy(), rows.column("address").to_numpy()
     if not has_keys:
-        whose = rows.column("secondary").to_numpy()
+        owners = rows.column("secondary").to_numpy()
     else:
         encoded: Any = rows.column("key").combine_chunks().dictionary_encode()
         texts = encoded.dictionary.to_pylist()
@@ -180,12 +181,12 @@ def _order(rows: pa.Table, *, has_keys: bool) -> Int64s:
         rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(1, len(texts) + 1)
         # Rows without a key come first.
         rank[-1] = 0
-        whose = rank[encoded.indices.fill_null(-1).to_numpy()]
-    return np.lexsort((addresses, primaries, whose))
+        owners = rank[encoded.indices.fill_null(-1).to_numpy()]
+    return np.lexsort((addresses, primaries, owners))
 
 
-def _said(rows: pa.Table, *, has_keys: bool) -> list[str]:
-    """Return the columns that say something, in the order of parts."""
+def _columns(rows: pa.Table, *, has_keys: bool) -> list[str]:
+    """Return the columns that have values, in the order of parts."""
     names = [name for name in _IN_ORDER if name in rows.schema.names]
     if has_keys:
         names.remove("key")
@@ -201,5 +202,5 @@ def _said(rows: pa.Table, *, has_keys: bool) -> list[str]:
         names.remove("schema_id")
         return names
     # The value's fields stand behind.
-    at = rows.schema.names.index(FRAMING)
-    return [*names, "schema", *rows.schema.names[at:]]
+    framing = rows.schema.names.index(FRAMING)
+    return [*names, "schema", *rows.schema.names[framing:]]

@@ -45,6 +45,14 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
+def one_array(column: Any) -> Any:  # noqa: ANN401 - an array, or a chunked one
+    """Return a column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # NOTE: pyarrow copies a single chunk, too.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def alone(column: Array) -> Array:
     """Return an array of the same values, not copied, whose buffers hold those of no other.
 

@@ -1,25 +1,21 @@
 """Files of parts that have the same columns: an engine that has seen one of them has seen all.
 
 A group is of one schema, so that an engine looks into no other file to know its columns. Where no
-row of a file can have expired it has to read no column to tell. A file never changes, and its
-number is given once: its schema is read once by a process, from a foot that is proven.
+row of a file can have expired it has to read no column to tell. The columns are those that the
+file's footer has, which is proven and cached (storage_core/parts/footer.py).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
-from storage_core.format.part_entry import FileProof, ShardParts
-from storage_core.parts.row_groups import passing_foot
+from storage_core.format.part_entry import ShardParts
+from storage_core.parts.footer import footer_summary
 from storage_core.parts.visible_rows import may_hide_rows
 from storage_core.read.cold.parts import part_path, parts_directory
-
-_SCHEMAS_MAX: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ def files_alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
         for one in parts.entries:
             path = part_path(parts_directory(directory), one)
             try:
-                schema = _columns_of(path, one.proof)
+                schema = footer_summary(path, one.proof).schema
             except CorruptionError as error:
                 first, end = one.first, one.last + 1
                 raise CorruptionError(error.message, path=path, start=first, end=end) from error
@@ -62,9 +58,3 @@ def files_alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
             alike = found.setdefault((schema, hides), FilesAlike(schema, hides))
             alike.paths.append(str(path))
     return list(found.values())
-
-
-@lru_cache(maxsize=_SCHEMAS_MAX)
-def _columns_of(path: Path, proof: FileProof) -> pa.Schema:
-    """Return the columns of a file that was published with this proof."""
-    return passing_foot(path, proof).schema.remove_metadata()

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from storage_core.avro import AvroSchema
 from storage_core.avro.names import column_beside, free_name
-from storage_core.parts.part_values import ENVELOPE, shown_fields, shown_type
+from storage_core.parts.typed_columns import ENVELOPE, column_type, fields_with_columns
 from storage_core.sql.shapes import can_unite, plain, shape_of
 
 # A column that shows the primary as a time is called so.
@@ -104,6 +104,6 @@ def field_columns(schemas: Iterable[AvroSchema]) -> FieldColumns:
     """
     found = FieldColumns(_OWN)
     for schema in schemas:
-        fields = schema.arrow_schema(shown_fields(schema))
-        found.add([one.with_type(shown_type(one.type)) for one in fields])
+        fields = schema.arrow_schema(fields_with_columns(schema))
+        found.add([one.with_type(column_type(one.type)) for one in fields])
     return found

@@ -22,7 +22,7 @@ from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_order import in_order_of_all
 from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
-from storage_core.parts.part_values import Writer
+from storage_core.parts.typed_columns import Writer
 from storage_core.reader import StreamReader
 from storage_core.sql.alike import FilesAlike, files_alike
 from storage_core.sql.field_columns import field_columns

@@ -24,7 +24,7 @@ import xxhash
 
 from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogError
 from storage_core.format.part_entry import PartEntry
-from storage_core.parts.part_bytes import unread
+from storage_core.parts.footer import read_error
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 from storage_core.sql.moment import A_PART_HAS_GONE, PartGoneError
 from storage_core.sql.part_layout import Layout, blocks_of, read_exactly, read_layout
@@ -66,7 +66,7 @@ class ListedPart:
     def error(self, error: Exception) -> ShardlogError:
         """Return what went wrong with its file, with its place."""
         if isinstance(error, (OSError, MemoryError, pa.ArrowException)):
-            error = unread(self.path, error)
+            error = read_error(self.path, error)
         if isinstance(error, FileNotFoundError):
             return PartGoneError(A_PART_HAS_GONE)
         if not isinstance(error, ShardlogError):

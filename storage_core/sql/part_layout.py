@@ -17,6 +17,7 @@ import xxhash
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
+from storage_core.parts.footer import refuse_changed_footer
 
 # A piece that is proven whole and read in portions is cut at multiples of this.
 _BLOCK_BYTES: Final = 2**18
@@ -63,9 +64,7 @@ def read_layout(file: int, proof: FileProof) -> Layout:
     """
     begin = proof.size - proof.foot_bytes
     foot = read_exactly(file, begin, proof.foot_bytes)
-    if xxhash.xxh3_128_digest(foot) != proof.foot_digest:
-        message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
-        raise CorruptionError(message)
+    refuse_changed_footer(foot, proof)
     return _of_table(decode_chunk_table(foot), begin, foot)
 
 

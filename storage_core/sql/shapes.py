@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.parts.part_values import shown_type
+from storage_core.parts.typed_columns import column_type
 
 # What a list or a map of them is a plain list or map of.
 _PLAIN: Final = ("number", "text")
@@ -38,7 +38,7 @@ def shape_of(kind: Any) -> str:  # noqa: ANN401, PLR0911 - a type of Arrow's
     if _types.is_timestamp(kind):
         return ("local_time" if kind.tz is None else "time") + ("_ns" if kind.unit == "ns" else "")
     is_text = _types.is_dictionary(kind) or _types.is_string(kind)
-    return "text" if is_text or shown_type(kind) != kind else "number"
+    return "text" if is_text or column_type(kind) != kind else "number"
 
 
 def _inside(kind: Any) -> str:  # noqa: ANN401 - a type of Arrow's

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.format.window import Unit
-from storage_core.parts.part_values import fields_in
+from storage_core.parts.typed_columns import fields_in
 from storage_core.read.columns import COLUMNS, read_schema
 from storage_core.sql.field_columns import FieldColumns
 from storage_core.sql.united import Shown, Source

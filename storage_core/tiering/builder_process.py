@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
-from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
@@ -70,31 +70,31 @@ def main() -> None:
             os._exit(0)
 
 
-def made(order: Order, handled: Handled = not_told) -> Made:
+def made(order: Order, on_rows: OnRows = ignore_rows) -> Made:
     """Make what was ordered, of what any reader of the shard sees.
 
-    `handled` is called again and again on the way, behind some thousands of rows.
+    `on_rows` is called again and again on the way, behind some thousands of rows.
 
     Raises:
         ShardlogError: It cannot be made; of every kind of refusal, since the owner is to be told.
     """
     with making_errors(order.root / order.stream):
-        return _made(order, handled)
+        return _made(order, on_rows)
 
 
-def _made(order: Order, handled: Handled) -> Made:
+def _made(order: Order, on_rows: OnRows) -> Made:
     files = read_stream(order.root, order.stream)
     directory = parts_directory(files.shard_directory(order.shard))
     work = order.work
     follower = ShardFollower(files, order.shard, SystemClock())
     with making_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
-            return follower.shown(partial(proven, directory=directory, work=work, handled=handled))
+            return follower.shown(partial(proven, directory=directory, work=work, on_rows=on_rows))
         refuse_damaged(order.stream, order.shard, directory, work)
-        found = follower.shown(partial(taken, directory=directory, work=work, handled=handled))
+        found = follower.shown(partial(taken, directory=directory, work=work, on_rows=on_rows))
         # What it reads by may hold files that the owner wants to be rid of.
         follower.close()
-        return made_of(found, directory, work, handled)
+        return made_of(found, directory, work, on_rows)
 
 
 def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:

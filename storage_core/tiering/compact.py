@@ -17,9 +17,9 @@ from storage_core.format.shard_state import (
     generation_after,
 )
 from storage_core.format.window import WindowScheme
+from storage_core.parts.footer import footer_summary
 from storage_core.parts.part_list import replace_parts
-from storage_core.parts.row_groups import passing_foot
-from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.progress import BUILD_PASSES, RowProgress
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.part_index import PartIndex
 from storage_core.read.cold.parts import index_of, part_path, parts_directory
@@ -83,8 +83,8 @@ def compact_all(
 ) -> dict[int, tuple[Compacted, ...]]:
     """Join what there is to join in some shards; tell again and again how many rows are done."""
     done: dict[int, tuple[Compacted, ...]] = {}
-    rows = RowsDone(progress, MAKING)
-    make = partial(made_here, handled=rows.handled)
+    rows = RowProgress(progress, BUILD_PASSES)
+    make = partial(made_here, on_rows=rows.on_rows)
     for shard in shards:
         steps: list[Compacted] = []
         while (step := compact_shard(shard, make)) is not None:
@@ -143,8 +143,8 @@ def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
     def decoded(part: PartEntry) -> int:
         if part.number not in known:
             try:
-                foot = passing_foot(part_path(directory, part), part.proof)
-                known[part.number] = foot.table.decoded_bytes
+                footer = footer_summary(part_path(directory, part), part.proof)
+                known[part.number] = footer.decoded_bytes
             except (CorruptionError, FileNotFoundError):
                 # Whoever is to join it with others tells what is wrong.
                 return 0

@@ -17,7 +17,8 @@ from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.parts.part_file import prove_part, write_part
+from storage_core.parts.part_file import write_part
+from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import (
     COMMITTED,
     PartRows,
@@ -27,8 +28,8 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.parts.part_values import Writer
-from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.typed_columns import Writer
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
 from storage_core.read.answer import scan_view
@@ -45,7 +46,7 @@ from storage_core.write.opened import ShardContext
 
 _ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 256 * 2**20
-# Blocks of few rows are handled together: each would cost as much as thousands of rows.
+# Blocks of few rows are on_rows together: each would cost as much as thousands of rows.
 _ROWS_ALONE: Final = 512
 _BYTES_ALONE: Final = 64 * 2**10
 _BATCHES_TOGETHER: Final = 512
@@ -86,11 +87,11 @@ def making_errors(directory: Path) -> Iterator[None]:
 
 
 def made_here(
-    context: ShardContext, view: ShardView, work: Work, handled: Handled = not_told
+    context: ShardContext, view: ShardView, work: Work, on_rows: OnRows = ignore_rows
 ) -> Made:
     """Make or prove the files in this thread, of what the writer itself shows.
 
-    `handled` is called with how many rows were read, written and proven, some at a time.
+    `on_rows` is called with how many rows were read, written and proven, some at a time.
 
     Raises:
         UnavailableError: The system or Arrow refuses it now.
@@ -99,18 +100,20 @@ def made_here(
     directory = parts_directory(context.directory)
     with making_errors(directory):
         if isinstance(work, ProveWork):
-            return proven(view, directory, work, handled)
+            return proven(view, directory, work, on_rows)
         refuse_damaged(view.stream, view.shard, directory, work)
-        return made_of(taken(view, directory, work, handled), directory, work, handled)
+        return made_of(taken(view, directory, work, on_rows), directory, work, on_rows)
 
 
-def proven(view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told) -> Made:
+def proven(
+    view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
+) -> Made:
     """Prove that parts can stand for blocks.
 
     Raises:
         CorruptionError: They cannot.
     """
-    prove_blocks(view, directory, work, handled)
+    prove_blocks(view, directory, work, on_rows)
     return Made((), work.end)
 
 
@@ -132,20 +135,20 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> 
             )
 
 
-def taken(view: ShardView, directory: Path, work: MakeWork, handled: Handled = not_told) -> Taken:
+def taken(view: ShardView, directory: Path, work: MakeWork, on_rows: OnRows = ignore_rows) -> Taken:
     """Return the rows of a piece of work.
 
     Raises:
         CorruptionError: A block or a part that has them is damaged, or the view has a hole.
     """
     if isinstance(work, SealWork):
-        rows, end = _of_log(view, work, handled)
+        rows, end = _of_log(view, work, on_rows)
     else:
-        rows, end = _of_parts(view, directory, work, handled), 0
+        rows, end = _of_parts(view, directory, work, on_rows), 0
     return Taken(rows, end, list(schemas_in(view)), view.meta.has_keys)
 
 
-def made_of(found: Taken, directory: Path, work: MakeWork, handled: Handled = not_told) -> Made:
+def made_of(found: Taken, directory: Path, work: MakeWork, on_rows: OnRows = ignore_rows) -> Made:
     """Write rows as parts, durably, and prove each against them.
 
     Raises:
@@ -155,9 +158,9 @@ def made_of(found: Taken, directory: Path, work: MakeWork, handled: Handled = no
         return Made((), found.end)
     writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in found.schemas]
     level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
-    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers, handled=handled)
+    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers, on_rows=on_rows)
     parts = tuple(
-        replace(written_part(rows, number, directory, work.now_ms, handled), level=level)
+        replace(written_part(rows, number, directory, work.now_ms, on_rows), level=level)
         for number, rows in enumerate(each, work.number)
     )
     sync_directory(directory)
@@ -171,7 +174,7 @@ def _let_go(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def written_part(
-    made: PartRows, number: int, directory: Path, now_ms: int, handled: Handled = not_told
+    made: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows = ignore_rows
 ) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = made.rows
@@ -193,12 +196,12 @@ def written_part(
         foot_digest=b"",
     )
     path = directory / part.file_name
-    proof = write_part(path, rows, made.order, handled)
-    prove_part(path, rows, handled)
+    proof = write_part(path, rows, made.order, on_rows)
+    prove_part(path, rows, on_rows)
     return replace(part, **asdict(proof))
 
 
-def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.RecordBatch], int]:
+def _of_log(view: ShardView, work: SealWork, on_rows: OnRows) -> tuple[list[pa.RecordBatch], int]:
     """Return stored rows from an address on, and the exclusive end that they reach to."""
     if view.committed < work.end:
         message = "the log ends before what is to be sealed"
@@ -221,7 +224,7 @@ def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.
         batch_bytes = batch.nbytes
         count += batch.num_rows
         size += batch_bytes
-        handled(batch.num_rows)
+        on_rows(batch.num_rows)
         is_small = batch.num_rows < _ROWS_ALONE and batch_bytes < _BYTES_ALONE
         if not is_small or len(waiting) >= _BATCHES_TOGETHER:
             rows += _together(waiting, known)
@@ -247,7 +250,7 @@ def _together(
 
 
 def _of_parts(
-    view: ShardView, directory: Path, work: JoinWork, handled: Handled
+    view: ShardView, directory: Path, work: JoinWork, on_rows: OnRows
 ) -> list[pa.RecordBatch]:
     """Return the rows of some parts."""
     names = [
@@ -259,5 +262,5 @@ def _of_parts(
     for part in work.group:
         alone = ColdSlice(AddressRange(part.first, part.last + 1), (part,))
         rows.append(cold.of_slice(alone, columns))
-        handled(part.rows)
+        on_rows(part.rows)
     return rows

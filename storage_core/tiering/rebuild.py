@@ -17,7 +17,7 @@ from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int, generation_after
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
-from storage_core.parts.part_values import Writer
+from storage_core.parts.typed_columns import Writer
 from storage_core.platform.durable_file import sync_directory
 from storage_core.read.answer import scan_view
 from storage_core.read.cold.parts import part_path, parts_directory, parts_in

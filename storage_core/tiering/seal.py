@@ -17,7 +17,7 @@ from storage_core.format.shard_state import (
     encode_int,
 )
 from storage_core.parts.part_list import replace_parts
-from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.progress import BUILD_PASSES, RowProgress
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.view import ShardView
@@ -71,8 +71,8 @@ def seal_all(
         progress: Called again and again with how many rows are done so far.
     """
     done: dict[int, ShardSeal] = {}
-    rows = RowsDone(progress, MAKING)
-    make = partial(made_here, handled=rows.handled)
+    rows = RowProgress(progress, BUILD_PASSES)
+    make = partial(made_here, on_rows=rows.on_rows)
     for shard in shards:
         whole = step = seal_shard(shard, rows_min, make)
         while step.sealed > step.sealed_before:

@@ -25,7 +25,7 @@ from storage_core.format.shard_state import (
     generation_after,
 )
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.parts.rows_done import PROVING, RowsDone
+from storage_core.parts.progress import PROOF_PASSES, RowProgress
 from storage_core.read.view import ShardView
 from storage_core.retention.exclusive import alone
 from storage_core.retention.expired import dead_segments
@@ -80,8 +80,8 @@ def trim_all(
         progress: Called again and again with how many rows are done so far.
     """
     done: dict[int, ShardTrim] = {}
-    rows = RowsDone(progress, PROVING)
-    prove = partial(made_here, handled=rows.handled)
+    rows = RowProgress(progress, PROOF_PASSES)
+    prove = partial(made_here, on_rows=rows.on_rows)
     for shard in shards:
         whole = step = trim_shard(shard, keep_hot_ms, prove)
         while step.blocks:

@@ -15,7 +15,7 @@ from storage_core.format.block import Block
 from storage_core.format.joined_zone import groups, joined
 from storage_core.format.record import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
-from storage_core.parts.rows_done import Handled, not_told
+from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import index_of, part_path
@@ -35,11 +35,11 @@ Blocks = Sequence[tuple[Zone, Block]]
 
 
 def prove_blocks(
-    view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told
+    view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
 ) -> None:
     """Compare the files of parts with their digests, and what they make with the blocks.
 
-    `handled` is called with how many rows were compared, some blocks at a time.
+    `on_rows` is called with how many rows were compared, some blocks at a time.
 
     Raises:
         CorruptionError: A block is damaged, or its parts are, or differ from it.
@@ -54,7 +54,7 @@ def prove_blocks(
             message, stream=view.stream, shard=view.shard, start=work.begin, end=work.end
         )
     _prove_files(view, work.begin, work.end, directory)
-    _prove(view, zones, ColdBlocks(view, directory), handled)
+    _prove(view, zones, ColdBlocks(view, directory), on_rows)
 
 
 def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
@@ -77,7 +77,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
             )
 
 
-def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handled) -> None:
+def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, on_rows: OnRows) -> None:
     """Compare blocks with what their parts make of them.
 
     Raises:
@@ -89,7 +89,7 @@ def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handl
         if len(some) == 1 or not _are_proven(view, some, parts):
             _prove_each(view, some, parts)
         for zone in group:
-            handled(zone.count)
+            on_rows(zone.count)
 
 
 def _are_proven(view: ShardView, some: Blocks, parts: ColdBlocks) -> bool:

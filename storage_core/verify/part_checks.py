@@ -6,7 +6,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
-from storage_core.parts.part_bytes import digest_of, unread
+from storage_core.parts.footer import read_error
+from storage_core.parts.part_proof import digest_of
 from storage_core.read.cold.parts import part_path, parts_directory, read_index
 from storage_core.read.view import ShardView
 from storage_core.verify.findings import Findings
@@ -54,7 +55,7 @@ def difference(path: Path, part: PartEntry) -> str:
     except FileNotFoundError:
         return "is gone"
     except OSError as error:
-        refusal = unread(path, error)
+        refusal = read_error(path, error)
         if not isinstance(refusal, CorruptionError):
             raise refusal from error
         return f"cannot be read: {error.strerror}"

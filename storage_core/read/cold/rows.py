@@ -23,7 +23,8 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import State
 from storage_core.format.shard_state import AddressRange
-from storage_core.parts.row_groups import Foot, PartFile
+from storage_core.parts.footer import Footer
+from storage_core.parts.row_groups import PartFile
 from storage_core.platform.arrow import Array, int_array
 from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.cold.slices import ColdSlice, ColdSlices
@@ -50,7 +51,7 @@ class ColdPart:
     """
 
     part: PartEntry
-    foot: Foot
+    foot: Footer
     rows: pa.Table
     addresses: Int64s
     order: Int64s | None
@@ -127,7 +128,7 @@ class ColdRows:
 
     def _decoded(self, part: PartEntry, wanted: RowFilter, runs: Runs) -> ColdPart | None:
         chunks: dict[str, list[Array]] = {}
-        foot: Foot | None = None
+        foot: Footer | None = None
         for told, rows in self._found(part, wanted, runs):
             foot = told
             for name in rows.schema.names:
@@ -152,17 +153,17 @@ class ColdRows:
 
     def _found(
         self, part: PartEntry, wanted: RowFilter, runs: Runs
-    ) -> Iterator[tuple[Foot, pa.Table]]:
+    ) -> Iterator[tuple[Footer, pa.Table]]:
         """Yield the wanted rows of a part as its file has them, a group at a time."""
         if part.primary_max < wanted.start or part.primary_min > wanted.end:
             return
         who = "key" if self._has_keys else "secondary"
         first = tuple(dict.fromkeys((who, "primary", "address", "version", "state")))
         with self._placed(part), PartFile(self._path(part), part.proof) as file:
-            more = self._show.more_columns(file.foot, wanted.columns, first)
+            more = self._show.more_columns(file.footer, wanted.columns, first)
             for group in self._groups(file, wanted, runs):
-                if _are_all_wanted(file.foot, group, wanted, runs):
-                    yield file.foot, file.read(group, (*first, *more))
+                if _are_all_wanted(file.footer, group, wanted, runs):
+                    yield file.footer, file.read(group, (*first, *more))
                     continue
                 narrow = file.read(group, first)
                 mask = self._mask(narrow, wanted, runs)
@@ -174,7 +175,7 @@ class ColdRows:
                     wide = _taken(file.read(group, more), chosen)
                     for field in wide.schema:
                         rows = rows.append_column(field, wide.column(field.name))
-                yield file.foot, rows
+                yield file.footer, rows
 
     @contextmanager
     def _placed(self, part: PartEntry) -> Iterator[None]:
@@ -193,7 +194,7 @@ class ColdRows:
 
     def _groups(self, file: PartFile, wanted: RowFilter, runs: Runs) -> list[int]:
         """Return the groups of a file that can have wanted rows."""
-        foot = file.foot
+        foot = file.footer
         mask = foot.may_lie_between("primary", wanted.start, wanted.end)
         mask &= foot.may_lie_between("address", runs[0].start, runs[-1].end - 1)
         if wanted.ids is not None and not self._has_keys:
@@ -222,7 +223,7 @@ def _all_with(columns: tuple[str, ...]) -> RowFilter:
     return RowFilter(INT64_MIN, INT64_MAX, 0, INT64_MAX, None, None, columns, is_replay=True)
 
 
-def _are_all_wanted(foot: Foot, group: int, wanted: RowFilter, runs: Runs) -> bool:
+def _are_all_wanted(foot: Footer, group: int, wanted: RowFilter, runs: Runs) -> bool:
     """Tell whether all rows of a group are wanted, whatever they are, by what its foot tells."""
     if not wanted.is_all_primaries or not wanted.is_replay:
         return False

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.parts.row_groups import Foot, foot_of
+from storage_core.parts.footer import Footer, footer_of
 from storage_core.read.cold.part_index import PartIndex
 from storage_core.read.cold.parts import part_path
 
@@ -85,7 +85,7 @@ class ColdSlices:
     def _cut(self, found: AddressRange, parts: Sequence[PartEntry], address: int) -> ColdSlice:
         """Return what of a range is about an address: all, or a half, a quarter and so on."""
         some = [
-            _PartGroups(part, foot_of(part_path(self._directory, part), part.proof))
+            _PartGroups(part, footer_of(part_path(self._directory, part), part.proof))
             for part in parts
         ]
         size = found.end - found.start
@@ -112,11 +112,13 @@ def _about(address: int, whole: AddressRange, count: int) -> AddressRange:
 class _PartGroups:
     """The groups of a part by their addresses, and what each takes in memory."""
 
-    def __init__(self, part: PartEntry, foot: Foot) -> None:
+    def __init__(self, part: PartEntry, foot: Footer) -> None:
         least, most = foot.table.bounds["address"]
         self._least: Final = np.clip(least, part.first, part.last)
         self._most: Final = np.clip(most, part.first, part.last)
-        told: list[Any] = [foot.metadata.row_group(at).total_byte_size for at in range(foot.groups)]
+        told: list[Any] = [
+            foot.metadata.row_group(at).total_byte_size for at in range(foot.row_groups)
+        ]
         shares: Floats = np.array(told, np.float64)
         self._bytes: Final[Floats] = shares * (
             foot.table.decoded_bytes / max(1.0, float(shares.sum()))

@@ -9,16 +9,10 @@ import pyarrow as pa
 from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError
 from storage_core.format.record import SCHEMA
-from storage_core.parts.part_values import (
-    FRAMING,
-    Writer,
-    columns_in,
-    one_array,
-    payloads_of,
-    reader_of,
-)
-from storage_core.parts.row_groups import Foot
-from storage_core.platform.arrow import Array, distinct, int_array, nulls, repeated
+from storage_core.parts.footer import Footer
+from storage_core.parts.payloads import payloads_of
+from storage_core.parts.typed_columns import FRAMING, Writer, columns_in, reader_schema
+from storage_core.platform.arrow import Array, distinct, int_array, nulls, one_array, repeated
 from storage_core.read.columns import is_late, read_schema
 from storage_core.read.keyed import numbers_in
 from storage_core.read.row_filter import Int32s
@@ -39,7 +33,7 @@ class ShownRows:
         self._readers: dict[tuple[int, ...], AvroSchema] = {}
         self._numbers: dict[bytes | None, int] = {}
 
-    def more_columns(self, foot: Foot, columns: Sequence[str], first: Sequence[str]) -> list[str]:
+    def more_columns(self, foot: Footer, columns: Sequence[str], first: Sequence[str]) -> list[str]:
         """Return what is to be read of the wanted rows, beside what tells that they are."""
         names = [name for name in columns if name not in (*first, "shard", "secondary", "late")]
         if "payload" in columns and FRAMING in foot.schema.names:
@@ -48,7 +42,7 @@ class ShownRows:
         there = foot.schema.names
         return [name for name in dict.fromkeys(names) if name in there]
 
-    def of(self, foot: Foot, rows: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
+    def of(self, foot: Footer, rows: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
         """Return rows of a file as rows of the log.
 
         Raises:
@@ -83,7 +77,7 @@ class ShownRows:
             raise CorruptionError(message, stream=self._view.stream, shard=self._view.shard)
         return found[0]
 
-    def _column(self, foot: Foot, rows: pa.Table, name: str) -> Array:
+    def _column(self, foot: Footer, rows: pa.Table, name: str) -> Array:
         kind = read_schema((name,)).field(0).type
         if name == "shard":
             return repeated(self._view.shard, kind, rows.num_rows)
@@ -99,7 +93,7 @@ class ShownRows:
         column = one_of(rows, name)
         return column if column.type == kind else column.cast(kind)
 
-    def _payloads(self, foot: Foot, rows: pa.Table) -> Array:
+    def _payloads(self, foot: Footer, rows: pa.Table) -> Array:
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", nulls(rows.num_rows, pa.binary()))
         reader = self._reader(foot)
@@ -108,11 +102,11 @@ class ShownRows:
         )
         return made
 
-    def _reader(self, foot: Foot) -> AvroSchema:
+    def _reader(self, foot: Footer) -> AvroSchema:
         """Return the schema by which a part shows values."""
         numbers = foot.table.schemas
         if numbers not in self._readers:
-            self._readers[numbers] = reader_of(self._all_writers(), numbers)
+            self._readers[numbers] = reader_schema(self._all_writers(), numbers)
         return self._readers[numbers]
 
     def _all_writers(self) -> dict[int, Writer]:

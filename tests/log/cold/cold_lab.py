@@ -26,7 +26,8 @@ from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_list import replace_parts
-from storage_core.parts.part_values import Writer, columns_in, payloads_of, reader_of
+from storage_core.parts.payloads import payloads_of
+from storage_core.parts.typed_columns import Writer, columns_in, reader_schema
 from storage_core.read.cold.parts import Part, _kept_parts
 from storage_core.tiering.compact import next_group
 from tests.snapshots import copy_of
@@ -289,7 +290,7 @@ def _bodies(rng: np.random.Generator, schema: AvroSchema, count: int, frame: byt
 
 
 def _with_payloads(table: pa.Table, writers: dict[int, Writer]) -> pa.Table:
-    reader = reader_of(writers, table.column("schema").to_numpy().tolist())
+    reader = reader_schema(writers, table.column("schema").to_numpy().tolist())
     columns = columns_in(reader, table.schema.names)
     if "payload" not in table.schema.names:
         table = table.append_column("payload", pa.nulls(len(table), pa.binary()))

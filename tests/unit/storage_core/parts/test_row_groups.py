@@ -19,11 +19,11 @@ import xxhash
 
 from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.format.chunk_table import decode_chunk_table
-from storage_core.parts import part_file
-from storage_core.parts import row_groups as part_groups
-from storage_core.parts.part_bytes import digest_of
+from storage_core.parts import footer, part_file
+from storage_core.parts.footer import footer_of
 from storage_core.parts.part_file import write_part
-from storage_core.parts.row_groups import PartFile, foot_of
+from storage_core.parts.part_proof import digest_of, prove_part, read_part
+from storage_core.parts.row_groups import PartFile
 from tests.thin import thinned
 
 ORDER = ("secondary", "primary", "address")
@@ -59,7 +59,7 @@ def rows_from(first):
 
 def read_all(path, proof):
     with PartFile(path, proof) as file:
-        return pa.concat_tables([file.read(at, COLUMNS) for at in range(file.foot.groups)])
+        return pa.concat_tables([file.read(at, COLUMNS) for at in range(file.footer.row_groups)])
 
 
 def each_damage(path, places=None):
@@ -83,7 +83,7 @@ def each_damage_by_name(path, places=None):
 
 def bytes_that_count(path, proof):
     """Return the places of the bytes that a read of all rows depends on: foot, and chunks."""
-    table = foot_of(path, proof).table
+    table = footer_of(path, proof).table
     chunks = zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
     counted = {at for first, size in chunks for at in range(first, first + size)}
     # A column that has one value in a group is known by the foot.
@@ -148,7 +148,7 @@ def test_file_of_another_part_is_told(part):
 
 def test_file_that_is_gone_is_no_damage(part):
     path, proof = part
-    foot_of(path, proof)
+    footer_of(path, proof)
     path.unlink()
     with pytest.raises(FileNotFoundError):
         PartFile(path, proof)
@@ -163,7 +163,7 @@ def test_read_takes_the_bytes_of_its_columns_once(part, monkeypatch):
         taken.append((offset, size))
         return usual(file, size, offset)
 
-    foot = foot_of(path, proof)
+    foot = footer_of(path, proof)
     monkeypatch.setattr(os, "pread", told)
     with PartFile(path, proof) as file:
         assert not taken
@@ -187,37 +187,42 @@ def test_field_inside_of_a_value_bounds_no_column(tmp_path):
     path = tmp_path / "part-0000000000.parquet"
     inside = pa.array([{"secondary": 7, "version": 3}] * 6)
     rows = rows_from(0).drop_columns(["secondary"]).append_column("value", inside)
-    foot = foot_of(path, write_part(path, rows, ORDER[1:]))
+    foot = footer_of(path, write_part(path, rows, ORDER[1:]))
     assert foot.may_lie_between("secondary", 1, 2).all()
     assert foot.only_value("version", 0) is None
 
 
-def test_feet_are_kept_within_bytes(tmp_path, monkeypatch):
-    feet = part_groups._Feet()
+def test_footers_and_summaries_are_cached_within_bytes(tmp_path, monkeypatch):
+    footers = footer._FooterCache()
     parts = []
     for number in range(12):
         path = tmp_path / f"part-{number:010}.parquet"
         parts.append((path, write_part(path, rows_from(number), ORDER)))
-    size = feet.get(*parts[0]).bytes_kept
-    monkeypatch.setattr(part_groups, "FEET_BYTES_MAX", 4 * size + 100)
-    first = feet.get(*parts[0])
+    size = footers.get(*parts[0]).cached_bytes
+    monkeypatch.setattr(footer, "CACHE_BYTES_MAX", 4 * size + 100)
+    first = footers.get(*parts[0])
     for one in parts[1:]:
-        feet.get(*one)
-        assert feet.get(*parts[0]) is first
-    assert len(feet._cached) == 4
-    assert feet._bytes == sum(one.bytes_kept for one in feet._cached.values())
+        footers.get(*one)
+        assert footers.get(*parts[0]) is first
+    assert len(footers._cached) == 4
+    summary = footers.summary(*parts[0])
+    assert summary.schema.equals(first.schema)
+    assert summary.decoded_bytes == first.table.decoded_bytes
+    parts[0][0].unlink()
+    assert footers.summary(*parts[0]) is summary
+    assert footers._bytes == sum(cached.cached_bytes for cached in footers._cached.values())
 
 
-def test_fork_of_a_fork_reads_though_another_thread_looked_at_feet():
+def test_fork_of_a_fork_reads_though_another_thread_looked_at_footers():
     program = """
 import os, sys
-from storage_core.sealed import part_groups
+from storage_core.parts import footer
 for _ in range(2):
-    part_groups._feet()._lock.acquire()
+    footer._footers()._lock.acquire()
     child = os.fork()
     if child:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    if part_groups._feet()._lock.locked():
+    if footer._footers()._lock.locked():
         os._exit(1)
 """
     run([sys.executable, "-c", program], check=True, timeout=60)
@@ -225,7 +230,7 @@ for _ in range(2):
 
 def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):
     path, proof = part
-    table = foot_of(path, proof).table
+    table = footer_of(path, proof).table
     assert table.outside is not None
     places = sorted(
         (offset, offset + size, digest)
@@ -276,16 +281,16 @@ def test_groups_are_cut_by_bytes_too(tmp_path, monkeypatch):
     )
     path = tmp_path / "part-0000000000.parquet"
     proof = write_part(path, rows, ("primary", "address"))
-    part_file.prove_part(path, rows)
+    prove_part(path, rows)
     with PartFile(path, proof) as file:
-        groups = [file.read(at, rows.schema.names) for at in range(file.foot.groups)]
-        assert rows.nbytes <= file.foot.table.decoded_bytes < rows.nbytes + 1024
+        groups = [file.read(at, rows.schema.names) for at in range(file.footer.row_groups)]
+        assert rows.nbytes <= file.footer.table.decoded_bytes < rows.nbytes + 1024
     assert pa.concat_tables(groups).equals(rows)
     assert max(one.num_rows for one in groups) == 64
     assert [one.num_rows for one in groups if one.nbytes > 2**16] == [1]
     assert len(groups) < 20
     # What is read back to prove a part is no more at once.
-    assert [one.num_rows for one in part_file.read_part(path)] == [one.num_rows for one in groups]
+    assert [one.num_rows for one in read_part(path)] == [one.num_rows for one in groups]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -298,7 +303,7 @@ def test_no_group_that_has_a_key_is_left_out(tmp_path, seed):
     keys.sort(key=lambda key: key is not None)
     rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(30))})
     path = tmp_path / "part-0000000000.parquet"
-    foot = foot_of(path, write_part(path, rows, ("key", "address")))
+    foot = footer_of(path, write_part(path, rows, ("key", "address")))
     groups = [set(keys[at : at + 3]) for at in range(0, 30, 3)]
     for _ in range(100):
         count = rng.integers(1, 4)
@@ -311,7 +316,7 @@ def test_groups_between_whose_keys_none_is_are_left_out(tmp_path):
     keys = [None, b"", b"a", b"b", b"d", b"d", b"d", b"f", b"f\xff"]
     rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(9))})
     path = tmp_path / "part-0000000000.parquet"
-    foot = foot_of(path, write_part(path, rows, ("key", "address")))
+    foot = footer_of(path, write_part(path, rows, ("key", "address")))
 
     def left(*wanted):
         return np.flatnonzero(foot.may_have_keys(wanted)).tolist()

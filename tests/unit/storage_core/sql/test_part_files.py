@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
-from storage_core.parts.row_groups import foot_of
+from storage_core.parts.footer import footer_of
 from storage_core.sql import part_files
 from storage_core.sql.part_files import ListedPart, PartFiles
 from storage_core.sql.part_layout import read_exactly
@@ -67,7 +67,7 @@ def other_bit(path, place):
 def regions(part):
     """Return the places of what a part's file consists of."""
     entry = part.entry
-    table = foot_of(part.path, entry.proof).table
+    table = footer_of(part.path, entry.proof).table
     in_chunks = [
         at
         for first, size in zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
@@ -131,7 +131,7 @@ def test_bit_of_a_bloom_filter_hides_no_row(root):
 def test_answers_may_differ_where_nothing_is_verified(root):
     part, (right,) = part_of(root), answers(root, ALL)
     assert answers(root, ALL, verify_checksums=False) == [right]
-    table = foot_of(part.path, part.entry.proof).table
+    table = footer_of(part.path, part.entry.proof).table
     other_bit(part.path, int(table.offsets[table.sizes.argmax()]) + 100)
     with pytest.raises(CorruptionError):
         batches_of(root, ALL)

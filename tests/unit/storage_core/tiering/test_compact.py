@@ -13,7 +13,7 @@ import pytest
 from storage_core import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
-from storage_core.parts.row_groups import passing_foot
+from storage_core.parts.footer import footer_summary
 from storage_core.tiering import compact
 from storage_core.tiering.compact import (
     BYTES_MAX,
@@ -170,10 +170,10 @@ def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
 
     def told(path, proof):
         looked.append(path.name)
-        return passing_foot(path, proof)
+        return footer_summary(path, proof)
 
     monkeypatch.setattr(compact, "DECODED_MAX", 2**20)
-    monkeypatch.setattr(compact, "passing_foot", told)
+    monkeypatch.setattr(compact, "footer_summary", told)
 
     def sealed(turn):
         # Rows that are alike: the file has some kilobytes, and memory 256 KiB of them.

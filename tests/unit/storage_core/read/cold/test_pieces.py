@@ -15,7 +15,8 @@ import pytest
 from storage_core import CorruptionError
 from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
-from storage_core.parts.row_groups import PartFile, foot_of
+from storage_core.parts.footer import footer_of
+from storage_core.parts.row_groups import PartFile
 from storage_core.read.cold import pieces as cold_pieces
 from storage_core.read.cold import slices as cold_slices
 from storage_core.read.cold.blocks import ColdBlocks
@@ -184,7 +185,7 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
     before = trimmed(lab, np.zeros(ROWS))
     part = lab.stream.parts()[0]
     data = bytearray(part.path.read_bytes())
-    foot = foot_of(part.path, part.entry.proof)
+    foot = footer_of(part.path, part.entry.proof)
     chunks = len(foot.table.offsets) // GROUPS
     # The last chunk of a group in the middle.
     data[int(foot.table.offsets[(GROUPS // 2 + 1) * chunks - 1])] ^= 1

@@ -17,8 +17,8 @@ from storage_core.avro import encode_batch
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import HEADERS_TYPE
 from storage_core.format.shard_state import AddressRange
+from storage_core.parts.part_proof import are_same
 from storage_core.parts.row_groups import PartFile
-from storage_core.parts.same_rows import are_same
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.cold.rows import ColdRows

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
-from storage_core.parts.part_bytes import unread
+from storage_core.parts.footer import read_error
 
 PATH = Path("part-0000000000.parquet")
 
 
 def refused(number):
-    return unread(PATH, OSError(number, os.strerror(number)))
+    return read_error(PATH, OSError(number, os.strerror(number)))
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
@@ -34,7 +34,7 @@ def test_what_the_system_refuses_says_nothing_of_the_file(number):
 
 @pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed")])
 def test_memory_that_lacks_says_nothing_of_the_file(error):
-    found = unread(PATH, error)
+    found = read_error(PATH, error)
     assert isinstance(found, UnavailableError)
     assert found.path == PATH
 
@@ -46,7 +46,7 @@ def test_what_is_no_file_is_damage(number):
 
 @pytest.mark.parametrize("error", [OSError("no Parquet"), pa.ArrowInvalid("no\nParquet")])
 def test_bytes_that_are_no_part_are_damage(error):
-    found = unread(PATH, error)
+    found = read_error(PATH, error)
     assert isinstance(found, CorruptionError)
     assert str(found).count("\n") == 0
     assert str(PATH) in str(found)

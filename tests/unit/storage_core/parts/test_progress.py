@@ -3,22 +3,22 @@
 from itertools import pairwise
 
 from storage_core.parts import part_file
-from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.progress import BUILD_PASSES, RowProgress
 from tests.log.cold.cold_lab import ColdLab
 
 
 def test_each_time_over_rows_counts_for_its_share():
     told: list[int] = []
-    rows = RowsDone(told.append, MAKING)
-    for _ in range(MAKING):
-        rows.handled(30)
+    rows = RowProgress(told.append, BUILD_PASSES)
+    for _ in range(BUILD_PASSES):
+        rows.on_rows(30)
     rows.end_step(30)
-    rows.handled(9)
+    rows.on_rows(9)
     assert told == [10, 20, 30, 30, 33]
 
 
 def test_nobody_need_listen():
-    RowsDone(None, MAKING).end_step(5)
+    RowProgress(None, BUILD_PASSES).end_step(5)
 
 
 def test_seal_and_trim_tell_of_each_group_and_block(root, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.parts.unique_keys import with_unique_keys
+from storage_core.parts.typed_columns import with_unique_keys
 
 _ENTRIES = st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), max_size=5)
 _MAP = pa.map_(pa.string(), pa.int32())
