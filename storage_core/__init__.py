@@ -47,16 +47,8 @@ if TYPE_CHECKING:
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
     from storage_core.staging import StagingArea
     from storage_core.stream import Stream
-    from storage_core.tiering.compact_report import Compacted, CompactReport
-    from storage_core.tiering.maintain_report import MaintenanceReport, ShardMaintenance
-    from storage_core.tiering.part_builder import PartMaker
-    from storage_core.tiering.seal_report import (
-        Mended,
-        SealReport,
-        ShardSeal,
-        ShardTrim,
-        TrimReport,
-    )
+    from storage_core.tiering.part_builder import PartBuilder
+    from storage_core.tiering.report import ShardTiering, TieringReport, TieringStep
     from storage_core.transactions.series import TransactionId
     from storage_core.transactions.staged_rows import StagedPart, StagingWriter
     from storage_core.transactions.transaction import Transaction
@@ -98,10 +90,8 @@ else:
             "platform.clock": ("Clock", "SystemClock"),
             "platform.locks": ("DirectoryLock",),
             "ids.index.worker": ("IndexWorker",),
-            "tiering.compact_report": ("Compacted", "CompactReport"),
-            "tiering.maintain_report": ("MaintenanceReport", "ShardMaintenance"),
-            "tiering.part_builder": ("PartMaker",),
-            "tiering.seal_report": ("Mended", "SealReport", "ShardSeal", "ShardTrim", "TrimReport"),
+            "tiering.part_builder": ("PartBuilder",),
+            "tiering.report": ("ShardTiering", "TieringReport", "TieringStep"),
             "read.cold.parts": ("Part",),
             "read.request": ("ReadRequest", "ShardReader"),
             "reader": ("StreamReader",),
@@ -130,8 +120,6 @@ __all__ = [
     "ClientFailedError",
     "Clock",
     "ClosedError",
-    "CompactReport",
-    "Compacted",
     "Contents",
     "CorruptionError",
     "DirectoryLock",
@@ -143,25 +131,20 @@ __all__ = [
     "IndexWorker",
     "InvalidRequestError",
     "LostRangeError",
-    "MaintenanceReport",
-    "Mended",
     "Part",
+    "PartBuilder",
     "PartEntry",
-    "PartMaker",
     "Position",
     "Problem",
     "ReadRequest",
     "Record",
     "SchemaEntry",
-    "SealReport",
     "ShardExpiry",
     "ShardLockedError",
-    "ShardMaintenance",
     "ShardPoisonedError",
     "ShardPosition",
     "ShardReader",
-    "ShardSeal",
-    "ShardTrim",
+    "ShardTiering",
     "ShardlogError",
     "StagedPart",
     "StagingArea",
@@ -174,9 +157,10 @@ __all__ = [
     "StreamReader",
     "StreamStats",
     "SystemClock",
+    "TieringReport",
+    "TieringStep",
     "Transaction",
     "TransactionId",
-    "TrimReport",
     "UnavailableError",
     "Unit",
     "UnsupportedFormatError",

@@ -25,7 +25,7 @@ from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.platform.durable_file import file_errors
 from storage_core.stream_maintenance import StreamUpkeep
-from storage_core.tiering.visible_files import settled
+from storage_core.tiering.part_directory import with_correct_names
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.manifest import Staging
 from storage_core.transactions.opening import shard_numbers, with_shards_open
@@ -165,7 +165,11 @@ class Stream(StreamUpkeep):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
         return with_shards_open(
-            files, numbers, outside, given_up, lambda opened: cls(files, settled(opened), outside)
+            files,
+            numbers,
+            outside,
+            given_up,
+            lambda opened: cls(files, with_correct_names(opened), outside),
         )
 
     # --- writing ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What looks after a stream beside appends: a writer expires, seals, mends, verifies, gives up."""
+"""Maintenance of a stream by its writer: expire, seal, compact, trim, verify, accept loss."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,17 +7,16 @@ from functools import partial
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.errors import InvalidRequestError
+from storage_core.parts.progress import OnRows
 from storage_core.platform.loading import loading
 from storage_core.read.requests import integer, span_ms
 from storage_core.reads import StreamReads
 from storage_core.retention.exclusive import alone
 from storage_core.retention.expiry import expire_shard, terms_of
 from storage_core.retention.expiry_report import ExpiryReport
-from storage_core.tiering.compact_report import CompactReport, Rewritten
-from storage_core.tiering.maintain_report import MaintenanceReport
-from storage_core.tiering.part_builder import PartMaker
-from storage_core.tiering.retire import retire_parts
-from storage_core.tiering.seal_report import Sealed, SealReport, TrimReport
+from storage_core.tiering.expired_parts import remove_expired_parts
+from storage_core.tiering.part_builder import PartBuilder
+from storage_core.tiering.report import TieringReport
 from storage_core.verify.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
@@ -56,13 +55,13 @@ class StreamUpkeep(StreamReads[Shard]):
         terms = terms_of(self._files, now, self._environment.clock)
         done = {n: expire_shard(shard, terms, is_dry_run=dry_run) for n, shard in shards.items()}
         for shard in shards.values() if not dry_run else ():
-            retire_parts(shard)
+            remove_expired_parts(shard)
         return ExpiryReport(done, is_dry_run=dry_run)
 
     def seal(
-        self, rows_min: int = 1, progress: Sealed | None = None, *, mend: bool = False
-    ) -> SealReport:
-        """Make parts of what is committed in the open shards and not sealed yet; durable on return.
+        self, rows_min: int = 1, progress: OnRows | None = None, *, rebuild: bool = False
+    ) -> TieringReport:
+        """Build parts of what is committed and not sealed in the open shards; durable on return.
 
         Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
         `parts` tells where they lie. The log keeps the rows until `trim`. Appends and reads go on
@@ -72,7 +71,7 @@ class StreamUpkeep(StreamReads[Shard]):
             rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
             progress: Called again and again with how many rows are done so far; of a step of a
                 million that is under way with about how many.
-            mend: First read all parts, and make those again whose files are damaged or gone.
+            rebuild: First read all parts, and build those again whose files are damaged or gone.
 
         Raises:
             LostRangeError: A part is damaged, and the log has lost rows of it too.
@@ -85,15 +84,16 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         # Only who seals needs it, and it takes 100 ms.
         with loading(self._files.meta.name):
-            from storage_core.tiering.rebuild import mend_parts  # noqa: PLC0415
+            from storage_core.tiering.rebuild import rebuild_parts  # noqa: PLC0415
             from storage_core.tiering.seal import seal_all  # noqa: PLC0415
 
         shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
-        mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
-        return SealReport(seal_all(shards.values(), least, progress), mended)
+        rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
+        sealed = seal_all(shards.values(), least, progress)
+        return TieringReport({n: done.after(rebuilt.get(n, [])) for n, done in sealed.items()})
 
-    def compact(self, progress: Rewritten | None = None) -> CompactReport:
-        """Join small neighbouring parts of the open shards to larger ones; durable on return.
+    def compact(self, progress: OnRows | None = None) -> TieringReport:
+        """Merge small neighbouring parts of the open shards into larger ones; durable on return.
 
         More than four of a level become one of the next, so that each row is written a few times
         and there are few parts, however often rows were sealed. Appends and reads go on beside it.
@@ -103,9 +103,9 @@ class StreamUpkeep(StreamReads[Shard]):
                 it is written.
 
         Raises:
-            CorruptionError: A part is damaged; `seal` with `mend` makes it again.
+            CorruptionError: A part is damaged; `seal` with `rebuild` builds it again.
             UnavailableError: The disk refuses, or a shard was held by another call for too long;
-                what was joined before stays so.
+                what was merged before stays so.
 
         Example:
             >>> stream.compact().rows
@@ -115,25 +115,26 @@ class StreamUpkeep(StreamReads[Shard]):
         with loading(self._files.meta.name):
             from storage_core.tiering.compact import compact_all  # noqa: PLC0415
 
-        return CompactReport(compact_all(self._open_shards().values(), progress))
+        return TieringReport(compact_all(self._open_shards().values(), progress))
 
-    def maintain(self, maker: PartMaker | None = None) -> MaintenanceReport:
+    def maintain(self, builder: PartBuilder | None = None) -> TieringReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
 
         A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old;
-        small parts are joined; and blocks go that are sealed and older than `keep_hot`. Call it
-        again and again, from a thread of its own: appends, commits and reads go on beside it. Rest
-        where the report `is_idle`, as a worker does for ten seconds: a thread that asks without a
-        pause takes the interpreter from appends. A stream that is `never_cold` is left alone.
+        small parts are merged; and blocks are deleted that are sealed and older than `keep_hot`.
+        Call it again and again, from a thread of its own: appends, commits and reads go on beside
+        it. Pause where the report `is_idle`, as a worker does for ten seconds: a thread that asks
+        without a pause takes the interpreter from appends. A stream that is `never_cold` is left
+        alone.
 
         Args:
-            maker: A process that makes the files of parts and proves them before blocks go, so that
-                appends keep this one's time; None for doing so here.
+            builder: A process that builds the files of parts, and proves them before blocks are
+                deleted, so that appends keep this one's time; None for doing so here.
 
         Raises:
             UnavailableError: The disk refuses, or a shard was held by another call for too long,
-                or the maker died; the shards before it are done.
-            CorruptionError: A part that was to be joined is damaged.
+                or the builder process died; the shards before it are done.
+            CorruptionError: A part that was to be merged is damaged.
 
         Example:
             >>> stream.maintain().rows_sealed
@@ -141,21 +142,21 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         # Only who maintains needs it, and it takes 100 ms.
         with loading(self._files.meta.name):
+            from storage_core.tiering.build import build_here  # noqa: PLC0415
             from storage_core.tiering.maintain import maintain_shard  # noqa: PLC0415
-            from storage_core.tiering.making import made_here  # noqa: PLC0415
 
-        make = made_here if maker is None else maker.make
+        build = build_here if builder is None else builder.build
         shards = self._open_shards().items()
-        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in shards})
+        return TieringReport({n: maintain_shard(one, self.options, build) for n, one in shards})
 
     def trim(
-        self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None
-    ) -> TrimReport:
-        """Let blocks go whose rows are in parts; durable on return.
+        self, keep_hot: timedelta = timedelta(0), progress: OnRows | None = None
+    ) -> TieringReport:
+        """Delete blocks whose rows are in parts; durable on return.
 
-        Each block is first made again of its parts and compared. From then on parts alone have its
-        rows: every read shows them as before, slower where it asks for few, and a part that is
-        damaged is a loss.
+        Each block is first rebuilt of its parts and compared. From then on parts alone have its
+        rows: every read returns them as before, slower where it asks for few, and a damaged part is
+        a loss.
 
         Args:
             keep_hot: Blocks that were committed less long ago stay, and all behind them.
@@ -179,7 +180,7 @@ class StreamUpkeep(StreamReads[Shard]):
             from storage_core.tiering.trim import trim_all  # noqa: PLC0415
 
         shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
-        return TrimReport(trim_all(shards.values(), keep_hot_ms, progress))
+        return TieringReport(trim_all(shards.values(), keep_hot_ms, progress))
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

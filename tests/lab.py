@@ -29,7 +29,7 @@ from storage_core import (
     AppendReport,
     Environment,
     LostRangeError,
-    PartMaker,
+    PartBuilder,
     Stream,
     StreamOptions,
     StreamReader,
@@ -294,7 +294,7 @@ class Lab:
 
     def mend(self) -> None:
         """Make parts again that are damaged."""
-        self.writer.seal(mend=True)
+        self.writer.seal(rebuild=True)
 
     def trimmed(self, shard: int) -> int:
         """Return the address below which the blocks of a shard are gone."""
@@ -343,9 +343,9 @@ class Lab:
 
 
 @cache
-def _maker() -> PartMaker:
+def _maker() -> PartBuilder:
     """Return the one process that makes parts for all that is tried."""
-    return PartMaker()
+    return PartBuilder()
 
 
 class _LeftError(Exception):

@@ -27,7 +27,7 @@ from bench.log.sensors import readings
 from bench.measure import Contestant, Experiment, Measured, Row, latencies
 from bench.records import DEVICES, FIRST_PRIMARY, record_batches
 from bench.workspace import empty_directory
-from storage_core import PartMaker, SchemaEntry, Stream
+from storage_core import PartBuilder, SchemaEntry, Stream
 from storage_core.avro import AvroSchema, encode_batch, frame_of
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_SEAL_ROWS", "2000000"))
@@ -97,12 +97,12 @@ def _ingest(
     with (
         empty_directory(workspace) as path,
         Stream.create(path, "bench", ONE_SHARD) as stream,
-        PartMaker() as maker,
+        PartBuilder() as builder,
     ):
         for batch in batches:
             stream.append_batch(batch, schemas=_ENTRIES)
         stream.commit()
-        used = maker if beside == "a process" else None
+        used = builder if beside == "a process" else None
         if beside != "nothing":
             # The first work begins the process.
             stream.maintain(used)
@@ -131,8 +131,8 @@ class _Sealing:
     interpreter from appends at every step of theirs: a commit then takes 350 ms instead of 30.
     """
 
-    def __init__(self, stream: Stream, maker: PartMaker | None) -> None:
-        self._stream, self._maker = stream, maker
+    def __init__(self, stream: Stream, builder: PartBuilder | None) -> None:
+        self._stream, self._builder = stream, builder
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._rows, self._seconds = 0, 0.0
@@ -149,7 +149,7 @@ class _Sealing:
     def _run(self) -> None:
         start = time.perf_counter()
         while not self._is_over.is_set():
-            done = self._stream.maintain(self._maker)
+            done = self._stream.maintain(self._builder)
             self._rows += done.rows_sealed
             self._seconds = time.perf_counter() - start
             if done.is_idle:

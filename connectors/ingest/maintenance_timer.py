@@ -16,7 +16,7 @@ from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.turns import Turns
 from connectors.kafka import Partition
-from storage_core import DirectoryLock, MaintenanceReport, PartMaker, Stream
+from storage_core import DirectoryLock, PartBuilder, Stream, TieringReport
 
 # What holds it is locked while a turn's shard is; no stream can have the name.
 _PLACE: Final = "~maintained"
@@ -42,10 +42,10 @@ class MaintenanceTimer:
             counts: Where rows are counted.
             log: Where it is told.
         """
-        self._turns: Turns[MaintenanceReport | None] = Turns(
+        self._turns: Turns[TieringReport | None] = Turns(
             "shardlog-maintenance", every_s, self._maintain
         )
-        self._maker = PartMaker()
+        self._builder = PartBuilder()
         # Of the turn's thread while one is under way, else of the worker's.
         self._is_behind = False
         self._place = root / _PLACE
@@ -88,24 +88,24 @@ class MaintenanceTimer:
 
     def tell(self) -> None:
         """Tell of the shards that were done since, and count their rows."""
-        self._counts.makers_died = self._maker.deaths
+        self._counts.makers_died = self._builder.deaths
         for partition, outcome in self._turns.outcomes():
             if outcome is None:
                 self._counts.maintenance_skipped += 1
-            elif not isinstance(outcome, MaintenanceReport):
+            elif not isinstance(outcome, TieringReport):
                 self._counts.maintenance_failed += 1
                 self._failures.note(partition, str(outcome), self._now_s)
             elif not outcome.is_idle:
                 self._counts.sealed += outcome.rows_sealed
-                self._counts.joined += outcome.rows_joined
+                self._counts.joined += outcome.rows_compacted
                 self._log.info(
                     "maintained",
                     topic=partition.topic,
                     shard=partition.number,
                     sealed=outcome.rows_sealed,
-                    joined=outcome.rows_joined,
+                    joined=outcome.rows_compacted,
                     trimmed=outcome.rows_trimmed,
-                    bytes=outcome.bytes,
+                    bytes=outcome.bytes_built,
                 )
 
     def settle(self, wait_s: float) -> None:
@@ -115,18 +115,18 @@ class MaintenanceTimer:
 
     def close(self, wait_s: float) -> None:
         """Drop what is being made, wait so long for the turn, and tell what was done."""
-        self._maker.close()
+        self._builder.close()
         self.settle(wait_s)
 
-    def _maintain(self, stream: Stream) -> MaintenanceReport | None:
+    def _maintain(self, stream: Stream) -> TieringReport | None:
         """Do what is due in a stream's shards; None where that has to wait for another turn."""
-        if self._maker.is_resting:
+        if self._builder.is_paused:
             return None
         self._place.mkdir(exist_ok=True)
         lock = DirectoryLock.if_free(self._place)
         if lock is None:
             return None
         with lock:
-            report = stream.maintain(self._maker)
+            report = stream.maintain(self._builder)
         self._is_behind |= 0 < report.rows_sealed < sum(stream.unsealed().values())
         return report

@@ -1,6 +1,6 @@
-"""Making parts in a process of its own: orders come in, a line each, and go out as answers.
+"""The process that builds parts: it reads orders, a line each, and writes answers.
 
-It has one core and little of it, and rests where its owner waits for one. It ends with its owner:
+It takes one core, and yields it where its owner waits for one. It ends with its owner:
 once nobody can send it orders any more, or another process is its parent. Signals that are meant
 for the owner's whole group leave it alone, since the owner decides what is finished.
 """
@@ -25,14 +25,14 @@ from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.follow.follower import ShardFollower
-from storage_core.tiering.making import made_of, making_errors, proven, refuse_damaged, taken
-from storage_core.tiering.part_work import (
-    Made,
+from storage_core.tiering.build import build, build_errors, prove, refuse_damaged, source_rows
+from storage_core.tiering.work import (
+    Built,
     Order,
     ProveWork,
     decode_order,
-    encode_failed,
-    encode_made,
+    encode_built,
+    encode_failure,
 )
 
 _NICENESS: Final = 5
@@ -57,9 +57,9 @@ def main() -> None:
         line = orders.get()
         way.begin()
         try:
-            answer = encode_made(made(decode_order(line), lambda _rows: way.step()))
+            answer = encode_built(built(decode_order(line), lambda _rows: way.step()))
         except ShardlogError as error:
-            answer = encode_failed(error)
+            answer = encode_failure(error)
         # A step takes some hundred megabytes, and the next one may be long in coming.
         pa.default_memory_pool().release_unused()
         give_back()
@@ -70,31 +70,33 @@ def main() -> None:
             os._exit(0)
 
 
-def made(order: Order, on_rows: OnRows = ignore_rows) -> Made:
-    """Make what was ordered, of what any reader of the shard sees.
+def built(order: Order, on_rows: OnRows = ignore_rows) -> Built:
+    """Build what was ordered, of what any reader of the shard sees.
 
-    `on_rows` is called again and again on the way, behind some thousands of rows.
+    `on_rows` is called again and again on the way, after some thousands of rows.
 
     Raises:
-        ShardlogError: It cannot be made; of every kind of refusal, since the owner is to be told.
+        ShardlogError: It cannot be built; of every kind, since the owner gets it.
     """
-    with making_errors(order.root / order.stream):
-        return _made(order, on_rows)
+    with build_errors(order.root / order.stream):
+        return _built(order, on_rows)
 
 
-def _made(order: Order, on_rows: OnRows) -> Made:
+def _built(order: Order, on_rows: OnRows) -> Built:
     files = read_stream(order.root, order.stream)
     directory = parts_directory(files.shard_directory(order.shard))
     work = order.work
     follower = ShardFollower(files, order.shard, SystemClock())
-    with making_errors(directory), closing(follower):
+    with build_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
-            return follower.shown(partial(proven, directory=directory, work=work, on_rows=on_rows))
+            proof = partial(prove, directory=directory, work=work, on_rows=on_rows)
+            return follower.shown(proof)
         refuse_damaged(order.stream, order.shard, directory, work)
-        found = follower.shown(partial(taken, directory=directory, work=work, on_rows=on_rows))
+        read = partial(source_rows, directory=directory, work=work, on_rows=on_rows)
+        rows = follower.shown(read)
         # What it reads by may hold files that the owner wants to be rid of.
         follower.close()
-        return made_of(found, directory, work, on_rows)
+        return build(rows, directory, work, on_rows)
 
 
 def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:
@@ -103,10 +105,10 @@ def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:
     while os.getppid() == owner:
         if not select.select([pipe], [], [], _LOOK_EVERY_S)[0]:
             continue
-        read = os.read(pipe, _READ_BYTES)
-        if not read:
+        data = os.read(pipe, _READ_BYTES)
+        if not data:
             break
-        *lines, rest = (rest + read).split(b"\n")
+        *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             orders.put(line)
     os._exit(0)

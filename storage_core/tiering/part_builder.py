@@ -1,8 +1,8 @@
-"""The process that makes the files of parts for a writer, as the writer sees it.
+"""The process that builds the files of parts for a writer, as the writer sees it.
 
-It is begun with the first work, waits for more, and ends with its owner however that ends. It reads
-as any reader does; what it made its owner publishes. Where it dies its files are nobody's, the next
-seal sweeps them, and the next work begins another, after a while that doubles with each death.
+It is started with the first work, waits for more, and ends with its owner however that ends. It
+reads as any reader does; its owner publishes what it built. If it dies the next step deletes what
+it left, and starts another process, after a pause that doubles with each death.
 """
 
 import os
@@ -19,41 +19,41 @@ from storage_core.errors import ClosedError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.forking import Home
 from storage_core.read.view import ShardView
-from storage_core.tiering.part_work import Made, Order, Work, decode_made, encode_order
+from storage_core.tiering.work import Built, Order, Work, decode_built, encode_order
 from storage_core.write.opened import ShardContext
 
 _MODULE: Final = "storage_core.tiering.builder_process"
 # Where the package lies, for a process whose paths are not those of this one.
 _ROOT: Final = Path(__file__).parents[2]
-_REST_FIRST_S: Final = 1.0
-_REST_MAX_S: Final = 60.0
+_PAUSE_FIRST_S: Final = 1.0
+_PAUSE_MAX_S: Final = 60.0
 # A million rows take a few seconds; a disk that hangs for longer is taken for dead.
 _WORK_MAX_S: Final = 900.0
 # Of a process that was told to end.
 _END_MAX_S: Final = 10.0
 
 
-class PartMaker:
-    """Makes parts in a process beside this one, for streams that are open here.
+class PartBuilder:
+    """Builds parts in a process beside this one, for streams that are open here.
 
     Any thread may call it; one work at a time. A context manager.
 
     Example:
-        >>> with PartMaker() as maker:
-        ...     stream.maintain(maker).is_idle
+        >>> with PartBuilder() as builder:
+        ...     stream.maintain(builder).is_idle
         True
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Begin nothing yet."""
+        """Start no process yet."""
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
-        self._owes = False
+        self._owes_answer = False
         self._deaths = 0
-        self._in_a_row = 0
-        self._rests_until_s = 0.0
+        self._deaths_in_a_row = 0
+        self._paused_until_s = 0.0
         self._home = Home()
 
     @property
@@ -68,17 +68,17 @@ class PartMaker:
         return None if process is None else process.pid
 
     @property
-    def is_resting(self) -> bool:
-        """Tell whether it died so lately that work is refused for a while."""
-        return self._clock.monotonic_s() < self._rests_until_s
+    def is_paused(self) -> bool:
+        """Tell whether it died so lately that work is refused for now."""
+        return self._clock.monotonic_s() < self._paused_until_s
 
-    def make(self, context: ShardContext, _view: ShardView, work: Work) -> Made:
-        """Have the files of parts made, and return their entries.
+    def build(self, context: ShardContext, _view: ShardView, work: Work) -> Built:
+        """Have the files of parts built, and return their entries.
 
         Raises:
             UnavailableError: It died, now or a moment ago; or what it needs of the system was
                 refused.
-            CorruptionError: What the parts are made of is damaged.
+            CorruptionError: What the parts are built of is damaged.
             ClosedError: It was closed meanwhile.
         """
         self._home.refuse_elsewhere()
@@ -88,11 +88,11 @@ class PartMaker:
                 line = self._answer(encode_order(order))
             except UnavailableError as error:
                 raise error.placed(order.stream, order.shard) from error
-            self._in_a_row = 0
-        return decode_made(line)
+            self._deaths_in_a_row = 0
+        return decode_built(line)
 
     def close(self) -> None:
-        """End the process; what it was making is dropped. A second call does nothing."""
+        """End the process; what it was building is dropped. A second call does nothing."""
         self._home.refuse_elsewhere()
         self._is_closed = True
         process = self._process
@@ -100,7 +100,7 @@ class PartMaker:
             process.kill()
         # Whoever waits for an answer has it: there is none.
         with self._lock:
-            self._let_go()
+            self._end()
 
     def __enter__(self) -> Self:
         """Enter the context."""
@@ -117,15 +117,15 @@ class PartMaker:
 
     def _answer(self, order: bytes) -> bytes:
         self._drop_interrupted()
-        process = self._begun()
+        process = self._started()
         line = b""
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            self._owes = True
+            self._owes_answer = True
             process.stdin.write(order)
             process.stdin.flush()
-            if not _has_said(process.stdout):
+            if not _has_answered(process.stdout):
                 process.kill()
             line = process.stdout.readline()
         except OSError:
@@ -135,33 +135,32 @@ class PartMaker:
             process.kill()
             raise
         if line.endswith(b"\n"):
-            self._owes = False
+            self._owes_answer = False
             return line
-        code = self._let_go()
+        code = self._end()
         self._refuse_if_closed()
         self._deaths += 1
-        rest_s = min(_REST_FIRST_S * 2**self._in_a_row, _REST_MAX_S)
-        self._in_a_row += 1
-        self._rests_until_s = self._clock.monotonic_s() + rest_s
-        how = f"by signal {-code}" if code < 0 else f"with {code}"
-        message = f"the process that makes parts ended {how}; another begins in {rest_s:g} s"
+        pause_s = min(_PAUSE_FIRST_S * 2**self._deaths_in_a_row, _PAUSE_MAX_S)
+        self._deaths_in_a_row += 1
+        self._paused_until_s = self._clock.monotonic_s() + pause_s
+        end = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        message = f"the builder process ended {end}; the next one starts in {pause_s:g} s"
         raise UnavailableError(message)
 
     def _drop_interrupted(self) -> None:
         """End a process whose answer nobody took: it would pass for that to the next order."""
-        if self._owes and self._process is not None:
+        if self._owes_answer and self._process is not None:
             self._process.kill()
-            self._let_go()
+            self._end()
 
-    def _begun(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> "subprocess.Popen[bytes]":
         self._refuse_if_closed()
         if self._process is not None:
             return self._process
-        if self.is_resting:
-            message = "the process that makes parts died a moment ago; another begins soon"
+        if self.is_paused:
+            message = "the builder process died a moment ago; the next one starts soon"
             raise UnavailableError(message)
-        here = str(_ROOT)
-        paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 [sys.executable, "-P", "-m", _MODULE],
@@ -170,17 +169,17 @@ class PartMaker:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
         except OSError as error:
-            message = f"the process that makes parts cannot begin: {error}"
+            message = f"the builder process cannot start: {error}"
             raise UnavailableError(message) from error
         if self._is_closed:
-            self._let_go()
+            self._end()
             self._refuse_if_closed()
         return self._process
 
-    def _let_go(self) -> int:
+    def _end(self) -> int:
         """End the process, and return what it ended with."""
         process, self._process = self._process, None
-        self._owes = False
+        self._owes_answer = False
         if process is None:
             return 0
         for pipe in (process.stdin, process.stdout):
@@ -199,12 +198,12 @@ class PartMaker:
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
-            message = "the maker of parts is closed"
+            message = "the part builder is closed"
             raise ClosedError(message)
 
 
-def _has_said(pipe: IO[bytes]) -> bool:
-    """Tell whether something comes, or the end, in the time that a work may take."""
+def _has_answered(pipe: IO[bytes]) -> bool:
+    """Tell whether an answer, or the end, comes in the time that work may take."""
     # Unlike select it takes any descriptor, and writers have thousands.
     waiting = select.poll()
     waiting.register(pipe, select.POLLIN)

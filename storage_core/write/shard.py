@@ -35,6 +35,7 @@ from storage_core.write.loss import give_up_loss, knows_loss, note_loss
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
+from storage_core.write.tiering_memory import TieringMemory
 from storage_core.write.views import ShardViews, closing
 from storage_core.write.writer_state import Standing, is_in_order
 
@@ -68,6 +69,7 @@ class Shard:
         self.views = ShardViews(
             context, opened, self.guard, lambda: self._standing, lambda: self.index.has_entries
         )
+        self.tiering = TieringMemory()
         self._synced = 0
         self._interval = SyncInterval(context.environment.clock, options)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from storage_core.tiering.compact import FEW
+from storage_core.tiering.limits import NEIGHBOURS_MAX
 from tests.faults.cold_rows import SHORT_LIVED, ColdStream
 
 
@@ -28,7 +28,7 @@ def _sealed(rows: ColdStream) -> None:
 
 
 def _in_many_parts(rows: ColdStream) -> None:
-    for _ in range(FEW + 1):
+    for _ in range(NEIGHBOURS_MAX + 1):
         rows.append(12)
         rows.stream.seal()
 
@@ -52,6 +52,6 @@ UPKEEP: Final = {
     "seal": Upkeep(_appended, lambda rows: rows.stream.seal()),
     "trim": Upkeep(_sealed, lambda rows: rows.stream.trim()),
     "compaction": Upkeep(_in_many_parts, lambda rows: rows.stream.compact()),
-    "mending": Upkeep(_damaged, lambda rows: rows.stream.seal(mend=True)),
+    "mending": Upkeep(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
     "expiry": Upkeep(_outlived, ColdStream.expire, {"retention": SHORT_LIVED}),
 }

@@ -25,7 +25,7 @@ import pytest
 
 from storage_core import (
     Environment,
-    PartMaker,
+    PartBuilder,
     ShardlogError,
     ShardPoisonedError,
     StreamReader,
@@ -192,7 +192,7 @@ def prepared(rows: ColdStream) -> None:
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
     refusing: LossyMount, which: str
 ) -> None:
-    with PartMaker() as maker:
+    with PartBuilder() as maker:
         try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(maker))
         assert maker.deaths == 0
         assert maker.process_id is not None
@@ -209,11 +209,11 @@ def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
         parts = stream.parts()
         refusing.order(refusal=errno.EIO, refuses_under=parts[0].path.name)
         with pytest.raises(UnavailableError, match="cannot be read now") as told:
-            stream.seal(mend=True)
+            stream.seal(rebuild=True)
         assert told.value.path == parts[0].path
         refusing.order(refusal=0)
         assert stream.lost_ranges() == {0: [], 1: []}
-        assert stream.seal(mend=True).mended == {0: (), 1: ()}
+        assert not stream.seal(rebuild=True).shards[0].of("rebuild")
         assert stream.parts() == parts
     rows.expect()
 

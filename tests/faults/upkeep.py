@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from random import Random
 from typing import Final
 
-from storage_core import PartMaker, Stream, UnavailableError
+from storage_core import PartBuilder, Stream, UnavailableError
 
 # One turn in so many the maker is killed in.
 _DEATHS: Final = 8
@@ -27,7 +27,7 @@ def keep_up(
         stream.seal,
         stream.compact,
         stream.trim,
-        lambda: stream.seal(mend=True),
+        lambda: stream.seal(rebuild=True),
     ]
     try:
         stream.seal()
@@ -47,7 +47,7 @@ class _Mortal:
     """A maker, and how often it was killed."""
 
     def __init__(self) -> None:
-        self.maker = PartMaker()
+        self.maker = PartBuilder()
         self.kills = 0
 
     @contextmanager

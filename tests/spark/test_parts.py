@@ -285,7 +285,7 @@ def test_frame_is_used_again_after_its_parts_were_joined(spark, tmp_path):
         lab.stream.seal()
     frame = dataframe(spark, tmp_path, NAME)
     before = rows_of(frame, *ENVELOPE)
-    assert lab.stream.compact().parts_fewer
+    assert lab.stream.compact().parts_obsolete
     assert rows_of(frame, *ENVELOPE) == before
     assert rows_of(dataframe(spark, tmp_path, NAME), *ENVELOPE) == before
     lab.stream.close()

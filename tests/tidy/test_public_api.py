@@ -35,7 +35,7 @@ PUBLIC = {
     "Mended",
     "Part",
     "PartEntry",
-    "PartMaker",
+    "PartBuilder",
     "Position",
     "SealReport",
     "ShardSeal",

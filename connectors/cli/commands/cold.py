@@ -11,10 +11,10 @@ from connectors.cli.output.shown import counted, shown_primary
 from storage_core import (
     UNITS_PER_SECOND,
     InvalidRequestError,
-    Mended,
     Part,
     Stream,
     StreamReader,
+    TieringStep,
     Unit,
 )
 
@@ -27,46 +27,46 @@ _WIDE: Final = (
 _TO_THE_MINUTE: Final = len("2026-01-31T12:00")
 
 
-def seal(*, root: Path, stream: str, rows_min: int, mend: bool, as_json: bool) -> None:
-    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time."""
+def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool) -> None:
+    """Write all rows that are not sealed yet to parts: Parquet files, sorted by id and time."""
     with (
         Stream.open(root, stream) as opened,
         progress_bar(sum(opened.unsealed().values()), "row") as progress,
     ):
-        report = opened.seal(rows_min, progress, mend=mend)
+        report = opened.seal(rows_min, progress, rebuild=rebuild)
     if as_json:
         print_json(
             [
                 {
                     "shard": number,
-                    "sealed_before": one.sealed_before,
-                    "sealed": one.sealed,
-                    "rows": one.rows,
-                    "parts": len(one.parts),
-                    "mended": [each.part.file_name for each in report.mended.get(number, ())],
+                    "sealed_before": next((step.start for step in done.of("seal")), done.sealed),
+                    "sealed": done.sealed,
+                    "rows": sum(step.rows for step in done.of("seal")),
+                    "parts": sum(len(step.built) for step in done.of("seal")),
+                    "rebuilt": [step.obsolete[0].file_name for step in done.of("rebuild")],
                 }
-                for number, one in report.shards.items()
+                for number, done in report.shards.items()
             ]
         )
         return
-    for number, each in report.mended.items():
-        for one in each:
-            print_line(_mended(number, one))
-    if not report.rows:
+    for number, done in report.shards.items():
+        for step in done.of("rebuild"):
+            print_line(_rebuilt(number, step))
+    if not report.rows_sealed:
         few = "no rows are waiting"
         if rows_min > 1:
             few = f"no shard has {counted(rows_min, 'row')} that wait to be sealed"
         print_line(f"{stream!r} is sealed: {few}")
         return
-    size = sum(part.size for one in report.shards.values() for part in one.parts)
+    sealed = [part for step in report.steps if step.kind == "seal" for part in step.built]
     print_line(
-        f"{counted(report.rows, 'row')} sealed in {counted(report.parts, 'part')}, "
-        f"{size / report.rows:.1f} bytes a row"
+        f"{counted(report.rows_sealed, 'row')} sealed in {counted(len(sealed), 'part')}, "
+        f"{sum(part.size for part in sealed) / report.rows_sealed:.1f} bytes a row"
     )
 
 
 def compact(*, root: Path, stream: str, as_json: bool) -> None:
-    """Join small neighbouring parts to larger ones, so that queries open few files."""
+    """Merge small neighbouring parts into larger ones, so that queries open few files."""
     with Stream.open(root, stream) as opened:
         with progress_bar(None, "row") as progress:
             report = opened.compact(progress)
@@ -76,26 +76,26 @@ def compact(*, root: Path, stream: str, as_json: bool) -> None:
             [
                 {
                     "shard": number,
-                    "joined": sum(len(one.parts) for one in steps),
-                    "made": [one.successor.file_name for one in steps],
-                    "rows": sum(one.successor.rows for one in steps),
-                    "bytes": sum(one.successor.size for one in steps),
+                    "merged": sum(len(step.obsolete) for step in done.steps),
+                    "built": [part.file_name for step in done.steps for part in step.built],
+                    "rows": sum(step.rows for step in done.steps),
+                    "bytes": sum(part.size for step in done.steps for part in step.built),
                 }
-                for number, steps in report.shards.items()
+                for number, done in report.shards.items()
             ]
         )
         return
     if not report.steps:
-        print_line(f"{stream!r} has nothing to join: it has {counted(left, 'part')}")
+        print_line(f"{stream!r} has nothing to merge: it has {counted(left, 'part')}")
         return
     print_line(
-        f"{counted(report.parts_fewer + left, 'part')} became {left:,}; written again: "
-        f"{counted(report.rows, 'row')}, {counted(report.bytes, 'byte')}"
+        f"{counted(report.parts_obsolete - report.parts_built + left, 'part')} became {left:,}; "
+        f"written again: {counted(report.rows, 'row')}, {counted(report.bytes_built, 'byte')}"
     )
 
 
 def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> None:
-    """Free the log of blocks whose rows are in parts: from then on parts answer in their place."""
+    """Delete the log's copy of rows that are in parts: from then on parts are the only copy."""
     with Stream.open(root, stream) as opened:
         waiting = sum(opened.untrimmed().values())
         with progress_bar(waiting, "row") as progress:
@@ -106,13 +106,13 @@ def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> No
             [
                 {
                     "shard": number,
-                    "trimmed_before": one.trimmed_before,
-                    "trimmed": one.trimmed,
-                    "rows": one.rows,
-                    "blocks": one.blocks,
-                    "bytes": one.bytes,
+                    "trimmed_before": next((step.start for step in done.steps), done.trimmed),
+                    "trimmed": done.trimmed,
+                    "rows": sum(step.rows for step in done.steps),
+                    "blocks": sum(step.blocks for step in done.steps),
+                    "bytes": sum(step.block_bytes for step in done.steps),
                 }
-                for number, one in report.shards.items()
+                for number, done in report.shards.items()
             ]
         )
         return
@@ -126,8 +126,8 @@ def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> No
         print_line(f"{stream!r} has nothing to trim: {why}")
         return
     print_line(
-        f"{counted(report.blocks, 'block')} of {counted(report.bytes, 'byte')} trimmed; in parts "
-        f"alone: {counted(report.rows, 'row')}"
+        f"{counted(report.blocks, 'block')} of {counted(report.block_bytes, 'byte')} trimmed; "
+        f"in parts alone: {counted(report.rows, 'row')}"
     )
 
 
@@ -148,11 +148,11 @@ def parts(*, root: Path, stream: str, wide: bool, as_json: bool) -> None:
         print_table(columns_of(unit), [row_of(one, unit) for one in found])
 
 
-def _mended(shard: int, one: Mended) -> str:
-    begin = f"shard {shard}: {one.part.file_name} {one.what}; "
-    if one.successor is None:
-        return begin + "taken away: none of its rows is left, they expired or were given up"
-    return begin + f"made again as {one.successor.file_name}, {counted(one.successor.rows, 'row')}"
+def _rebuilt(shard: int, step: TieringStep) -> str:
+    damaged = f"shard {shard}: {step.obsolete[0].file_name} {step.damage}; "
+    if not step.built:
+        return damaged + "removed: none of its rows is left, they expired or were accepted as lost"
+    return damaged + f"rebuilt as {step.built[0].file_name}, {counted(step.rows, 'row')}"
 
 
 def _hours(count: float) -> timedelta:

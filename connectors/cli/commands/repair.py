@@ -62,7 +62,7 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
         has_parts = bool(opened.parts())
     print_line(f"gave up {where}: reads pass over it")
     if has_parts:
-        print_line(f"`shardlog seal {root} {stream} --mend` takes damaged parts away that had it")
+        print_line(f"`shardlog seal {root} {stream} --rebuild` removes damaged parts that had it")
 
 
 def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:

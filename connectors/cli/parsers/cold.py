@@ -11,11 +11,11 @@ RowsMin = Annotated[
     int,
     typer.Option(metavar="N", min=1, help="Leave a shard alone that has fewer unsealed rows."),
 ]
-Mend = Annotated[
+Rebuild = Annotated[
     bool,
     typer.Option(
-        "--mend",
-        help="First read all parts, and make those again of the log that are damaged or gone.",
+        "--rebuild",
+        help="First read all parts, and rebuild those from the log that are damaged or gone.",
     ),
 ]
 Wide = Annotated[
@@ -39,10 +39,10 @@ def seal(
     root: Root,
     stream: StreamName,
     rows_min: RowsMin = 1,
-    mend: Mend = False,
+    rebuild: Rebuild = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
+    """Write all rows that are not sealed yet to parts: Parquet files, sorted by id and time.
 
     The log keeps the rows too, until `shardlog trim`. A worker does all this by itself. Refused
     while a writer holds the stream.
@@ -53,10 +53,10 @@ def seal(
 
 @done_in("connectors.cli.commands.cold")
 def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
-    """Join small neighbouring parts to larger ones, so that queries open few files.
+    """Merge small neighbouring parts into larger ones, so that queries open few files.
 
     Five or more of a level become one of the next, of a million rows at most. The files that were
-    joined stay for `keep_replaced_minutes`, for queries under way. Refused while a writer holds the
+    merged stay for `keep_replaced_minutes`, for queries under way. Refused while a writer holds the
     stream.
 
     Example: shardlog compact ./data telemetry
@@ -67,10 +67,10 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
 def trim(
     root: Root, stream: StreamName, keep_hot_hours: KeepHotHours = 0.0, as_json: AsJson = False
 ) -> None:
-    """Free the log of blocks whose rows are in parts: from then on parts answer in their place.
+    """Delete the log's copy of rows that are in parts: from then on parts are the only copy.
 
-    Each block is first made again of its parts and compared. Parts are the only copy of these rows
-    then: back them up. Refused while a writer holds the stream.
+    Each block is first rebuilt of its parts and compared. Back the parts up. Refused while a
+    writer holds the stream.
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """
@@ -81,7 +81,7 @@ def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = 
     """List the parts of a stream: its files of Parquet, which any tool may read.
 
     They lie in ROOT/STREAM/shard-NNNN/parts; --json has whole paths. A level tells how often rows
-    were joined with others; "from" is the time of the first.
+    were merged with others; "from" is the time of the first.
 
     Example: shardlog parts ./data telemetry
     """

@@ -29,7 +29,7 @@ from storage_core.parts.part_list import replace_parts
 from storage_core.parts.payloads import payloads_of
 from storage_core.parts.typed_columns import Writer, columns_in, reader_schema
 from storage_core.read.cold.parts import Part, _kept_parts
-from storage_core.tiering.compact import next_group
+from storage_core.tiering.compact import next_parts
 from tests.snapshots import copy_of
 
 NAME = "telemetry"
@@ -190,7 +190,7 @@ class ColdLab:
         """Return the parts of a shard that a compaction would join before others."""
         parts = [part for part in self.stream.parts() if part.shard == shard]
         scheme = self.stream._shards[shard].context.meta.scheme
-        group = next_group([part.entry for part in parts], scheme, lambda _: 0)
+        group = next_parts([part.entry for part in parts], scheme, lambda _: 0)
         return [part for part in parts if part.entry in group]
 
     def _writers_of(self, shard: int, writers: dict[int, Writer]) -> dict[int, Writer]:

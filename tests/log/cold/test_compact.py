@@ -43,10 +43,10 @@ def test_neighbours_become_one_with_the_same_rows(lab):
     after = lab.stream.parts()
     assert lab.rows_of_parts() == rows
     assert lab.stream.verify().problems == ()
-    assert len(after) == len(before) - report.parts_fewer < len(before) // 2
+    assert len(after) == len(before) - report.parts_obsolete + report.parts_built < len(before) // 2
     assert {one.entry.level for one in after} <= {0, 1}
     assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == told[-1]
-    assert sum(one.entry.size for one in after if one.entry.level) == report.bytes
+    assert sum(one.entry.size for one in after if one.entry.level) == report.bytes_built
     assert lab.stream.compact().rows == 0
 
 
@@ -80,11 +80,11 @@ def test_damaged_part_is_told_and_nothing_is_joined_with_it(root):
     damaged = lab.stream.parts()[0]
     damaged.path.write_bytes(b"nothing")
     before = lab.stream.parts()
-    with pytest.raises(CorruptionError, match="cannot be joined with others") as told:
+    with pytest.raises(CorruptionError, match="cannot be merged with others") as told:
         lab.stream.compact()
     assert (told.value.shard, told.value.path) == (damaged.shard, damaged.path)
     assert set(lab.stream.parts()) == set(before)
-    lab.stream.seal(mend=True)
+    lab.stream.seal(rebuild=True)
     lab.stream.compact()
     assert lab.rows_of_parts() == rows
     lab.stream.close()
@@ -114,7 +114,7 @@ def test_damaged_joined_part_is_made_again(lab):
     lab.stream.compact()
     joined = max(lab.stream.parts(), key=lambda one: one.entry.rows)
     joined.path.unlink()
-    lab.stream.seal(mend=True)
+    lab.stream.seal(rebuild=True)
     assert lab.rows_of_parts() == rows
     assert max(one.entry.level for one in lab.stream.parts()) == 1
 

@@ -250,8 +250,8 @@ def test_upkeep_tells_damage_at_any_place_and_it_is_mended(joinable: ColdLab) ->
             if part in lab.joined_next(part.shard):
                 assert is_told(lab.stream.compact, None, now)
             assert lab.stream.parts() == parts
-            (mended,) = lab.stream.seal(mend=True).mended[part.shard]
-            assert mended.part == part.entry
+            (step,) = lab.stream.seal(rebuild=True).shards[part.shard].of("rebuild")
+            assert step.obsolete == (part.entry,)
             seals += 1
         assert lab.rows_of_parts() == rows
         assert lab.stream.verify().is_clean

@@ -52,9 +52,9 @@ def test_damaged_parts_have_their_rows_again(lab):
     lab.append(rng, 50)
     before = lab.stream.parts()
     damaged = damage_some(before)
-    report = lab.stream.seal(rows_min=10**9, mend=True)
-    mended = [(n, one) for n, each in report.mended.items() for one in each]
-    assert [(n, one.part) for n, one in mended] == [(one.shard, one.entry) for one in damaged]
+    report = lab.stream.seal(rows_min=10**9, rebuild=True)
+    rebuilt = [(n, step.obsolete) for n, done in report.shards.items() for step in done.steps]
+    assert rebuilt == [(part.shard, (part.entry,)) for part in damaged]
     assert lab.rows_of_parts() == rows
     after = lab.stream.parts()
     assert [one for one in after if one in before] == [one for one in before if one not in damaged]
@@ -67,8 +67,8 @@ def test_nothing_is_made_again_where_all_is_well(lab):
     lab.append(np.random.default_rng(2), 200)
     lab.stream.seal()
     before = lab.stream.parts()
-    report = lab.stream.seal(mend=True)
-    assert (report.rows, report.mended) == (0, {0: (), 1: ()})
+    report = lab.stream.seal(rebuild=True)
+    assert report.is_idle
     assert lab.stream.parts() == before
 
 
@@ -77,7 +77,7 @@ def test_reader_in_another_place_sees_the_part_that_was_made_again(lab):
     lab.stream.seal()
     with StreamReader.open(lab.root, NAME) as reader:
         damaged = damage_some(reader.parts())
-        lab.stream.seal(mend=True)
+        lab.stream.seal(rebuild=True)
         reader.refresh()
         assert reader.parts() == lab.stream.parts()
         assert not any(one in reader.parts() for one in damaged)
@@ -95,8 +95,8 @@ def test_rows_that_have_expired_since_are_not_made_again(tmp_path):
     lab.stream.alter(retention=timedelta(days=1))
     floor = FIRST_MS + 200_000
     lab.stream.expire(now=floor + DAY_MS)
-    report = lab.stream.seal(mend=True)
-    assert sum(len(one) for one in report.mended.values())
+    report = lab.stream.seal(rebuild=True)
+    assert report.parts_obsolete
     left = [(row["shard"], row["address"]) for row in lab.rows_left(floor)]
     made = {(row["shard"], row["address"]) for row in lab.rows_of_parts()}
     assert made.issuperset(left)
@@ -118,13 +118,12 @@ def test_part_whose_rows_are_lost_too_stays_and_is_told(make_bench):
     bench.open()
     for _ in range(2):
         with pytest.raises(LostRangeError, match=part.path.name) as told:
-            bench.stream.seal(mend=True)
+            bench.stream.seal(rebuild=True)
         assert (told.value.shard, told.value.start, told.value.end) == (0, 20, 30)
     assert bench.stream.parts() == [part]
     bench.stream.accept_loss(0, 20, 30)
-    (mended,) = bench.stream.seal(mend=True).mended[0]
-    assert mended.successor is not None
-    assert mended.successor.rows == 40
+    (step,) = bench.stream.seal(rebuild=True).steps
+    assert (step.kind, step.rows) == ("rebuild", 40)
 
 
 @pytest.mark.parametrize("call", ["fsync", "write", "sync", "utime", "unlink"])
@@ -136,9 +135,9 @@ def test_kill_before_any_call_of_mending_leaves_what_the_next_one_mends(tmp_path
     while was_killed:
         damage_some(lab.stream.parts())
         lab.stream.close()
-        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal(mend=True)")
+        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal(rebuild=True)")
         lab.stream = Stream.open(lab.root, NAME)
-        lab.stream.seal(mend=True)
+        lab.stream.seal(rebuild=True)
         assert lab.rows_of_parts() == rows
         assert lab.stream.verify().problems == ()
         number, kills = number + STEP, kills + was_killed

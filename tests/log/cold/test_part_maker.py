@@ -22,7 +22,7 @@ import pytest
 from storage_core import (
     ClosedError,
     CorruptionError,
-    PartMaker,
+    PartBuilder,
     Stream,
     StreamOptions,
     StreamReader,
@@ -36,9 +36,9 @@ from tests.waiting import await_that
 REPOSITORY = Path(__file__).parents[3]
 OWNER = """
 import sys
-from storage_core import PartMaker, Stream
+from storage_core import PartBuilder, Stream
 
-with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartMaker() as maker:
+with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartBuilder() as maker:
     stream.maintain(maker)
     print(maker.process_id, flush=True)
     sys.stdin.read()
@@ -59,7 +59,7 @@ def clock():
 
 @pytest.fixture
 def maker(clock):
-    with PartMaker(clock) as maker:
+    with PartBuilder(clock) as maker:
         yield maker
 
 
@@ -74,12 +74,12 @@ def is_there(process_id: int) -> bool:
     return state_of(process_id) != "Z"
 
 
-def kill(maker: PartMaker) -> None:
+def kill(maker: PartBuilder) -> None:
     assert maker.process_id is not None
     os.kill(maker.process_id, signal.SIGKILL)
 
 
-def kept_bytes(maker: PartMaker) -> int:
+def kept_bytes(maker: PartBuilder) -> int:
     """Return what a process has of memory that no file backs."""
     lines = Path(f"/proc/{maker.process_id}/status").read_text().splitlines()
     told = dict(line.split(":", 1) for line in lines)
@@ -88,7 +88,7 @@ def kept_bytes(maker: PartMaker) -> int:
 
 def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with PartMaker() as maker, Stream.create("data", "s", StreamOptions(seal_rows=1)) as stream:
+    with PartBuilder() as maker, Stream.create("data", "s", StreamOptions(seal_rows=1)) as stream:
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
         stream.append(1, 1, b"a")
@@ -125,7 +125,7 @@ def test_parts_have_each_row_once_as_it_came(lab, maker):
         lab.append(rng, 300)
         report = lab.stream.maintain(maker)
         assert report.rows_sealed == 300
-        joined += report.rows_joined
+        joined += report.rows_compacted
         if step == 3:
             lab.reopen()
     assert joined
@@ -152,14 +152,14 @@ def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, c
     lab.stream.maintain(maker)
     lab.append(np.random.default_rng(6), 100)
     kill(maker)
-    with pytest.raises(UnavailableError, match=r"ended by signal 9; another begins in 1 s") as told:
+    with pytest.raises(UnavailableError, match=r"ended by signal 9; the next one starts in 1 s") as told:
         lab.stream.maintain(maker)
     assert (told.value.stream, told.value.shard) == (NAME, 0)
-    assert (maker.deaths, maker.is_resting) == (1, True)
+    assert (maker.deaths, maker.is_paused) == (1, True)
     with pytest.raises(UnavailableError, match="died a moment ago"):
         lab.stream.maintain(maker)
     clock.advance(1)
-    assert not maker.is_resting
+    assert not maker.is_paused
     assert lab.stream.maintain(maker).rows_sealed == 100
     assert lab.rows_of_parts() == lab.rows()
 
@@ -170,7 +170,7 @@ def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_w
     lab.append(np.random.default_rng(6), 100)
     with (
         descriptors_left(2),
-        pytest.raises(UnavailableError, match=r"cannot begin: .*Too many open files") as told,
+        pytest.raises(UnavailableError, match=r"cannot start: .*Too many open files") as told,
     ):
         lab.stream.maintain(maker)
     assert (told.value.stream, told.value.shard) == (NAME, 0)
@@ -201,7 +201,7 @@ def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
         lab.append(np.random.default_rng(step), 100)
         lab.stream.seal()
     lab.stream.parts()[0].path.write_bytes(b"no part")
-    with pytest.raises(CorruptionError, match="`seal` with mend makes it again"):
+    with pytest.raises(CorruptionError, match="`seal` with rebuild builds it again"):
         lab.stream.maintain(maker)
     assert maker.deaths == 0
 
@@ -210,14 +210,14 @@ def test_it_proves_blocks_before_they_go(root, key_mode, monkeypatch):
     lab = ColdLab(root, key_mode=key_mode, seal_rows=20, keep_hot=timedelta(microseconds=1))
     rng = np.random.default_rng(4)
     works: list[str] = []
-    with lab.stream, PartMaker() as maker:
-        made = maker.make
+    with lab.stream, PartBuilder() as maker:
+        build = maker.build
 
         def listed(context, view, work):
             works.append(type(work).__name__)
-            return made(context, view, work)
+            return build(context, view, work)
 
-        monkeypatch.setattr(maker, "make", listed)
+        monkeypatch.setattr(maker, "build", listed)
         for _ in range(3):
             lab.append(rng, 300)
             rows = lab.rows()
@@ -250,7 +250,7 @@ class StopError(Exception):
     """What comes out of a signal handler."""
 
 
-def interrupt_once_it_is_asked(maker: PartMaker) -> None:
+def interrupt_once_it_is_asked(maker: PartBuilder) -> None:
     """Interrupt the main thread as soon as an order lies in the pipe of a process that stands."""
     with Path(f"/proc/{maker.process_id}/fd/0").open("rb", buffering=0) as pipe:
         await_that(lambda: fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4, "an order")
@@ -293,7 +293,7 @@ def test_closed_one_makes_nothing_and_leaves_no_process(lab, maker):
     maker.close()
     assert not is_there(process_id)
     lab.append(np.random.default_rng(9), 100)
-    with pytest.raises(ClosedError, match="the maker of parts is closed"):
+    with pytest.raises(ClosedError, match="the part builder is closed"):
         lab.stream.maintain(maker)
 
 

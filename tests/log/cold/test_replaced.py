@@ -28,7 +28,7 @@ from tests.log.readers import look_through
 
 AT_ONCE = timedelta(0)
 MINUTES_S = 15 * 60
-MEND = partial(Stream.seal, mend=True)
+MEND = partial(Stream.seal, rebuild=True)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def paths(bench):
 def replaced(bench):
     """Join the parts; return the files of before."""
     before = paths(bench)
-    assert bench.stream.compact().parts_fewer == 4
+    assert bench.stream.compact().parts_obsolete == 5
     return before
 
 
@@ -157,7 +157,7 @@ def test_directory_is_not_listed_where_nothing_waits(bench, clock):
 def test_part_that_was_made_again_stays_for_a_while_too(bench, clock):
     damaged = paths(bench)[0]
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    bench.stream.seal(mend=True)
+    bench.stream.seal(rebuild=True)
     assert damaged.exists()
     clock.advance(MINUTES_S)
     bench.stream.maintain()
@@ -198,12 +198,12 @@ def test_mending_that_fails_leaves_no_file_to_fill_the_disk(bench):
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
-        with pytest.raises(UnavailableError, match="parts cannot be made"):
+        with pytest.raises(UnavailableError, match="parts cannot be built"):
             MEND(bench.stream)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert {*files[0].parent.iterdir()} == {*files[:-1]}
-    assert MEND(bench.stream).mended[0]
+    assert MEND(bench.stream).parts_built
 
 
 @pytest.mark.parametrize("call", ["utime", "unlink"])
@@ -229,7 +229,7 @@ def test_answer_of_sql_streams_on_while_its_parts_are_joined(root):
         lab.stream.seal()
     _, batches = batches_of(root, f"SELECT number FROM {NAME}")
     count = next(batches).num_rows
-    assert lab.stream.compact().parts_fewer
+    assert lab.stream.compact().parts_obsolete
     assert count < 120_000
     assert count + sum(batch.num_rows for batch in batches) == 120_000
     lab.stream.close()
@@ -252,7 +252,7 @@ def sealed_bit_by_bit(root, keep_replaced=AT_ONCE, **options):
 def join_more(lab):
     """Join parts of one more kind in each shard, of which the files go."""
     before = [part.path for part in lab.stream.parts()]
-    assert lab.stream.maintain().rows_joined
+    assert lab.stream.maintain().rows_compacted
     assert not all(file.exists() for file in before)
 
 

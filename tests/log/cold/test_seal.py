@@ -200,7 +200,7 @@ def test_seal_that_fails_leaves_no_file_to_fill_the_disk(tmp_path):
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, usual[1]))
     try:
-        with pytest.raises(UnavailableError, match="parts cannot be made"):
+        with pytest.raises(UnavailableError, match="parts cannot be built"):
             lab.stream.seal()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)

@@ -177,7 +177,7 @@ def test_rows_that_are_lost_with_their_part_stay_apart(shard):
         part.path.unlink()
     shard.append(5)
     with pytest.raises(CorruptionError):
-        shard.stream.seal(mend=True)
+        shard.stream.seal(rebuild=True)
     for start, end in shard.facts.lost:
         shard.stream.accept_loss(0, start, end)
     shard.append(5)
@@ -192,7 +192,7 @@ def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
     for part in shard.stream.parts():
         part.path.unlink()
     with pytest.raises(CorruptionError):
-        shard.stream.seal(mend=True)
+        shard.stream.seal(rebuild=True)
     shard.append(5)
     assert shard.trim().rows == 5
     assert [row["address"] for row in rows_of(shard.stream, 20)] == list(range(20, 25))

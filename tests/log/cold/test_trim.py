@@ -143,7 +143,7 @@ class Sides:
 def trimmed(lab):
     """Return up to where each shard is trimmed."""
     report = lab.stream.trim(timedelta(days=9999))
-    return [one.trimmed_before for one in report.shards.values()]
+    return [done.trimmed for done in report.shards.values()]
 
 
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])
@@ -329,7 +329,7 @@ def test_part_that_differs_from_its_blocks_stops_a_trim(lab):
         lab.stream.trim()
     assert trimmed(lab) == [0, 0]
     assert lab.rows() == rows
-    lab.stream.seal(mend=True)
+    lab.stream.seal(rebuild=True)
     lab.stream.trim()
     assert lab.rows() == rows
 
@@ -411,12 +411,12 @@ def test_part_of_trimmed_rows_cannot_be_mended_and_its_loss_can_be_accepted(lab)
     lab.stream.trim()
     rows, part = lab.rows(), lab.stream.parts()[0]
     one_byte_other(part.path)
-    with pytest.raises(LostRangeError, match=f"{part.path.name} cannot be made again"):
-        lab.stream.seal(mend=True)
+    with pytest.raises(LostRangeError, match=f"{part.path.name} cannot be rebuilt"):
+        lab.stream.seal(rebuild=True)
     for start, end in lab.stream.lost_ranges()[part.shard]:
         lab.stream.accept_loss(part.shard, start, end)
-    (mended,) = lab.stream.seal(mend=True).mended[part.shard]
-    assert mended.part == part.entry
+    (step,) = lab.stream.seal(rebuild=True).shards[part.shard].steps
+    assert step.obsolete == (part.entry,)
     left = lab.rows()
     assert 0 < len(left) < len(rows)
     assert [row for row in rows if row in left] == left
@@ -432,7 +432,7 @@ def test_trimmed_blocks_give_their_space_back(tmp_path):
     before = bytes_of(tmp_path.rglob("segments/*"))
     report = lab.stream.trim()
     freed = before - bytes_of(tmp_path.rglob("segments/*"))
-    assert 0.7 * report.bytes < freed <= report.bytes
+    assert 0.7 * report.block_bytes < freed <= report.block_bytes
     rows = lab.rows()
     lab.stream.close()
     lab.stream = Stream.open(tmp_path, NAME, environment=environment)

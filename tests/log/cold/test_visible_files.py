@@ -72,7 +72,7 @@ PATTERNS = [f"{NAME}/shard-*/parts/*.parquet", "**/*.parquet"]
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_each_row_is_seen_once_behind_a_compaction(lab, pattern):
     before = len(listed(lab.root))
-    assert lab.stream.compact().parts_fewer
+    assert lab.stream.compact().parts_obsolete
     found: Any = duckdb.sql(
         f"SELECT count(*), count(DISTINCT (shard, address)) FROM '{lab.root}/{pattern}'"
     )
@@ -100,7 +100,7 @@ def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
 
     monkeypatch.setattr(os, "link", looking(os.link))
     monkeypatch.setattr(Path, "unlink", looking(Path.unlink))
-    assert lab.stream.compact().parts_fewer
+    assert lab.stream.compact().parts_obsolete
     assert max(seen) == seen[-1] == ROWS
 
 
@@ -129,7 +129,7 @@ def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(seal
 def test_list_of_before_is_read_on(lab, clock):
     before = [part.path for part in lab.stream.parts()]
     query, batches = batches_of(lab.root, f"SELECT address FROM {NAME}")
-    assert lab.stream.compact().parts_fewer
+    assert lab.stream.compact().parts_obsolete
     assert sum(pq.read_table(path).num_rows for path in before) == ROWS
     assert sum(batch.num_rows for batch in batches) == ROWS
     assert query is not None
@@ -142,7 +142,7 @@ def test_list_of_before_is_read_on(lab, clock):
 def test_part_that_is_made_again_is_seen_in_the_place_of_the_damaged_one(lab):
     part = lab.stream.parts()[0]
     part.path.write_bytes(b"no part")
-    lab.stream.seal(mend=True)
+    lab.stream.seal(rebuild=True)
     assert rows_seen(lab.root) == ROWS
     assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
 

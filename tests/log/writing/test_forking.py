@@ -17,7 +17,7 @@ from storage_core import (
     ClosedError,
     DirectoryLock,
     InvalidRequestError,
-    PartMaker,
+    PartBuilder,
     StagingArea,
     StagingWriter,
     Stream,
@@ -281,7 +281,7 @@ def test_fork_does_not_wait_for_a_turn_that_is_not_for_it(bench):
 def test_fork_leaves_the_process_that_makes_parts_alone(bench):
     bench.stream.alter(seal_rows=1)
     bench.keep(range(10))
-    with PartMaker() as maker:
+    with PartBuilder() as maker:
         assert bench.stream.maintain(maker).rows_sealed == 10
         expect_refusal(maker.close)
         bench.keep(range(10, 20))

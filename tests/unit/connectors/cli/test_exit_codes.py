@@ -41,7 +41,7 @@ VERBS = {
     "parts": (),
     "export": ("--output", "{place}/exported"),
     "verify": (),
-    "seal": ("--mend",),
+    "seal": ("--rebuild",),
     "trim": (),
 }
 WRITERS = ("verify", "seal", "trim")

@@ -315,7 +315,7 @@ def test_part_that_seal_mends_is_read_again(tmp_path):
         batches_of(tmp_path, ALL)
     lab.stream.close()
     with Stream.open(tmp_path, NAME) as stream:
-        stream.seal(mend=True)
+        stream.seal(rebuild=True)
     assert answers(tmp_path, f"SELECT count(*) FROM {NAME}") == [[(100,)]]
 
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from storage_core import PartMaker
+from storage_core import PartBuilder
 from storage_core.tiering import part_builder as part_maker
 from tests.log.cold.cold_lab import ColdLab, schema_of
 
@@ -44,7 +44,7 @@ def test_it_looks_again_and_again_whether_its_owner_waits(root, told):
     lab = ColdLab(root, seal_rows=1)
     levels = [{"level": at} for at in range(ROWS)]
     lab.append_values(schema_of([{"name": "level", "type": "int"}]), levels, 40)
-    with PartMaker() as maker:
+    with PartBuilder() as maker:
         assert lab.stream.maintain(maker).rows_sealed == ROWS
     lab.stream.close()
     looks = [line.split() for line in told.read_text().splitlines()]

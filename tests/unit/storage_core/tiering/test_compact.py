@@ -21,9 +21,9 @@ from storage_core.tiering.compact import (
     FEW,
     ROWS_MAX,
     compact_shard,
-    next_group,
+    next_parts,
 )
-from storage_core.tiering.making import made_here
+from storage_core.tiering.build import build_here
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
 from tests.thin import thinned
 
@@ -46,7 +46,7 @@ def small(_part) -> int:
 
 
 def numbers(parts, decoded=None) -> list[int]:
-    return [one.number for one in next_group(parts, HOURS, decoded or small)]
+    return [one.number for one in next_parts(parts, HOURS, decoded or small)]
 
 
 def test_more_than_four_neighbours_become_one():
@@ -118,7 +118,7 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
         sealed = part(next(fresh), rows=draw.randint(1, 60_000), size=draw.randint(1, 10**6))
         parts.append(sealed)
         rows += sealed.rows
-        while group := next_group(parts, HOURS, small):
+        while group := next_parts(parts, HOURS, small):
             assert len(group) > FEW
             assert sum(one.rows for one in group) <= ROWS_MAX
             assert sum(one.size for one in group) <= BYTES_MAX
@@ -154,7 +154,7 @@ def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root,
     def forgetful(context, view, work):
         group = list(work.group)
         del group[missing]
-        return made_here(context, view, replace(work, group=tuple(group)))
+        return build_here(context, view, replace(work, group=tuple(group)))
 
     for shard in lab.stream._shards.values():
         with pytest.raises(CorruptionError, match="does not have the rows"):

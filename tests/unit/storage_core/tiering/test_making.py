@@ -52,11 +52,11 @@ def test_what_refuses_to_make_parts_is_told_as_unavailable(lab, monkeypatch, err
         for call in (
             lab.stream.seal,
             lab.stream.trim,
-            lambda: lab.stream.seal(mend=True),
+            lambda: lab.stream.seal(rebuild=True),
         ):
             with pytest.raises(UnavailableError, match=r"parts cannot be made: .+"):
                 call()
-    lab.stream.seal(mend=True)
+    lab.stream.seal(rebuild=True)
     with monkeypatch.context() as patch:
         refused_by(patch, "written_part", error)
         with pytest.raises(UnavailableError, match=r"parts cannot be made: .+"):

@@ -9,8 +9,8 @@ import pytest
 
 from storage_core import CorruptionError, LostRangeError, UnavailableError
 from storage_core.format.shard_state import AddressRange
-from storage_core.tiering.making import made_here
-from storage_core.tiering.part_work import Made, ProveWork
+from storage_core.tiering.build import build_here
+from storage_core.tiering.work import Made, ProveWork
 from storage_core.tiering.trim import trim_shard
 from tests.log.cold.cold_lab import ColdLab, small_segments
 
@@ -50,7 +50,7 @@ def test_block_that_is_found_damaged_behind_its_proof_is_not_trimmed(lab):
     lab.stream.seal()
 
     def damaged_behind(context, view, work):
-        proven = made_here(context, view, work)
+        proven = build_here(context, view, work)
         zone = list(view.zones(work.begin, work.end))[1]
         shard.note_lost([AddressRange(zone.first, zone.end)])
         return proven
@@ -88,5 +88,5 @@ def test_parts_that_were_joined_since_prove_nothing(lab):
     assert lab.stream.compact().rows
     view = shard.views.committed()
     with pytest.raises(CorruptionError, match="in the same parts"):
-        made_here(shard.context, view, orders[0])
+        build_here(shard.context, view, orders[0])
     view.close()

@@ -53,7 +53,7 @@ def test_damaged_part_is_made_again(shardlog, root):
     with Stream.open(root, NAME) as stream:
         stream.parts()[1].path.write_bytes(b"nothing")
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
-    ran = shardlog("seal", root, NAME, "--mend")
+    ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
     assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
@@ -71,13 +71,13 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("verify", root, NAME)
     assert ran.code == EXIT_DAMAGE
     assert ran.lines[-1].endswith(str(part))
-    assert shardlog("seal", root, NAME, "--mend").code == EXIT_DAMAGE
+    assert shardlog("seal", root, NAME, "--rebuild").code == EXIT_DAMAGE
     loss = ("--shard=1", "--start=0", "--end=5", "--execute")
     ran = shardlog("accept-loss", root, NAME, *loss)
     assert ran.lines[1] == (
-        f"`shardlog seal {root} orders --mend` takes damaged parts away that had it"
+        f"`shardlog seal {root} orders --rebuild` takes damaged parts away that had it"
     )
-    ran = shardlog("seal", root, NAME, "--mend")
+    ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].endswith(
         "is gone; taken away: none of its rows is left, they expired or were given up"

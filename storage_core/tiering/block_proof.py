@@ -1,4 +1,4 @@
-"""What lets a block go: its parts' files are those that were published, and make it again.
+"""Proves that parts can replace blocks: their files are as published, and rebuild the blocks.
 
 It needs a view of the shard, a writer's or any reader's, and changes nothing.
 """
@@ -21,7 +21,7 @@ from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.columns import block_columns
 from storage_core.read.view import ShardView
-from storage_core.tiering.part_work import ProveWork
+from storage_core.tiering.work import ProveWork
 from storage_core.verify.part_checks import difference
 
 _COMPARED: Final = (
@@ -37,7 +37,7 @@ Blocks = Sequence[tuple[Zone, Block]]
 def prove_blocks(
     view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
 ) -> None:
-    """Compare the files of parts with their digests, and what they make with the blocks.
+    """Compare the files of parts with their digests, and what they rebuild with the blocks.
 
     `on_rows` is called with how many rows were compared, some blocks at a time.
 
@@ -65,8 +65,8 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
     """
     for part in index_of(view).overlapping(begin, end):
         path = part_path(directory, part)
-        if what := difference(path, part):
-            message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"
+        if damage := difference(path, part):
+            message = f"{part.file_name} {damage}; blocks that it has rows of are not trimmed"
             raise CorruptionError(
                 message,
                 stream=view.stream,
@@ -78,53 +78,51 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
 
 
 def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, on_rows: OnRows) -> None:
-    """Compare blocks with what their parts make of them.
+    """Compare blocks with what is rebuilt of their parts.
 
     Raises:
-        CorruptionError: A block cannot be read, or is not what its parts make.
+        CorruptionError: A block cannot be read, or its parts differ from it.
     """
     blocks = view.blocks(iter(zones))
     for group in groups(zones, view.scheme, _ROWS_TOGETHER, _BYTES_TOGETHER):
-        some = list(islice(blocks, len(group)))
-        if len(some) == 1 or not _are_proven(view, some, parts):
-            _prove_each(view, some, parts)
+        neighbours = list(islice(blocks, len(group)))
+        if len(neighbours) == 1 or not _are_proven(view, neighbours, parts):
+            _prove_each(view, neighbours, parts)
         for zone in group:
             on_rows(zone.count)
 
 
-def _are_proven(view: ShardView, some: Blocks, parts: ColdBlocks) -> bool:
-    """Tell whether parts make of several blocks together what they are; each is proven else."""
-    rows = concat([_rows(view, block) for _, block in some])
+def _are_proven(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> bool:
+    """Tell whether several blocks together are what their parts have; if not, each is proven."""
+    rows = concat([_rows(view, block) for _, block in blocks])
     try:
-        return _rows(view, parts.block(joined([zone for zone, _ in some]))).equals(rows)
+        return _rows(view, parts.block(joined([zone for zone, _ in blocks]))).equals(rows)
     except CorruptionError:
         return False
 
 
-def _prove_each(view: ShardView, some: Blocks, parts: ColdBlocks) -> None:
-    for zone, block in some:
-        what = "the parts of a block do not have its rows; it is not trimmed"
+def _prove_each(view: ShardView, blocks: Blocks, parts: ColdBlocks) -> None:
+    for zone, block in blocks:
         try:
             if _rows(view, parts.block(zone)).equals(_rows(view, block)):
                 continue
         except CorruptionError as error:
-            what = f"a block's parts cannot stand for it, and it is not trimmed: {error.message}"
-            raise _of_zone(view, zone, what, error) from error
-        raise _of_zone(view, zone, what, None)
+            message = f"the parts of a block cannot replace it; it is not trimmed: {error.message}"
+            raise _of_zone(view, zone, message, error.path) from error
+        message = "the parts of a block do not have its rows; it is not trimmed"
+        raise _of_zone(view, zone, message, None)
 
 
 def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
     return block_columns(block, view.shard, _COMPARED, None)
 
 
-def _of_zone(
-    view: ShardView, zone: Zone, what: str, error: CorruptionError | None
-) -> CorruptionError:
+def _of_zone(view: ShardView, zone: Zone, message: str, path: Path | None) -> CorruptionError:
     return CorruptionError(
-        what,
+        message,
         stream=view.stream,
         shard=view.shard,
-        path=None if error is None else error.path,
+        path=path,
         start=zone.first,
         end=zone.end,
     )

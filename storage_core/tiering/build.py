@@ -1,7 +1,7 @@
-"""Making the files of parts: of rows of the log, or of parts that become one.
+"""Builds the files of parts: of rows of the log, or of parts that are merged.
 
-It needs a view of the shard, a writer's or any reader's, and publishes nothing: until somebody
-writes their entries the files are nobody's, and the next sweep removes them.
+It needs a view of the shard, a writer's or any reader's, and publishes nothing: no part list has
+the files until somebody writes their entries, and the next step deletes those that nobody did.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from storage_core.avro import AvroSchema
-from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.errors import CorruptionError, LostRangeError, UnavailableError
 from storage_core.format.part_entry import PartEntry
+from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import (
     COMMITTED,
+    RAW,
     PartRows,
     numbered,
     numbers_of,
@@ -39,25 +42,33 @@ from storage_core.read.cold.slices import ColdSlice
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
-from storage_core.tiering.part_work import JoinWork, Made, MakeWork, ProveWork, SealWork, Work
-from storage_core.tiering.trim_proof import prove_blocks
+from storage_core.tiering.block_proof import prove_blocks
+from storage_core.tiering.limits import STEP_BYTES_MAX, STEP_ROWS_MAX
+from storage_core.tiering.work import (
+    BuildWork,
+    Built,
+    CompactWork,
+    ProveWork,
+    RebuildWork,
+    SealWork,
+    Work,
+)
 from storage_core.verify.part_checks import difference
 from storage_core.write.opened import ShardContext
 
-_ROWS_MAX: Final = 1_000_000
-_BYTES_MAX: Final = 256 * 2**20
 # Blocks of few rows are on_rows together: each would cost as much as thousands of rows.
 _ROWS_ALONE: Final = 512
 _BYTES_ALONE: Final = 64 * 2**10
 _BATCHES_TOGETHER: Final = 512
+_untyped: Any = pa
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The rows that parts are made of.
+class SourceRows:
+    """The rows that parts are built of.
 
     Attributes:
-        rows: As the shard has them, with the numbers of their schemas; gone once parts are made.
+        rows: As the shard has them, with the numbers of their schemas; gone once parts are built.
         end: The exclusive end of their addresses, of rows that are sealed.
         schemas: By number.
         has_keys: Whether rows belong to keys.
@@ -70,14 +81,14 @@ class Taken:
 
 
 @contextmanager
-def making_errors(directory: Path) -> Iterator[None]:
-    """Give what the system, or Arrow, refuses to whoever makes parts a kind and a place.
+def build_errors(directory: Path) -> Iterator[None]:
+    """Translate what the system, or Arrow, refuses to whoever builds parts.
 
     Raises:
         UnavailableError: There is no memory or no disk for it, or rows do not fit Arrow; nothing
             was published, and the call may be repeated once there is.
     """
-    doing = "parts cannot be made"
+    doing = "parts cannot be built"
     with taking_errors(directory, doing):
         try:
             yield
@@ -86,56 +97,59 @@ def making_errors(directory: Path) -> Iterator[None]:
             raise UnavailableError(message, path=directory) from error
 
 
-def made_here(
+def build_here(
     context: ShardContext, view: ShardView, work: Work, on_rows: OnRows = ignore_rows
-) -> Made:
-    """Make or prove the files in this thread, of what the writer itself shows.
+) -> Built:
+    """Build or prove the files in this thread, of what the writer itself sees.
 
     `on_rows` is called with how many rows were read, written and proven, some at a time.
 
     Raises:
         UnavailableError: The system or Arrow refuses it now.
-        CorruptionError: What it is made of is damaged, or cannot stand for blocks.
+        CorruptionError: What it is built of is damaged, or cannot replace blocks.
     """
     directory = parts_directory(context.directory)
-    with making_errors(directory):
+    with build_errors(directory):
         if isinstance(work, ProveWork):
-            return proven(view, directory, work, on_rows)
+            return prove(view, directory, work, on_rows)
         refuse_damaged(view.stream, view.shard, directory, work)
-        return made_of(taken(view, directory, work, on_rows), directory, work, on_rows)
+        rows = source_rows(view, directory, work, on_rows)
+        return build(rows, directory, work, on_rows)
 
 
-def proven(
+def prove(
     view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
-) -> Made:
-    """Prove that parts can stand for blocks.
+) -> Built:
+    """Prove that parts can replace blocks.
 
     Raises:
         CorruptionError: They cannot.
     """
     prove_blocks(view, directory, work, on_rows)
-    return Made((), work.end)
+    return Built((), work.end)
 
 
-def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> None:
-    """Refuse to join parts whose files are not those that the catalogue means.
+def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) -> None:
+    """Refuse to merge parts whose files are not those of the part list.
 
     Raises:
         CorruptionError: One is damaged or gone.
     """
-    for part in work.group if isinstance(work, JoinWork) else ():
+    for part in work.parts if isinstance(work, CompactWork) else ():
         path = part_path(directory, part)
-        if what := difference(path, part):
+        if damage := difference(path, part):
             message = (
-                f"a part {what}, so it cannot be joined with others; "
-                "`seal` with mend makes it again"
+                f"a part {damage}, so it cannot be merged with others; "
+                "`seal` with rebuild builds it again"
             )
             raise CorruptionError(
                 message, stream=stream, shard=shard, path=path, start=part.first, end=part.last + 1
             )
 
 
-def taken(view: ShardView, directory: Path, work: MakeWork, on_rows: OnRows = ignore_rows) -> Taken:
+def source_rows(
+    view: ShardView, directory: Path, work: BuildWork, on_rows: OnRows = ignore_rows
+) -> SourceRows:
     """Return the rows of a piece of work.
 
     Raises:
@@ -143,41 +157,60 @@ def taken(view: ShardView, directory: Path, work: MakeWork, on_rows: OnRows = ig
     """
     if isinstance(work, SealWork):
         rows, end = _of_log(view, work, on_rows)
-    else:
+    elif isinstance(work, CompactWork):
         rows, end = _of_parts(view, directory, work, on_rows), 0
-    return Taken(rows, end, list(schemas_in(view)), view.meta.has_keys)
+    else:
+        rows, end = list(rows_of_part(view, work.part)), 0
+    return SourceRows(rows, end, list(schemas_in(view)), view.meta.has_keys)
 
 
-def made_of(found: Taken, directory: Path, work: MakeWork, on_rows: OnRows = ignore_rows) -> Made:
+def build(
+    source: SourceRows, directory: Path, work: BuildWork, on_rows: OnRows = ignore_rows
+) -> Built:
     """Write rows as parts, durably, and prove each against them.
 
     Raises:
-        CorruptionError: A part does not have the rows it was made of.
+        CorruptionError: A part does not have the rows it was built of.
     """
-    if not found.rows:
-        return Made((), found.end)
-    writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in found.schemas]
-    level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
-    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers, on_rows=on_rows)
+    if not source.rows:
+        return Built((), source.end)
+    writers = [
+        Writer(AvroSchema.stored(schema.text), schema.registry_id) for schema in source.schemas
+    ]
+    level = _level_of(work)
+    tables = part_rows(
+        _drained(source.rows), has_keys=source.has_keys, writers=writers, on_rows=on_rows
+    )
     parts = tuple(
-        replace(written_part(rows, number, directory, work.now_ms, on_rows), level=level)
-        for number, rows in enumerate(each, work.number)
+        replace(_write_part(table, number, directory, work.now_ms, on_rows), level=level)
+        for number, table in enumerate(tables, work.number)
     )
     sync_directory(directory)
-    return Made(parts, found.end)
+    return Built(parts, source.end)
 
 
-def _let_go(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _drained(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows.reverse()
     while rows:
         yield rows.pop()
 
 
-def written_part(
-    made: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows = ignore_rows
+def _level_of(work: BuildWork) -> int:
+    """Return how often the rows of a part were merged with others."""
+    match work:
+        case SealWork():
+            return 0
+        case CompactWork():
+            return work.parts[0].level + 1
+        case RebuildWork():
+            return work.part.level
+
+
+def _write_part(
+    table: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows = ignore_rows
 ) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
-    rows: Any = made.rows
+    rows: Any = table.rows
     addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
     part = PartEntry(
         first=int(addresses.min()),
@@ -189,14 +222,14 @@ def written_part(
         size=0,
         sealed_at_ms=now_ms,
         level=0,
-        is_flagged=made.is_flagged,
+        is_flagged=table.is_flagged,
         digest=b"",
-        kind=made.kind,
+        kind=table.kind,
         foot_bytes=0,
         foot_digest=b"",
     )
     path = directory / part.file_name
-    proof = write_part(path, rows, made.order, on_rows)
+    proof = write_part(path, rows, table.order, on_rows)
     prove_part(path, rows, on_rows)
     return replace(part, **asdict(proof))
 
@@ -216,7 +249,7 @@ def _of_log(view: ShardView, work: SealWork, on_rows: OnRows) -> tuple[list[pa.R
         order="replay",
         expired_until=work.generation,
     )
-    known = numbers_of(list(schemas_in(view)))
+    numbers = numbers_of(list(schemas_in(view)))
     rows: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     count, size, end = 0, 0, work.end
@@ -227,30 +260,30 @@ def _of_log(view: ShardView, work: SealWork, on_rows: OnRows) -> tuple[list[pa.R
         on_rows(batch.num_rows)
         is_small = batch.num_rows < _ROWS_ALONE and batch_bytes < _BYTES_ALONE
         if not is_small or len(waiting) >= _BATCHES_TOGETHER:
-            rows += _together(waiting, known)
+            rows += _together(waiting, numbers)
         if batch.num_rows:
             waiting.append(batch)
         if not is_small:
-            rows += _together(waiting, known)
-        if count >= _ROWS_MAX or size >= _BYTES_MAX:
+            rows += _together(waiting, numbers)
+        if count >= STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
             end = work.end if reached is None else min(work.end, reached)
             break
-    return [*rows, *_together(waiting, known)], end
+    return [*rows, *_together(waiting, numbers)], end
 
 
 def _together(
-    waiting: list[pa.RecordBatch], known: dict[tuple[int, bytes], int]
+    waiting: list[pa.RecordBatch], numbers: dict[tuple[int, bytes], int]
 ) -> list[pa.RecordBatch]:
-    """Return what waits as one batch with the numbers of schemas, and let go of it."""
-    found = (
-        [numbered(concat(waiting) if len(waiting) > 1 else waiting[0], known)] if waiting else []
-    )
+    """Return what waits as one batch with the numbers of schemas, none if nothing does."""
+    if not waiting:
+        return []
+    batch = concat(waiting) if len(waiting) > 1 else waiting[0]
     waiting.clear()
-    return found
+    return [numbered(batch, numbers)]
 
 
 def _of_parts(
-    view: ShardView, directory: Path, work: JoinWork, on_rows: OnRows
+    view: ShardView, directory: Path, work: CompactWork, on_rows: OnRows
 ) -> list[pa.RecordBatch]:
     """Return the rows of some parts."""
     names = [
@@ -259,8 +292,49 @@ def _of_parts(
     columns = (*names, COMMITTED, "schema")
     cold = ColdRows(view, directory)
     rows = []
-    for part in work.group:
+    for part in work.parts:
         alone = ColdSlice(AddressRange(part.first, part.last + 1), (part,))
         rows.append(cold.of_slice(alone, columns))
         on_rows(part.rows)
     return rows
+
+
+def rows_of_part(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that the log has of a part, by address.
+
+    Raises:
+        LostRangeError: Some of them may be lost, or were trimmed.
+    """
+    schemas = list(schemas_in(view))
+    number_of = numbers_of(schemas)
+    kinds = [AvroSchema.stored(schema.text).full_name for schema in schemas]
+    # The last is that of rows without a schema.
+    is_kind = np.array([kind == part.kind for kind in (*kinds, RAW)])
+    request = ReadRequest(
+        view.shard,
+        start_address=max(part.first, view.state.start),
+        end_address=max(part.last + 1, view.state.start),
+        columns=part_columns(has_keys=view.meta.has_keys),
+        order="replay",
+        expired_until=view.state.generation,
+    )
+    try:
+        for stored, _ in scan_view(view, request):
+            batch = numbered(stored, number_of)
+            numbers = batch.column("schema").fill_null(-1).to_numpy()
+            is_flagged = batch.column("state").to_numpy() != State.NORMAL
+            is_of_part = is_kind[numbers] & (is_flagged == part.is_flagged)
+            if is_of_part.any():
+                yield batch.filter(_untyped.array(is_of_part))
+    except CorruptionError as error:
+        if part.first >= view.state.trimmed and not isinstance(error, LostRangeError):
+            raise
+        message = f"{part.file_name} cannot be rebuilt: {error.message}"
+        raise LostRangeError(
+            message,
+            stream=view.stream,
+            shard=view.shard,
+            path=error.path,
+            start=error.start,
+            end=error.end,
+        ) from error
