@@ -152,7 +152,9 @@ def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, c
     lab.stream.maintain(maker)
     lab.append(np.random.default_rng(6), 100)
     kill(maker)
-    with pytest.raises(UnavailableError, match=r"ended by signal 9; the next one starts in 1 s") as told:
+    with pytest.raises(
+        UnavailableError, match=r"ended by signal 9; the next one starts in 1 s"
+    ) as told:
         lab.stream.maintain(maker)
     assert (told.value.stream, told.value.shard) == (NAME, 0)
     assert (maker.deaths, maker.is_paused) == (1, True)

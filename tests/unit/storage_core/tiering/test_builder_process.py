@@ -1,4 +1,4 @@
-"""Goal: the process that makes parts gives way to its owner all along, and most where it decodes.
+"""Goal: the builder process yields to its owner all along, and most where it decodes.
 
 Method: that process itself, which tells where it would have looked whether its owner waits.
 """
@@ -8,7 +8,7 @@ import os
 import pytest
 
 from storage_core import PartBuilder
-from storage_core.tiering import part_builder as part_maker
+from storage_core.tiering import part_builder
 from tests.log.cold.cold_lab import ColdLab, schema_of
 
 PIECE_ROWS = 100
@@ -17,16 +17,17 @@ TELLING = f"""
 import os, sys
 from pathlib import Path
 from storage_core.platform.giving_way import GivingWay
-from storage_core.parts import making_process, typed_rows
+from storage_core.parts import payloads
+from storage_core.tiering import builder_process
 
 def told(way):
-    is_decoding = sys._getframe(2).f_code is typed_rows.with_fields.__code__
+    is_decoding = sys._getframe(2).f_code is payloads.with_typed_columns.__code__
     with Path(os.environ["TOLD"]).open("a") as file:
         print(way._process, is_decoding, file=file)
 
 GivingWay.step = told
-typed_rows._PIECE_ROWS = {PIECE_ROWS}
-making_process.main()
+payloads._PIECE_ROWS = {PIECE_ROWS}
+builder_process.main()
 """
 
 
@@ -36,7 +37,7 @@ def told(tmp_path, monkeypatch):
     (tmp_path / "telling.py").write_text(TELLING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
-    monkeypatch.setattr(part_maker, "_MODULE", "telling")
+    monkeypatch.setattr(part_builder, "_MODULE", "telling")
     return tmp_path / "told"
 
 
@@ -44,8 +45,8 @@ def test_it_looks_again_and_again_whether_its_owner_waits(root, told):
     lab = ColdLab(root, seal_rows=1)
     levels = [{"level": at} for at in range(ROWS)]
     lab.append_values(schema_of([{"name": "level", "type": "int"}]), levels, 40)
-    with PartBuilder() as maker:
-        assert lab.stream.maintain(maker).rows_sealed == ROWS
+    with PartBuilder() as builder:
+        assert lab.stream.maintain(builder).rows_sealed == ROWS
     lab.stream.close()
     looks = [line.split() for line in told.read_text().splitlines()]
     assert {int(process) for process, _ in looks} == {os.getpid()}

@@ -13,17 +13,16 @@ import pytest
 from storage_core import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
-from storage_core.parts.footer import footer_summary
+from storage_core.parts import footer
 from storage_core.tiering import compact
-from storage_core.tiering.compact import (
-    BYTES_MAX,
-    DECODED_MAX,
-    FEW,
-    ROWS_MAX,
-    compact_shard,
-    next_parts,
-)
 from storage_core.tiering.build import build_here
+from storage_core.tiering.compact import compact_shard, next_parts
+from storage_core.tiering.limits import (
+    COMPACTED_BYTES_MAX,
+    NEIGHBOURS_MAX,
+    STEP_BYTES_MAX,
+    STEP_ROWS_MAX,
+)
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
 from tests.thin import thinned
 
@@ -50,8 +49,8 @@ def numbers(parts, decoded=None) -> list[int]:
 
 
 def test_more_than_four_neighbours_become_one():
-    assert numbers([part(at) for at in range(FEW)]) == []
-    assert numbers([part(at) for at in range(FEW + 1)]) == [0, 1, 2, 3, 4]
+    assert numbers([part(at) for at in range(NEIGHBOURS_MAX)]) == []
+    assert numbers([part(at) for at in range(NEIGHBOURS_MAX + 1)]) == [0, 1, 2, 3, 4]
     assert numbers([part(at) for at in range(30)]) == list(range(30))
 
 
@@ -67,19 +66,19 @@ def test_one_of_another_level_stands_between():
 
 
 def test_what_would_be_too_large_is_left_alone():
-    assert numbers([part(at, rows=ROWS_MAX // 5) for at in range(9)]) == [0, 1, 2, 3, 4]
-    assert numbers([part(at, rows=ROWS_MAX // 4) for at in range(9)]) == []
-    assert numbers([part(at, size=BYTES_MAX // 4) for at in range(9)]) == []
-    large = [part(at, rows=ROWS_MAX) for at in range(3)]
+    assert numbers([part(at, rows=STEP_ROWS_MAX // 5) for at in range(9)]) == [0, 1, 2, 3, 4]
+    assert numbers([part(at, rows=STEP_ROWS_MAX // 4) for at in range(9)]) == []
+    assert numbers([part(at, size=COMPACTED_BYTES_MAX // 4) for at in range(9)]) == []
+    large = [part(at, rows=STEP_ROWS_MAX) for at in range(3)]
     assert numbers([*large, *(part(at) for at in range(3, 8))]) == [3, 4, 5, 6, 7]
 
 
 def test_what_would_take_too_much_memory_is_left_alone():
     few = [part(at) for at in range(9)]
-    assert numbers(few, lambda _: DECODED_MAX // 5) == [0, 1, 2, 3, 4]
-    assert numbers(few, lambda _: DECODED_MAX // 4) == []
+    assert numbers(few, lambda _: STEP_BYTES_MAX // 5) == [0, 1, 2, 3, 4]
+    assert numbers(few, lambda _: STEP_BYTES_MAX // 4) == []
     # One that is above it by itself stands between the others.
-    alone = {3: DECODED_MAX + 1}
+    alone = {3: STEP_BYTES_MAX + 1}
     assert numbers(few, lambda one: alone.get(one.number, 1)) == [4, 5, 6, 7, 8]
 
 
@@ -88,13 +87,13 @@ def test_files_are_asked_for_their_memory_only_where_all_else_fits():
 
     def large(one):
         asked.append(one.number)
-        return DECODED_MAX // 2
+        return STEP_BYTES_MAX // 2
 
-    assert numbers([part(at, rows=ROWS_MAX // 4) for at in range(90)], large) == []
+    assert numbers([part(at, rows=STEP_ROWS_MAX // 4) for at in range(90)], large) == []
     assert asked == []
     assert numbers([part(at) for at in range(90)], large) == []
     # No more than it takes to know that a group is too large.
-    assert len(asked) == 3 * (90 - FEW)
+    assert len(asked) == 3 * (90 - NEIGHBOURS_MAX)
 
 
 def test_joined_part_reaches_over_two_windows_at_most():
@@ -119,9 +118,9 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
         parts.append(sealed)
         rows += sealed.rows
         while group := next_parts(parts, HOURS, small):
-            assert len(group) > FEW
-            assert sum(one.rows for one in group) <= ROWS_MAX
-            assert sum(one.size for one in group) <= BYTES_MAX
+            assert len(group) > NEIGHBOURS_MAX
+            assert sum(one.rows for one in group) <= STEP_ROWS_MAX
+            assert sum(one.size for one in group) <= COMPACTED_BYTES_MAX
             joined = replace(
                 group[0],
                 last=group[-1].last,
@@ -134,8 +133,8 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
     assert all(one.last < other.first for one, other in pairwise(parts))
     assert sum(one.rows for one in parts) == rows
     # A part has a fifth of what may be in one, or is among the few that wait on its level.
-    levels = math.ceil(math.log(ROWS_MAX, FEW + 1))
-    assert len(parts) <= rows / ROWS_MAX * (FEW + 1) * 2 + FEW * levels
+    levels = math.ceil(math.log(STEP_ROWS_MAX, NEIGHBOURS_MAX + 1))
+    assert len(parts) <= rows / STEP_ROWS_MAX * (NEIGHBOURS_MAX + 1) * 2 + NEIGHBOURS_MAX * levels
     assert written <= rows * levels
 
 
@@ -145,16 +144,16 @@ def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root,
     # Of trimmed rows nothing else would be left to tell.
     lab = ColdLab(root)
     rng = np.random.default_rng(51)
-    for _ in range(FEW + 1):
+    for _ in range(NEIGHBOURS_MAX + 1):
         lab.append(rng, 60)
         lab.stream.seal()
     lab.stream.trim()
     before = lab.stream.parts()
 
     def forgetful(context, view, work):
-        group = list(work.group)
-        del group[missing]
-        return build_here(context, view, replace(work, group=tuple(group)))
+        parts = list(work.parts)
+        del parts[missing]
+        return build_here(context, view, replace(work, parts=tuple(parts)))
 
     for shard in lab.stream._shards.values():
         with pytest.raises(CorruptionError, match="does not have the rows"):
@@ -168,12 +167,14 @@ def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
     lab = ColdLab(root)
     looked: list[str] = []
 
-    def told(path, proof):
+    def listed(path, proof):
         looked.append(path.name)
-        return footer_summary(path, proof)
+        return read(path, proof)
 
-    monkeypatch.setattr(compact, "DECODED_MAX", 2**20)
-    monkeypatch.setattr(compact, "footer_summary", told)
+    read = footer.read_footer
+
+    monkeypatch.setattr(compact, "STEP_BYTES_MAX", 2**20)
+    monkeypatch.setattr(footer, "read_footer", listed)
 
     def sealed(turn):
         # Rows that are alike: the file has some kilobytes, and memory 256 KiB of them.
@@ -185,12 +186,12 @@ def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
         lab.stream.commit()
         lab.stream.seal()
 
-    for turn in range(FEW + 2):
+    for turn in range(NEIGHBOURS_MAX + 2):
         sealed(turn)
         assert lab.stream.compact().rows == 0
-    # Each foot is looked at once, however often there is a turn.
-    assert len(looked) == len(set(looked)) >= FEW
-    monkeypatch.setattr(compact, "DECODED_MAX", 2**22)
-    sealed(FEW + 2)
-    assert lab.stream.compact().rows == 4 * (FEW + 3)
+    # Each footer is read once, however often there is a round.
+    assert len(looked) == len(set(looked)) >= NEIGHBOURS_MAX
+    monkeypatch.setattr(compact, "STEP_BYTES_MAX", 2**22)
+    sealed(NEIGHBOURS_MAX + 2)
+    assert lab.stream.compact().rows == 4 * (NEIGHBOURS_MAX + 3)
     lab.stream.close()

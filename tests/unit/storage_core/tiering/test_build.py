@@ -1,12 +1,11 @@
-"""Making parts in this thread: what refuses it has the kinds that another process answers with."""
+"""Building parts in this thread: errors have the kinds that a builder process answers with."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, UnavailableError
-from storage_core.tiering import making
-from storage_core.tiering import rebuild as mend
+from storage_core.tiering import build
 from tests.log.cold.cold_lab import ColdLab
 
 REFUSALS = (
@@ -39,14 +38,13 @@ def refused_by(monkeypatch, name, error):
     def refuse(*_args, **_named):
         raise error
 
-    monkeypatch.setattr(making, name, refuse)
-    monkeypatch.setattr(mend, name, refuse, raising=False)
+    monkeypatch.setattr(build, name, refuse)
 
 
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda one: type(one).__name__)
-def test_what_refuses_to_make_parts_is_told_as_unavailable(lab, monkeypatch, error):
+def test_what_refuses_to_build_parts_is_told_as_unavailable(lab, monkeypatch, error):
     with monkeypatch.context() as patch:
-        refused_by(patch, "written_part", error)
+        refused_by(patch, "_write_part", error)
         refused_by(patch, "prove_blocks", error)
         lab.stream.parts()[0].path.write_bytes(b"nothing")
         for call in (
@@ -54,12 +52,12 @@ def test_what_refuses_to_make_parts_is_told_as_unavailable(lab, monkeypatch, err
             lab.stream.trim,
             lambda: lab.stream.seal(rebuild=True),
         ):
-            with pytest.raises(UnavailableError, match=r"parts cannot be made: .+"):
+            with pytest.raises(UnavailableError, match=r"parts cannot be built: .+"):
                 call()
     lab.stream.seal(rebuild=True)
     with monkeypatch.context() as patch:
-        refused_by(patch, "written_part", error)
-        with pytest.raises(UnavailableError, match=r"parts cannot be made: .+"):
+        refused_by(patch, "_write_part", error)
+        with pytest.raises(UnavailableError, match=r"parts cannot be built: .+"):
             lab.stream.compact()
     lab.stream.compact()
     assert lab.rows_of_parts() == lab.rows()
@@ -67,6 +65,6 @@ def test_what_refuses_to_make_parts_is_told_as_unavailable(lab, monkeypatch, err
 
 
 def test_damage_stays_damage(lab, monkeypatch):
-    refused_by(monkeypatch, "written_part", CorruptionError("damaged"))
+    refused_by(monkeypatch, "_write_part", CorruptionError("damaged"))
     with pytest.raises(CorruptionError, match="damaged"):
         lab.stream.seal()

@@ -1,7 +1,7 @@
-"""Goal: what is trimmed is what was proven, whatever came between its proof and its going.
+"""Goal: what is trimmed is what was proven, whatever comes between the proof and the deletion.
 
-Method: a maker that proves as it should, and what may come behind it: another answer, a block that
-is found damaged, parts that were joined; and a view of before that meets what is left.
+Method: a builder that proves as it should, and what may come after it: another answer, a block that
+is found damaged, parts that were merged; and a view of before that meets what is left.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import pytest
 from storage_core import CorruptionError, LostRangeError, UnavailableError
 from storage_core.format.shard_state import AddressRange
 from storage_core.tiering.build import build_here
-from storage_core.tiering.work import Made, ProveWork
 from storage_core.tiering.trim import trim_shard
+from storage_core.tiering.work import Built, ProveWork
 from tests.log.cold.cold_lab import ColdLab, small_segments
 
 
@@ -58,17 +58,21 @@ def test_block_that_is_found_damaged_behind_its_proof_is_not_trimmed(lab):
     with pytest.raises(LostRangeError, match="damaged meanwhile"):
         trim_shard(shard, 0, damaged_behind)
     ((start, _),) = lab.stream.lost_ranges()[0]
-    assert trim_shard(shard, 0).trimmed == start
+    step = trim_shard(shard, 0)
+    assert step is not None
+    assert step.end == start
 
 
 def test_nothing_goes_for_an_answer_to_something_else(lab):
     shard = lab.stream._shards[0]
     lab.append(np.random.default_rng(19), 600)
     lab.stream.seal()
-    for answer in (Made((), 64), Made((lab.stream.parts()[0].entry,), shard.committed())):
+    for answer in (Built((), 64), Built((lab.stream.parts()[0].entry,), shard.committed())):
         with pytest.raises(CorruptionError, match="were not proven"):
             trim_shard(shard, 0, lambda *_, answer=answer: answer)
-    assert trim_shard(shard, 0).trimmed == shard.committed()
+    step = trim_shard(shard, 0)
+    assert step is not None
+    assert step.end == shard.committed()
 
 
 def test_parts_that_were_joined_since_prove_nothing(lab):
