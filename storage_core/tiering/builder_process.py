@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
-from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
@@ -30,9 +30,8 @@ from storage_core.tiering.work import (
     Built,
     Order,
     ProveWork,
-    decode_order,
-    encode_built,
-    encode_failure,
+    decode_message,
+    encode_message,
 )
 
 _NICENESS: Final = 5
@@ -57,9 +56,9 @@ def main() -> None:
         line = orders.get()
         way.begin()
         try:
-            answer = encode_built(built(decode_order(line), lambda _rows: way.step()))
+            answer = encode_message(built(decode_message(line), lambda _rows: way.step()))
         except ShardlogError as error:
-            answer = encode_failure(error)
+            answer = encode_message(error)
         # A step takes some hundred megabytes, and the next one may be long in coming.
         pa.default_memory_pool().release_unused()
         give_back()
@@ -70,7 +69,7 @@ def main() -> None:
             os._exit(0)
 
 
-def built(order: Order, on_rows: OnRows = ignore_rows) -> Built:
+def built(order: Order, on_rows: OnRows) -> Built:
     """Build what was ordered, of what any reader of the shard sees.
 
     `on_rows` is called again and again on the way, after some thousands of rows.
@@ -78,15 +77,11 @@ def built(order: Order, on_rows: OnRows = ignore_rows) -> Built:
     Raises:
         ShardlogError: It cannot be built; of every kind, since the owner gets it.
     """
-    with build_errors(order.root / order.stream):
-        return _built(order, on_rows)
-
-
-def _built(order: Order, on_rows: OnRows) -> Built:
-    files = read_stream(order.root, order.stream)
-    directory = parts_directory(files.shard_directory(order.shard))
     work = order.work
-    follower = ShardFollower(files, order.shard, SystemClock())
+    with build_errors(order.root / order.stream):
+        files = read_stream(order.root, order.stream)
+        follower = ShardFollower(files, order.shard, SystemClock())
+    directory = parts_directory(files.shard_directory(order.shard))
     with build_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
             proof = partial(prove, directory=directory, work=work, on_rows=on_rows)

@@ -9,7 +9,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
 from storage_core.parts.footer import footer_summary
-from storage_core.parts.progress import BUILD_PASSES, OnRows
+from storage_core.parts.progress import OnRows
 from storage_core.read.cold.parts import index_of, part_path, parts_directory
 from storage_core.read.view import ShardView
 from storage_core.tiering.build import build_here
@@ -22,7 +22,14 @@ from storage_core.tiering.limits import (
 )
 from storage_core.tiering.part_directory import sweep
 from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_all, run_step
+from storage_core.tiering.step import (
+    BUILD_PASSES,
+    Plan,
+    now_ms,
+    put_new_generation,
+    run_all,
+    run_step,
+)
 from storage_core.tiering.work import Builder, Built, CompactWork
 from storage_core.write.shard import Shard
 

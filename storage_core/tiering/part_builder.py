@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from storage_core.errors import ClosedError, UnavailableError
+from storage_core.errors import ClosedError, ShardlogError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.forking import Home
 from storage_core.read.view import ShardView
-from storage_core.tiering.work import Built, Order, Work, decode_built, encode_order
+from storage_core.tiering.work import Built, Order, Work, decode_message, encode_message
 from storage_core.write.opened import ShardContext
 
 _MODULE: Final = "storage_core.tiering.builder_process"
@@ -85,11 +85,15 @@ class PartBuilder:
         order = Order(context.directory.parent.parent, context.meta.name, context.number, work)
         with self._lock:
             try:
-                line = self._answer(encode_order(order))
+                line = self._answer(encode_message(order))
             except UnavailableError as error:
                 raise error.placed(order.stream, order.shard) from error
             self._deaths_in_a_row = 0
-        return decode_built(line)
+        answer = decode_message(line)
+        if isinstance(answer, ShardlogError):
+            raise answer
+        built: Built = answer
+        return built
 
     def close(self) -> None:
         """End the process; what it was building is dropped. A second call does nothing."""

@@ -10,12 +10,12 @@ from functools import partial
 
 from storage_core.engine.key_value import Batch
 from storage_core.format.shard_state import KEY_SEALED, ShardState, encode_int
-from storage_core.parts.progress import BUILD_PASSES, OnRows
+from storage_core.parts.progress import OnRows
 from storage_core.read.view import ShardView
 from storage_core.tiering.build import build_here
 from storage_core.tiering.part_directory import sweep
 from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import Plan, now_ms, run_all, run_step
+from storage_core.tiering.step import BUILD_PASSES, Plan, now_ms, run_all, run_step
 from storage_core.tiering.work import Builder, Built, SealWork
 from storage_core.write.shard import Shard
 

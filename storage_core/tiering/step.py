@@ -27,7 +27,7 @@ from storage_core.format.shard_state import (
     generation_after,
 )
 from storage_core.parts.part_list import replace_parts
-from storage_core.parts.progress import OnRows, RowProgress
+from storage_core.parts.progress import OnRows
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.view import ShardView
@@ -38,6 +38,10 @@ from storage_core.tiering.report import ShardTiering, TieringStep
 from storage_core.tiering.work import Builder, Built, ProveWork, Work
 from storage_core.write.shard import Shard
 
+# How often a step that builds files goes over its rows.
+BUILD_PASSES: Final = 3
+# A step that compares blocks with their parts does so once.
+PROOF_PASSES: Final = 1
 _NS_A_MS: Final = 1_000_000
 
 
@@ -107,6 +111,38 @@ def run_all(
             progress.end_step(last.rows)
         done[shard.context.number] = tiering_of(shard, steps)
     return done
+
+
+class RowProgress:
+    """Counts the rows of steps that are done, and about how many of the one under way.
+
+    A step goes over its rows several times: it reads them, writes them, and proves what it wrote.
+    Each time counts for its share, so that the count only grows.
+    """
+
+    def __init__(self, report: OnRows | None, passes: int) -> None:
+        """Begin at none.
+
+        Args:
+            report: Called with how many rows are done so far.
+            passes: How often a step goes over its rows.
+        """
+        self._report = report
+        self._passes = passes
+        self._done = 0
+        self._passed = 0
+
+    def on_rows(self, rows: int) -> None:
+        """Count rows that the step under way has gone over once more."""
+        self._passed += rows
+        if self._report is not None:
+            self._report(self._done + self._passed // self._passes)
+
+    def end_step(self, rows: int) -> None:
+        """Count the rows of the step that is over."""
+        self._done += rows
+        self._passed = 0
+        self.on_rows(0)
 
 
 def tiering_of(shard: Shard, steps: Iterable[TieringStep]) -> ShardTiering:

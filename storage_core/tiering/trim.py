@@ -17,14 +17,21 @@ from storage_core.format.joined_zone import groups, joined
 from storage_core.format.keys import log_key, zone_key
 from storage_core.format.shard_state import KEY_TRIMMED, ShardState, encode_int
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.parts.progress import PROOF_PASSES, OnRows
+from storage_core.parts.progress import OnRows
 from storage_core.read.view import ShardView
 from storage_core.retention.expired import dead_segments
 from storage_core.retention.removal import Segment, put_segments
 from storage_core.tiering.build import build_here
 from storage_core.tiering.limits import STEP_BLOCKS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX
 from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_all, run_step
+from storage_core.tiering.step import (
+    PROOF_PASSES,
+    Plan,
+    now_ms,
+    put_new_generation,
+    run_all,
+    run_step,
+)
 from storage_core.tiering.work import Builder, Built, ProveWork
 from storage_core.write.shard import Shard
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from storage_core.parts import part_file
-from storage_core.parts.progress import BUILD_PASSES, RowProgress
+from storage_core.tiering.step import BUILD_PASSES, RowProgress
 from tests.log.cold.cold_lab import ColdLab
 
 
