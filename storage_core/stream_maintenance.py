@@ -85,12 +85,13 @@ class StreamUpkeep(StreamReads[Shard]):
         # Only who seals needs it, and it takes 100 ms.
         with loading(self._files.meta.name):
             from storage_core.tiering.rebuild import rebuild_parts  # noqa: PLC0415
-            from storage_core.tiering.seal import seal_all  # noqa: PLC0415
+            from storage_core.tiering.seal import seal_shard  # noqa: PLC0415
+            from storage_core.tiering.step import run_all  # noqa: PLC0415
 
         shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
         rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
-        sealed = seal_all(shards.values(), least, progress)
-        return TieringReport({n: done.after(rebuilt.get(n, [])) for n, done in sealed.items()})
+        report = run_all(shards.values(), partial(seal_shard, rows_min=least), progress)
+        return report.after(rebuilt) if rebuilt else report
 
     def compact(self, progress: OnRows | None = None) -> TieringReport:
         """Merge small neighbouring parts of the open shards into larger ones; durable on return.
@@ -113,9 +114,10 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         # Only who compacts needs it, and it takes 100 ms.
         with loading(self._files.meta.name):
-            from storage_core.tiering.compact import compact_all  # noqa: PLC0415
+            from storage_core.tiering.compact import compact_shard  # noqa: PLC0415
+            from storage_core.tiering.step import run_all  # noqa: PLC0415
 
-        return TieringReport(compact_all(self._open_shards().values(), progress))
+        return run_all(self._open_shards().values(), compact_shard, progress)
 
     def maintain(self, builder: PartBuilder | None = None) -> TieringReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
@@ -177,10 +179,11 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         # Only who trims needs it, and it takes 100 ms.
         with loading(self._files.meta.name):
-            from storage_core.tiering.trim import trim_all  # noqa: PLC0415
+            from storage_core.tiering.step import PROOF_PASSES, run_all  # noqa: PLC0415
+            from storage_core.tiering.trim import trim_shard  # noqa: PLC0415
 
-        shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
-        return TieringReport(trim_all(shards.values(), keep_hot_ms, progress))
+        step = partial(trim_shard, keep_hot_ms=span_ms("keep_hot", keep_hot))
+        return run_all(self._open_shards().values(), step, progress, PROOF_PASSES)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

@@ -15,13 +15,13 @@ from storage_core.format.block import Block
 from storage_core.format.joined_zone import groups, joined
 from storage_core.format.record import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
-from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.progress import OnRows
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import index_of, part_path
 from storage_core.read.columns import block_columns
 from storage_core.read.view import ShardView
-from storage_core.tiering.work import ProveWork
+from storage_core.tiering.work import Built, ProveWork
 from storage_core.verify.part_checks import difference
 
 _COMPARED: Final = (
@@ -34,9 +34,7 @@ _BYTES_TOGETHER: Final = 512 * 2**10
 Blocks = Sequence[tuple[Zone, Block]]
 
 
-def prove_blocks(
-    view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
-) -> None:
+def prove_blocks(view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows) -> Built:
     """Compare the files of parts with their digests, and what they rebuild with the blocks.
 
     `on_rows` is called with how many rows were compared, some blocks at a time.
@@ -55,6 +53,7 @@ def prove_blocks(
         )
     _prove_files(view, work.begin, work.end, directory)
     _prove(view, zones, ColdBlocks(view, directory), on_rows)
+    return Built((), work.end)
 
 
 def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:

@@ -111,22 +111,10 @@ def build_here(
     directory = parts_directory(context.directory)
     with build_errors(directory):
         if isinstance(work, ProveWork):
-            return prove(view, directory, work, on_rows)
+            return prove_blocks(view, directory, work, on_rows)
         refuse_damaged(view.stream, view.shard, directory, work)
         rows = source_rows(view, directory, work, on_rows)
         return build(rows, directory, work, on_rows)
-
-
-def prove(
-    view: ShardView, directory: Path, work: ProveWork, on_rows: OnRows = ignore_rows
-) -> Built:
-    """Prove that parts can replace blocks.
-
-    Raises:
-        CorruptionError: They cannot.
-    """
-    prove_blocks(view, directory, work, on_rows)
-    return Built((), work.end)
 
 
 def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) -> None:
@@ -147,9 +135,7 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) ->
             )
 
 
-def source_rows(
-    view: ShardView, directory: Path, work: BuildWork, on_rows: OnRows = ignore_rows
-) -> SourceRows:
+def source_rows(view: ShardView, directory: Path, work: BuildWork, on_rows: OnRows) -> SourceRows:
     """Return the rows of a piece of work.
 
     Raises:
@@ -164,9 +150,7 @@ def source_rows(
     return SourceRows(rows, end, list(schemas_in(view)), view.meta.has_keys)
 
 
-def build(
-    source: SourceRows, directory: Path, work: BuildWork, on_rows: OnRows = ignore_rows
-) -> Built:
+def build(source: SourceRows, directory: Path, work: BuildWork, on_rows: OnRows) -> Built:
     """Write rows as parts, durably, and prove each against them.
 
     Raises:
@@ -207,7 +191,7 @@ def _level_of(work: BuildWork) -> int:
 
 
 def _write_part(
-    table: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows = ignore_rows
+    table: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows
 ) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = table.rows

@@ -25,7 +25,8 @@ from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.follow.follower import ShardFollower
-from storage_core.tiering.build import build, build_errors, prove, refuse_damaged, source_rows
+from storage_core.tiering.block_proof import prove_blocks
+from storage_core.tiering.build import build, build_errors, refuse_damaged, source_rows
 from storage_core.tiering.work import (
     Built,
     Order,
@@ -84,8 +85,8 @@ def built(order: Order, on_rows: OnRows) -> Built:
     directory = parts_directory(files.shard_directory(order.shard))
     with build_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
-            proof = partial(prove, directory=directory, work=work, on_rows=on_rows)
-            return follower.shown(proof)
+            prove = partial(prove_blocks, directory=directory, work=work, on_rows=on_rows)
+            return follower.shown(prove)
         refuse_damaged(order.stream, order.shard, directory, work)
         read = partial(source_rows, directory=directory, work=work, on_rows=on_rows)
         rows = follower.shown(read)

@@ -1,6 +1,6 @@
 """Compaction: neighbouring parts are merged into one, so that there are few, however many seals."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,6 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
 from storage_core.parts.footer import footer_summary
-from storage_core.parts.progress import OnRows
 from storage_core.read.cold.parts import index_of, part_path, parts_directory
 from storage_core.read.view import ShardView
 from storage_core.tiering.build import build_here
@@ -20,16 +19,8 @@ from storage_core.tiering.limits import (
     STEP_BYTES_MAX,
     STEP_ROWS_MAX,
 )
-from storage_core.tiering.part_directory import sweep
-from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import (
-    BUILD_PASSES,
-    Plan,
-    now_ms,
-    put_new_generation,
-    run_all,
-    run_step,
-)
+from storage_core.tiering.report import TieringStep
+from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_step
 from storage_core.tiering.work import Builder, Built, CompactWork
 from storage_core.write.shard import Shard
 
@@ -50,26 +41,8 @@ def compact_shard(shard: Shard, builder: Builder = build_here) -> TieringStep | 
        processes see the same.
     5. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
        reads them.
-
-    Raises:
-        CorruptionError: The file of one is damaged or gone, or what is built of them lacks rows;
-            all stay as they are.
-        UnavailableError: Something else held the shard for too long, or the disk refuses.
-        ShardPoisonedError: The write failed, or an earlier one had.
     """
     return run_step(shard, _choose, builder)
-
-
-def compact_all(shards: Iterable[Shard], on_rows: OnRows | None) -> dict[int, ShardTiering]:
-    """Merge what there is to merge in some shards."""
-
-    def compact(shard: Shard, builder: Builder) -> TieringStep | None:
-        step = compact_shard(shard, builder)
-        if step is None:
-            sweep(shard)
-        return step
-
-    return run_all(shards, compact, BUILD_PASSES, on_rows)
 
 
 def _choose(shard: Shard, view: ShardView) -> Plan | None:

@@ -36,9 +36,10 @@ def maintain_shard(
 
 def _steps(shard: Shard, options: StreamOptions, builder: Builder) -> list[TieringStep]:
     rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
-    steps = [seal_shard(shard, rows_min, builder), compact_shard(shard, builder)]
+    steps = [seal_shard(shard, builder, rows_min), compact_shard(shard, builder)]
     if options.keep_hot is not None:
-        steps.append(trim_shard(shard, int(options.keep_hot / timedelta(milliseconds=1)), builder))
+        keep_hot_ms = int(options.keep_hot / timedelta(milliseconds=1))
+        steps.append(trim_shard(shard, builder, keep_hot_ms))
     return [step for step in steps if step is not None]
 
 

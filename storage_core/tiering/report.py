@@ -50,10 +50,6 @@ class ShardTiering:
     trimmed: int
     steps: tuple[TieringStep, ...] = ()
 
-    def after(self, steps: Sequence[TieringStep]) -> "ShardTiering":
-        """Return this with steps that were done before."""
-        return replace(self, steps=(*steps, *self.steps))
-
     def of(self, kind: StepKind) -> tuple[TieringStep, ...]:
         """Return the steps of one kind."""
         return tuple(step for step in self.steps if step.kind == kind)
@@ -64,6 +60,14 @@ class TieringReport:
     """What a call did in each shard."""
 
     shards: Mapping[int, ShardTiering]
+
+    def after(self, steps: Mapping[int, Sequence[TieringStep]]) -> "TieringReport":
+        """Return this with steps that were done before in each shard."""
+        shards = {
+            number: replace(done, steps=(*steps[number], *done.steps))
+            for number, done in self.shards.items()
+        }
+        return TieringReport(shards)
 
     @property
     def steps(self) -> tuple[TieringStep, ...]:

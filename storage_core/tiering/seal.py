@@ -4,24 +4,21 @@ The log stays the only truth. A part is derived from it, up to an address; whate
 below `sealed` is in parts that are durable and were proven equal to the rows they were built of.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from storage_core.engine.key_value import Batch
 from storage_core.format.shard_state import KEY_SEALED, ShardState, encode_int
-from storage_core.parts.progress import OnRows
 from storage_core.read.view import ShardView
 from storage_core.tiering.build import build_here
-from storage_core.tiering.part_directory import sweep
-from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import BUILD_PASSES, Plan, now_ms, run_all, run_step
+from storage_core.tiering.report import TieringStep
+from storage_core.tiering.step import Plan, now_ms, run_step
 from storage_core.tiering.work import Builder, Built, SealWork
 from storage_core.write.shard import Shard
 
 
 def seal_shard(
-    shard: Shard, rows_min: int = 1, builder: Builder = build_here
+    shard: Shard, builder: Builder = build_here, rows_min: int = 1
 ) -> TieringStep | None:
     """Build parts of what is committed and not sealed yet, once; None if that is too little.
 
@@ -32,27 +29,8 @@ def seal_shard(
     3. Prove: read each file back, and compare its rows with those of the log.
     4. Publish: the entries and where sealing stands. With a stream's first part it names the
        feature, durably, before.
-
-    Raises:
-        UnavailableError: Something else held the shard for too long, or the disk refuses.
-        CorruptionError: A part does not have the rows it was built of; it is not published.
-        ShardPoisonedError: The write failed, or an earlier one had.
     """
     return run_step(shard, partial(_choose, rows_min), builder)
-
-
-def seal_all(
-    shards: Iterable[Shard], rows_min: int, on_rows: OnRows | None
-) -> dict[int, ShardTiering]:
-    """Seal all that is committed of some shards, a million rows at a time at most."""
-
-    def seal(shard: Shard, builder: Builder) -> TieringStep | None:
-        step = seal_shard(shard, rows_min, builder)
-        if step is None:
-            sweep(shard)
-        return step
-
-    return run_all(shards, seal, BUILD_PASSES, on_rows)
 
 
 def _choose(rows_min: int, shard: Shard, view: ShardView) -> Plan | None:

@@ -33,8 +33,8 @@ from storage_core.read.cold.parts import parts_directory
 from storage_core.read.view import ShardView
 from storage_core.retention.exclusive import alone
 from storage_core.tiering.build import build_here
-from storage_core.tiering.part_directory import discard_files, room_for_parts, show_parts
-from storage_core.tiering.report import ShardTiering, TieringStep
+from storage_core.tiering.part_directory import discard_files, room_for_parts, show_parts, sweep
+from storage_core.tiering.report import ShardTiering, TieringReport, TieringStep
 from storage_core.tiering.work import Builder, Built, ProveWork, Work
 from storage_core.write.shard import Shard
 
@@ -91,15 +91,15 @@ def run_step(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | No
 
 
 def run_all(
-    shards: Iterable[Shard], step: Step, passes: int, on_rows: OnRows | None
-) -> dict[int, ShardTiering]:
-    """Do all steps that there are to do in some shards.
+    shards: Iterable[Shard], step: Step, on_rows: OnRows | None, passes: int = BUILD_PASSES
+) -> TieringReport:
+    """Do all steps that there are to do in some shards, and delete what has become obsolete.
 
     Args:
         shards: Them.
         step: Does one.
-        passes: How often a step goes over its rows.
         on_rows: Called again and again with how many rows are done so far.
+        passes: How often a step goes over its rows.
     """
     progress = RowProgress(on_rows, passes)
     builder = partial(build_here, on_rows=progress.on_rows)
@@ -109,8 +109,9 @@ def run_all(
         while (last := step(shard, builder)) is not None:
             steps.append(last)
             progress.end_step(last.rows)
+        sweep(shard)
         done[shard.context.number] = tiering_of(shard, steps)
-    return done
+    return TieringReport(done)
 
 
 class RowProgress:

@@ -6,7 +6,7 @@ read than others. A read that comes to the zone of a trimmed block rebuilds the 
 (read/cold/blocks.py), so that all reads return what they did.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,26 +17,20 @@ from storage_core.format.joined_zone import groups, joined
 from storage_core.format.keys import log_key, zone_key
 from storage_core.format.shard_state import KEY_TRIMMED, ShardState, encode_int
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.parts.progress import OnRows
 from storage_core.read.view import ShardView
 from storage_core.retention.expired import dead_segments
 from storage_core.retention.removal import Segment, put_segments
 from storage_core.tiering.build import build_here
 from storage_core.tiering.limits import STEP_BLOCKS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX
-from storage_core.tiering.report import ShardTiering, TieringStep
-from storage_core.tiering.step import (
-    PROOF_PASSES,
-    Plan,
-    now_ms,
-    put_new_generation,
-    run_all,
-    run_step,
-)
+from storage_core.tiering.report import TieringStep
+from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_step
 from storage_core.tiering.work import Builder, Built, ProveWork
 from storage_core.write.shard import Shard
 
 
-def trim_shard(shard: Shard, keep_hot_ms: int, builder: Builder = build_here) -> TieringStep | None:
+def trim_shard(
+    shard: Shard, builder: Builder = build_here, keep_hot_ms: int = 0
+) -> TieringStep | None:
     """Delete blocks that parts can replace, once; None if there are none.
 
     1. Choose: from where the last trim ended up to where sealing stands, the blocks that were
@@ -53,23 +47,9 @@ def trim_shard(shard: Shard, keep_hot_ms: int, builder: Builder = build_here) ->
     5. Free: the blocks, and the segments that have none left, as expiry does.
 
     Raises:
-        UnavailableError: Something else held the shard for too long, or the disk refuses.
-        CorruptionError: A block is damaged, or its parts are, or differ from it: all stays.
         LostRangeError: A read found a block damaged behind 3: all stays.
-        ShardPoisonedError: The write failed, or an earlier one had.
     """
     return run_step(shard, partial(_choose, keep_hot_ms), builder)
-
-
-def trim_all(
-    shards: Iterable[Shard], keep_hot_ms: int, on_rows: OnRows | None
-) -> dict[int, ShardTiering]:
-    """Trim all that may be trimmed of some shards, a million rows at a time at most."""
-
-    def trim(shard: Shard, builder: Builder) -> TieringStep | None:
-        return trim_shard(shard, keep_hot_ms, builder)
-
-    return run_all(shards, trim, PROOF_PASSES, on_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def test_failure_behind_a_close_removes_no_file_of_the_next_writer(root):
         raise UnavailableError(message)
 
     with pytest.raises(UnavailableError, match="it died"):
-        seal_shard(shard, 1, failing_once_another_has_sealed)
+        seal_shard(shard, failing_once_another_has_sealed)
     parts = [part for part in lab.stream.parts() if part.shard == 0]
     assert parts
     assert all(part.path.exists() for part in parts)

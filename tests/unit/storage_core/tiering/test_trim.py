@@ -56,9 +56,9 @@ def test_block_that_is_found_damaged_behind_its_proof_is_not_trimmed(lab):
         return proven
 
     with pytest.raises(LostRangeError, match="damaged meanwhile"):
-        trim_shard(shard, 0, damaged_behind)
+        trim_shard(shard, damaged_behind)
     ((start, _),) = lab.stream.lost_ranges()[0]
-    step = trim_shard(shard, 0)
+    step = trim_shard(shard)
     assert step is not None
     assert step.end == start
 
@@ -69,8 +69,8 @@ def test_nothing_goes_for_an_answer_to_something_else(lab):
     lab.stream.seal()
     for answer in (Built((), 64), Built((lab.stream.parts()[0].entry,), shard.committed())):
         with pytest.raises(CorruptionError, match="were not proven"):
-            trim_shard(shard, 0, lambda *_, answer=answer: answer)
-    step = trim_shard(shard, 0)
+            trim_shard(shard, lambda *_, answer=answer: answer)
+    step = trim_shard(shard)
     assert step is not None
     assert step.end == shard.committed()
 
@@ -88,7 +88,7 @@ def test_parts_that_were_joined_since_prove_nothing(lab):
         lab.append(np.random.default_rng(seed), 100)
         lab.stream.seal()
     with pytest.raises(UnavailableError):
-        trim_shard(shard, 0, refused)
+        trim_shard(shard, refused)
     assert lab.stream.compact().rows
     view = shard.views.committed()
     with pytest.raises(CorruptionError, match="in the same parts"):
