@@ -31,7 +31,7 @@ from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
 # shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.
 HELD_BYTES_MAX: Final = 64 * 2**20
-_GIVEN_BYTES_TARGET: Final = 16 * 2**20
+_BATCH_BYTES_TARGET: Final = 16 * 2**20
 
 
 def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
@@ -44,7 +44,7 @@ def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
 
 
 def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
-    """Cut a shard's parts into stretches that are merged each for itself; mostly it is one."""
+    """Cut a shard's parts into slices that are merged each for itself; mostly it is one."""
     groups: list[tuple[StagedPart, ...]] = []
     held = HELD_BYTES_MAX + 1
     for part in parts:
@@ -66,7 +66,7 @@ def _merged(
         while runs:
             taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
-            yield from _given([one for one in taken if one.num_rows])
+            yield from _merged_batches([batch for batch in taken if batch.num_rows])
 
 
 def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
@@ -83,14 +83,14 @@ def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
     ]
 
 
-def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield sorted stretches as one, cut to batches of a size."""
-    if len(stretches) <= 1:
-        yield from stretches
+def _merged_batches(slices: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield sorted slices as one, cut to batches of a size."""
+    if len(slices) <= 1:
+        yield from slices
         return
-    batch = _as_one(stretches)
+    batch = _as_one(slices)
     order = np.argsort(batch.column("primary").to_numpy(), kind="stable")
-    count = max(1, batch.num_rows * _GIVEN_BYTES_TARGET // max(1, batch.nbytes))
+    count = max(1, batch.num_rows * _BATCH_BYTES_TARGET // max(1, batch.nbytes))
     for start in range(0, len(order), count):
         yield batch.take(int_array(order[start : start + count]))
 

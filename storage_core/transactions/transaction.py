@@ -81,7 +81,7 @@ class Transaction:
         self._is_in_doubt = False
         self._home = Home()
         with file_errors(staging.directory, "looking for a transaction"):
-            decision = self._known()
+            decision = self._decision()
         self._manifest = decision.manifest
         self.is_replay = decision.is_made
 
@@ -207,12 +207,12 @@ class Transaction:
             attempt = self._writer.attempt
             if attempt is None or attempt.exists():
                 raise
-            if not self._known().is_done:
+            if not self._decision().is_done:
                 raise rows_gone(self._staging, self._name, attempt) from error
             self.is_replay = True
             self._abandon()
 
-    def _known(self) -> Decision:
+    def _decision(self) -> Decision:
         decision = decision_of(self._staging, self._name, self._shards)
         self._refuse_other_total(decision.rows_total)
         return decision
@@ -230,7 +230,7 @@ class Transaction:
         if staged != self._rows_total:
             message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
             raise InvalidRequestError(message)
-        if not self._known().is_given_up:
+        if not self._decision().is_given_up:
             return
         for number, shard in self._shards.items():
             progress = shard.transactions.progress(self._name)

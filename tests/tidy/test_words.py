@@ -66,6 +66,7 @@ SAYS_NOTHING = {
 }
 WITHOUT_THEM = (
     *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
+    *("storage_core/engine/", "storage_core/verify/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
     *("storage_core/stream.py", "storage_core/stream_maintenance.py"),
 )

@@ -115,7 +115,7 @@ def test_row_in_a_shard_that_no_read_of_its_key_asks_is_told(make_bench):
     bench.commit()
     (problem,) = bench.stream.verify().problems
     assert (problem.kind, problem.shard) == ("dictionary", 0)
-    assert "another shard" in problem.what
+    assert "another shard" in problem.message
 
 
 def test_entries_in_a_stream_without_a_dictionary_are_told(bench):

@@ -55,7 +55,7 @@ def problems(bench: Workbench) -> list[tuple[int | None, int | None, str]]:
     report = bench.open().verify()
     assert report.is_clean == (not report.problems)
     assert {(one.shard, one.file) for one in report.problems} <= {(0, str(bench.database))}
-    return [(one.start, one.end, one.what) for one in report.problems]
+    return [(one.start, one.end, one.message) for one in report.problems]
 
 
 def test_clean_store_is_told_clean_with_what_was_read(filled):
@@ -79,7 +79,7 @@ def test_rows_that_are_written_and_not_committed_are_verified_too(bench):
 
 def test_damaged_block_is_told_as_lost(filled):
     filled.damage_block(3)
-    assert problems(filled) == [(3, 5, "acknowledged addresses are gone")]
+    assert problems(filled) == [(3, 5, "acknowledged rows are lost")]
 
 
 def test_block_that_went_bad_under_an_open_stream_is_told_and_noted(filled):
@@ -105,7 +105,7 @@ def test_bad_block_in_a_segment_is_told_by_verify_with_its_place(make_bench):
     flip_bit(segment, at + 100)
     (problem,) = (one for one in bench.stream.verify().problems if one.kind == "block")
     assert (problem.start, problem.end) == (2, 4)
-    assert re.search(rf"checksum in its zone.*, bytes \[{at}, \d+\) of {segment}", problem.what)
+    assert re.search(rf"checksum in its zone.*, bytes \[{at}, \d+\) of {segment}", problem.message)
     assert bench.stream.lost_ranges() == {0: [(2, 4)]}
 
 
@@ -185,13 +185,13 @@ def test_zone_that_differs_from_its_block_is_told(filled, changes, what):
 
 def test_missing_late_row_is_told(filled):
     filled.change(deletes=late_keys(filled))
-    assert problems(filled) == [(4, 5, "a late or ahead row has no copy in order of time")]
+    assert problems(filled) == [(4, 5, "a late or ahead row has no ordered copy")]
 
 
 def test_late_row_too_many_is_told(filled):
     (key,) = late_keys(filled)
     filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)))
-    assert problems(filled) == [(1, 2, "a copy belongs to no late or ahead row")]
+    assert problems(filled) == [(1, 2, "an ordered copy has no late or ahead row")]
 
 
 def test_late_row_of_another_place_is_told(filled):

@@ -426,7 +426,7 @@ def test_state_that_does_not_follow_from_the_heads_is_told(filled, primary, addr
     filled.change(*batch.puts)
     (problem,) = [one for one in told(filled) if one.kind == "block"]
     assert problem.start == address
-    assert "late, or not" in problem.what
+    assert "have another state" in problem.message
 
 
 # --- the report -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from storage_core.format.shard_state import (
     gap_key,
     lost_key,
 )
-from storage_core.write.loss import give_up_loss, knows_loss, note_loss
+from storage_core.write.loss import accepted_loss, knows_loss, note_loss
 
 ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 
@@ -30,14 +30,14 @@ def test_noted_range_is_lost_and_on_disk():
 
 def test_range_given_up_becomes_a_gap_on_disk_as_in_memory():
     noted, lost = note_loss(ShardState(), ONE)
-    batch, state = give_up_loss(lost, 5, 9, 0)
+    batch, state = accepted_loss(lost, 5, 9, 0)
     entries = remembered(remembered({}, noted), batch)
     assert decode_state(list(entries.items()), 0) == state == ShardState(gaps=(ONE,))
     assert list(entries) == [gap_key(5)]
 
 
 def test_several_ranges_are_given_up_together():
-    batch, state = give_up_loss(ShardState(lost=(ONE, TWO)), 0, 100, 0)
+    batch, state = accepted_loss(ShardState(lost=(ONE, TWO)), 0, 100, 0)
     assert state == ShardState(gaps=(ONE, TWO))
     assert [key for _, key in batch.deletes] == [lost_key(5), lost_key(20)]
 
@@ -47,7 +47,7 @@ def test_several_ranges_are_given_up_together():
 )
 def test_what_is_not_whole_lost_ranges_is_not_given_up(start, end):
     with pytest.raises(InvalidRequestError, match=r"lost are \[\(5, 9\), \(20, 30\)\]"):
-        give_up_loss(ShardState(lost=(ONE, TWO)), start, end, 0)
+        accepted_loss(ShardState(lost=(ONE, TWO)), start, end, 0)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
     ran = shardlog("seal", root, NAME, "--mend")
     assert ran.code == 0
-    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
+    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, expected ")
     assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
     assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
     assert shardlog("verify", root, NAME).code == 0
@@ -80,7 +80,7 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("seal", root, NAME, "--mend")
     assert ran.code == 0
     assert ran.lines[0].endswith(
-        "is gone; taken away: none of its rows is left, they expired or were given up"
+        "is missing; taken away: none of its rows is left, they expired or were given up"
     )
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
