@@ -1,11 +1,11 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here.
 
-A name is loaded when it is first asked for (ground/names_on_demand.py).
+A name is loaded when it is first asked for (platform/lazy_exports.py).
 """
 
 from typing import TYPE_CHECKING
 
-from storage_core.platform.names_on_demand import names_on_demand
+from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from storage_core.format.window import UNITS_PER_SECOND, Unit
     from storage_core.ids.index.worker import IndexWorker
     from storage_core.platform.clock import Clock, SystemClock
-    from storage_core.platform.locks import DirectoryLock
+    from storage_core.platform.file_lock import DirectoryLock
     from storage_core.read.cold.parts import Part
     from storage_core.read.request import ReadRequest, ShardReader
     from storage_core.reader import StreamReader
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from storage_core.verify.verify import VerifyReport
     from storage_core.write.entry import AppendReport
 else:
-    __getattr__, __dir__ = names_on_demand(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
@@ -96,7 +96,7 @@ else:
             "format.schema_entry": ("SchemaEntry",),
             "format.window": ("UNITS_PER_SECOND", "Unit"),
             "platform.clock": ("Clock", "SystemClock"),
-            "platform.locks": ("DirectoryLock",),
+            "platform.file_lock": ("DirectoryLock",),
             "ids.index.worker": ("IndexWorker",),
             "tiering.compact_report": ("Compacted", "CompactReport"),
             "tiering.maintain_report": ("MaintenanceReport", "ShardMaintenance"),

@@ -23,8 +23,8 @@ from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
-from storage_core.platform.forking import Home
-from storage_core.platform.parallel import Threads
+from storage_core.platform.fork_guard import Home
+from storage_core.platform.threads import Threads
 from storage_core.read.cold.parts import Part, part_path, parts_directory
 from storage_core.read.columns import READ_COLUMNS, read_schema
 from storage_core.read.distinct import distinct_in_order
@@ -432,7 +432,7 @@ class StreamReads(Generic[S]):
             for one in asked:
                 answered(one)
         else:
-            self._threads.each(answered, asked)
+            self._threads.map(answered, asked)
         return held.batches
 
     def _gather_winners(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:

@@ -30,7 +30,7 @@ from storage_core.format.contents import Contents
 from storage_core.format.window import Unit
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.durable_file import file_errors, make_directories
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 from storage_core.stream import Stream
 from storage_core.transactions.decision import decision_of, heard, publish
 from storage_core.transactions.manifest import (

@@ -307,7 +307,7 @@ class Stream(StreamUpkeep):
             {0: 0, 1: 0, 2: 0, 3: 2}
         """
         shards = self._open_shards()
-        self._threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
+        self._threads.map(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
     def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:

@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
-from storage_core.platform.likely_names import told_unknown
+from storage_core.platform.name_suggestions import told_unknown
 from storage_core.sql.missing import told_missing
 from storage_core.sql.moment import (
     TRIES_MAX,

@@ -14,7 +14,7 @@ from typing import Final
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import taking_errors
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 
 _PREFIX: Final = "shardlog-reader-"
 # A directory is older than that before it may be taken for an orphan: its maker locks it last.

@@ -24,7 +24,7 @@ from storage_core.format.chunk_table import ChunkTable
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.part_bytes import PartBytes, read_foot, unread
 from storage_core.platform.arrow import repeated
-from storage_core.platform.forking import register
+from storage_core.platform.fork_guard import register
 
 # What the feet may take that a process keeps.
 FEET_BYTES_MAX: Final = 64 * 2**20

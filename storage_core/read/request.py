@@ -18,7 +18,7 @@ from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import ShardState
-from storage_core.platform.likely_names import told_unknown
+from storage_core.platform.name_suggestions import told_unknown
 from storage_core.read.columns import COLUMNS
 
 _NO_INDEX: Final = IndexCounts()

@@ -21,8 +21,8 @@ from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.platform.clock import SystemClock
-from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
+from storage_core.platform.yielding import Yielding
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.tiering.making import made_of, making_errors, proven, refuse_damaged, taken
@@ -52,7 +52,7 @@ def main() -> None:
     orders: SimpleQueue[bytes] = SimpleQueue()
     owner = os.getppid()
     threading.Thread(target=_listen, args=(orders, owner), daemon=True).start()
-    way = GivingWay(owner)
+    way = Yielding(owner)
     while True:
         line = orders.get()
         way.begin()

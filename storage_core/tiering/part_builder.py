@@ -17,7 +17,7 @@ from typing import IO, Final, Self
 
 from storage_core.errors import ClosedError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.read.view import ShardView
 from storage_core.tiering.part_work import Made, Order, Work, decode_made, encode_order
 from storage_core.write.opened_shard import ShardContext

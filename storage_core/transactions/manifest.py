@@ -32,7 +32,7 @@ from storage_core.platform.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 from storage_core.transactions.series import TransactionId, write_mark
 from storage_core.transactions.sorted_parts import read_sorted
 from storage_core.transactions.staged_rows import StagedPart, is_whole, read_part, rows_of

@@ -29,7 +29,7 @@ from storage_core.format.record import ENVELOPE, SCHEMA, Rows, rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_keys
 from storage_core.ids.dictionaries.schemas import checked_schemas
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 from storage_core.platform.arrow import alone, concat, int_array
 from storage_core.platform.durable_file import file_errors, sync_directory
 
@@ -228,7 +228,7 @@ class StagingWriter:
         self._writer = PartsWriter(begin_attempt, route_mask, has_keys=has_keys)
         self._has_keys = has_keys
         self._payload_bytes_max = payload_bytes_max
-        self._home = forking.Home(stream)
+        self._home = fork_guard.Home(stream)
 
     def write(self, batch: pa.RecordBatch, *, schemas: Sequence[SchemaEntry] = ()) -> None:
         """Take a batch, its rows and schemas as those of `Stream.append_batch`.

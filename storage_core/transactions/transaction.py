@@ -34,7 +34,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_rows
 from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.platform.durable_file import file_errors
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.transactions.decision import Decision, Shards, decision_of, publish, rows_gone
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import (

@@ -23,9 +23,7 @@ from storage_core.format.shard_state import (
 def knows_loss(state: ShardState, block: AddressRange) -> bool:
     """Tell whether a range is known to be lost or given up."""
     recorded = (*state.lost, *state.gaps)
-    return any(
-        lost.start <= block.start and block.end <= lost.end for lost in recorded
-    )
+    return any(lost.start <= block.start and block.end <= lost.end for lost in recorded)
 
 
 def note_loss(state: ShardState, block: AddressRange) -> tuple[Batch, ShardState]:

@@ -97,8 +97,8 @@ OPEN_TO_SIBLINGS = (
     "storage_core.export.importing",
     "storage_core.avro",
     "storage_core.platform.durable_file",
-    "storage_core.platform.likely_names",
-    "storage_core.platform.names_on_demand",
+    "storage_core.platform.name_suggestions",
+    "storage_core.platform.lazy_exports",
     "storage_core.parts.visible_rows",
     "storage_core.testing",
 )

@@ -21,7 +21,7 @@ from storage_core.format.part_entry import (
     entry_sum,
 )
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, decode_int
-from storage_core.platform.forking import register
+from storage_core.platform.fork_guard import register
 from storage_core.read.cold.part_index import PartIndex
 from storage_core.read.view import ShardView
 

@@ -51,7 +51,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.cold.parts import parts_in
 from storage_core.read.cold.trimmed_blocks import blocks_of_parts

@@ -16,7 +16,7 @@ ROWS = 2000
 TELLING = f"""
 import os, sys
 from pathlib import Path
-from storage_core.platform.giving_way import GivingWay
+from storage_core.platform.yielding import Yielding
 from storage_core.parts import making_process, typed_rows
 
 def told(way):
@@ -24,7 +24,7 @@ def told(way):
     with Path(os.environ["TOLD"]).open("a") as file:
         print(way._process, is_decoding, file=file)
 
-GivingWay.step = told
+Yielding.step = told
 typed_rows._PIECE_ROWS = {PIECE_ROWS}
 making_process.main()
 """

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core.errors import UnavailableError
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 from storage_core.platform.clock import Clock
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 
@@ -33,7 +33,7 @@ class DirectoryLock:
     def __init__(self, descriptor: OwnedDescriptor) -> None:
         """Take over an open directory that is to be locked; use `if_free` or `within`."""
         self._owner: OwnedDescriptor | None = descriptor
-        forking.register(self)
+        fork_guard.register(self)
 
     @classmethod
     def if_free(cls, path: Path) -> Self | None:
