@@ -104,11 +104,8 @@ def given_up_note(directory: Path) -> Path:
 
 def begin_attempt(staging: Staging, transaction: AnyId) -> Path:
     """Make a directory for one attempt at a transaction. Under the stream's lock."""
-    directory = staging.of(transaction)
-    make_directories(directory)
-    attempt = directory / secrets.token_hex(8)
-    attempt.mkdir()
-    sync_directory(directory)
+    attempt = staging.of(transaction) / secrets.token_hex(8)
+    make_directories(attempt)
     return attempt
 
 
