@@ -1,7 +1,7 @@
 """What must be whole after any crash: small files, and directories with a list of their files.
 
     a file         `write_once` and `replace_durably`: a draft beside it, synced, gets its name
-    a directory    its files are synced, then `sync_directory`; a list of them, which is such a file,
+    a directory    its files are synced, then `sync_directory`; a list, which is a file as above,
                    makes them count. What the list does not name is nobody's, and is deleted by
                    the next who writes there. `move_directory` gives a whole one another name.
 
