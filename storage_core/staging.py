@@ -108,7 +108,7 @@ class StagingArea:
         meta = self._files.meta
         mask = meta.shard_mask
         if mask is None:
-            message = "the shards are partitions of an origin; rows come from there only"
+            message = "the stream has an origin; its rows come from there alone"
             raise InvalidRequestError(message, stream=meta.name)
         begin = partial(self._begin_attempt, transaction)
         largest = self.options.payload_bytes_max
@@ -206,7 +206,7 @@ class StagingArea:
             make_directories(self._staging.directory)
         turn = DirectoryLock.within(self._staging.directory, clock, wait_s)
         if turn is None:
-            message = "others wait for the stream's shards already, for too long"
+            message = "another process already waits for the stream's shards"
             raise ShardLockedError(message, path=self._staging.directory)
         with turn:
             while True:

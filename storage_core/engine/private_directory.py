@@ -64,7 +64,7 @@ def _locked(path: Path) -> DirectoryLock:
         shutil.rmtree(path, ignore_errors=True)
         raise
     if lock is None:
-        message = "another reader takes the directory just made for an orphan; set the clock right"
+        message = "another reader took the new directory for an orphan; set the clock right"
         raise UnavailableError(message, path=path)
     return lock
 

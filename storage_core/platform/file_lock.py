@@ -58,7 +58,7 @@ class DirectoryLock:
                 lock._close()
                 raise
             lock._close()
-        message = "the directory is replaced again and again; find out by whom"
+        message = "another process keeps replacing the directory"
         raise UnavailableError(message, path=path)
 
     @classmethod

@@ -152,9 +152,7 @@ class _Run:
         self.times = self._batch.column("primary").to_numpy()
         self.rows_left -= len(self.times)
         if not len(self.times) or bool((self.times[1:] < self.times[:-1]).any()):
-            message = (
-                "staged rows that are called sorted are not; whoever wrote them sorts otherwise"
-            )
+            message = "staged rows that are marked as sorted are not sorted"
             raise CorruptionError(message, path=self._path)
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -237,8 +237,8 @@ class Transaction:
             staged = sum(part.rows for part in parts.get(number, ()))
             if progress is not None and progress.is_done and progress.rows_total != staged:
                 message = (
-                    f"transaction {self._name!r} was given up when {progress.rows_total} rows had "
-                    f"landed, and comes again with {staged} there; give other rows another id"
+                    f"transaction {self._name!r} was given up after {progress.rows_total} rows "
+                    f"had landed, and is repeated with {staged}; give other rows another id"
                 )
                 raise InvalidRequestError(message, shard=number)
 
@@ -252,7 +252,7 @@ class Transaction:
     def _refuse_if_over(self) -> None:
         self._home.refuse_elsewhere()
         if self._is_over:
-            message = f"transaction {self._name!r} was left; its rows are decided"
+            message = f"transaction {self._name!r} has ended"
             raise ClosedError(message)
 
     def _refuse_unless_open(self, shard: int) -> None:

@@ -427,7 +427,7 @@ def test_number_that_comes_again_with_other_contents_is_refused(bench, is_finish
     publish(bench, FIRST, HELD)
     if is_finished:
         bench.stream.finish_transactions()
-    with pytest.raises(ForeignDataError, match="with 2 rows, and comes again with 3 other ones"):
+    with pytest.raises(ForeignDataError, match="with 2 rows, and is repeated with 3 others"):
         publish(bench, FIRST, OTHER)
     publish(bench, FIRST, HELD)
     bench.stream.finish_transactions()

@@ -177,7 +177,7 @@ def test_reader_never_trusts_one_slot_alone(path, torn):
     publish(path, 5, 6)
     flip_bit(path, torn + 20)
     clock, reader = ManualClock(), MarkerReader(path, ManualClock())
-    with pytest.raises(CorruptionError, match="opening the shard for writing mends it"):
+    with pytest.raises(CorruptionError, match="opening the shard for writing repairs it"):
         MarkerReader(path, clock).read()
     assert 0 < clock.elapsed_s < 1
     reader.close()
