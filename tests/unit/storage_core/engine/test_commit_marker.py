@@ -61,20 +61,20 @@ def test_publishing_writes_the_slots_in_turn(path):
 @pytest.fixture
 def system(monkeypatch):
     """What the marker asks of the system, in order; the calls happen."""
-    asked: list[str] = []
+    calls: list[str] = []
 
     def listening(name: str) -> None:
         call = getattr(os, name)
 
-        def listen(*given: object) -> object:
-            asked.append(name)
-            return call(*given)
+        def listen(*arguments: object) -> object:
+            calls.append(name)
+            return call(*arguments)
 
         monkeypatch.setattr(os, name, listen)
 
     for name in ("pwrite", "write", "fsync", "fdatasync"):
         listening(name)
-    return asked
+    return calls
 
 
 def test_each_slot_is_made_durable_before_anything_else_is_written(path, system):

@@ -127,13 +127,13 @@ def test_store_that_nobody_has_any_more_is_forgotten():
 def test_each_further_store_has_a_part_of_what_is_left():
     process = Process(20_000, 20_000)
     stores = [Store() for _ in range(300)]
-    given = []
+    opened = []
     for store in stores:
-        given.append(process.ledger.tables_for_one_more())
-        process.ledger.opened(store, given[-1], SHARD)
-    assert given == sorted(given, reverse=True)
-    assert TABLES_MIN <= given[-1] < given[0] <= TABLES_MAX
-    assert sum(given) + WRITER_FILES * 300 + SPARE_FILES <= 20_000
+        opened.append(process.ledger.tables_for_one_more())
+        process.ledger.opened(store, opened[-1], SHARD)
+    assert opened == sorted(opened, reverse=True)
+    assert TABLES_MIN <= opened[-1] < opened[0] <= TABLES_MAX
+    assert sum(opened) + WRITER_FILES * 300 + SPARE_FILES <= 20_000
 
 
 def test_reader_needs_every_file_of_the_store():
@@ -174,10 +174,10 @@ def test_stream_that_cannot_be_opened_is_not_made(root):
         "try: Stream.create(sys.argv[1], 's', StreamOptions(shards=64))\n"
         "except InvalidRequestError as error: print(error)"
     )
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program, root], capture_output=True, text=True, check=True
     ).stdout
-    assert "64 shards to write need 14" in told
+    assert "64 shards to write need 14" in ran
     assert not (root / "s").exists()
 
 
@@ -190,10 +190,10 @@ def test_stream_of_many_shards_raises_the_limit_it_needs(root):
     )
     # A process of its own: what other tests have open counts too.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program, root, str(hard)], capture_output=True, text=True, check=True
     ).stdout
-    assert files_needed(8) < int(told) < 512
+    assert files_needed(8) < int(ran) < 512
 
 
 SHARDS = 20
@@ -231,14 +231,14 @@ def test_reader_of_many_shards_raises_the_limit_it_needs(wide):
 
 
 def test_reader_of_too_many_shards_is_refused_with_the_number(wide):
-    told, limit = read_with_hard_limit(wide, 96)
-    assert re.search(r"files to read need \d+ open files .* it may have 96: raise", told)
+    ran, limit = read_with_hard_limit(wide, 96)
+    assert re.search(r"files to read need \d+ open files .* it may have 96: raise", ran)
     assert limit == "96"
 
 
 def test_reader_of_more_markers_than_files_is_refused_with_the_number(wide):
-    told, limit = read_with_hard_limit(wide, 64)
-    assert re.search(r"32 markers to read need \d+ open files .* it may have 64: raise", told)
+    ran, limit = read_with_hard_limit(wide, 64)
+    assert re.search(r"32 markers to read need \d+ open files .* it may have 64: raise", ran)
     assert limit == "64"
 
 

@@ -70,8 +70,8 @@ made.remove()
 
 
 def test_forked_child_that_closes_leaves_the_directory_to_its_reader():
-    told = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
-    assert told.stdout == b"True\n"
+    ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
+    assert ran.stdout == b"True\n"
 
 
 def test_directory_of_a_dead_reader_is_swept_by_the_next(temporary):

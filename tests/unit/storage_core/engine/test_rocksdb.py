@@ -78,8 +78,8 @@ def test_small_keys_that_were_deleted_give_their_space_back(store):
     for number in range(5000):
         batch.put(key_of(number), b"")
         deletes.delete(key_of(number))
-    for each in (batch, deletes):
-        store.write(each)
+    for written in (batch, deletes):
+        store.write(written)
         store.flush()
 
     def is_free() -> bool:
@@ -96,8 +96,8 @@ def test_nearest_items_are_found_on_both_sides(store):
         [view.at_or_before("log", key_of(n)), view.at_or_after("log", key_of(n))]
         for n in (2, 3, 4, 6)
     ]
-    found = [[None if item is None else item[0][-1] for item in pair] for pair in sides]
-    assert found == [[None, 3], [3, 3], [3, 5], [5, None]]
+    nearest = [[None if item is None else item[0][-1] for item in pair] for pair in sides]
+    assert nearest == [[None, 3], [3, 3], [3, 5], [5, None]]
 
 
 def test_delete_comes_before_put_in_one_batch(store):
@@ -158,10 +158,10 @@ def test_second_open_in_another_process_is_locked(store):
         "try: rocksdb.open_store(Path(sys.argv[1]), 'strict')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program, store.path], capture_output=True, text=True, check=True
     ).stdout
-    assert told.startswith("ShardLockedError opening (strict recovery): IO error: While lock file")
+    assert ran.startswith("ShardLockedError opening (strict recovery): IO error: While lock file")
 
 
 @pytest.mark.parametrize(
@@ -300,11 +300,11 @@ def test_close_goes_on_where_one_was_interrupted_behind_the_database(path):
     ],
 )
 def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
-    with pytest.raises(ShardlogError, match=f"^testing: {text}") as told:  # noqa: SIM117 - the outer one is the claim
+    with pytest.raises(ShardlogError, match=f"^testing: {text}") as raised:  # noqa: SIM117 - the outer one is the claim
         with translated_errors(Path("db"), "testing"):
             raise Exception(text)  # noqa: TRY002 - rocksdict raises nothing else
-    assert type(told.value) is kind
-    assert type(told.value.__cause__) is Exception
+    assert type(raised.value) is kind
+    assert type(raised.value.__cause__) is Exception
 
 
 @pytest.mark.parametrize("said", ["Permission denied", "Read-only file system"])
@@ -351,10 +351,10 @@ def test_one_cache_and_one_budget_serve_the_process():
 def test_write_ahead_logs_are_bounded_though_the_families_differ_in_size(root):
     store = open_store(root / "db", "strict", write_buffer_bytes=64 * 1024)
     put(store, *range(2000), size=400)
-    kept = 0
+    size = 0
     for log in store.path.glob("*.log"):
         # RocksDB's own thread removes the oldest meanwhile.
         with suppress(FileNotFoundError):
-            kept += log.stat().st_size
+            size += log.stat().st_size
     store.close()
-    assert kept < 2000 * 800 / 2
+    assert size < 2000 * 800 / 2

@@ -259,8 +259,8 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
         (reference,) = references_to(writers[-1], block)
         assert reference not in written
         written[reference] = block
-        one = decode_reference(reference)
-        return SegmentsEnd(one.segment, one.offset + one.size)
+        place = decode_reference(reference)
+        return SegmentsEnd(place.segment, place.offset + place.size)
 
     write_one(-1)
     for place in interrupted_everywhere(lambda _: references_to(writers[-1], b"interrupted")):
@@ -270,8 +270,8 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
         writers.append(begun(end))
     assert len(written) > 20
     assert len(segments(path)) > 2
-    found = [reader.block(reference) for reference in written]
-    assert found == list(written.values())
+    blocks = [reader.block(reference) for reference in written]
+    assert blocks == list(written.values())
     reader.close()
     writers[-1].close()
 
@@ -330,12 +330,12 @@ def cut_off(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"), [(remove, "a segment is missing"), (cut_off, "ends before byte 1000")]
+    ("spoil", "message"), [(remove, "a segment is missing"), (cut_off, "ends before byte 1000")]
 )
-def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, told):
+def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, message):
     write(store, b"a" * APART_MIN)
     spoil(path / "segments/00000001")
-    with pytest.raises(CorruptionError, match=f"{told}.*segments/00000001"):
+    with pytest.raises(CorruptionError, match=f"{message}.*segments/00000001"):
         blocks_in(store)
 
 
@@ -354,7 +354,7 @@ def as_dangling_link(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "number", "told"),
+    ("spoil", "number", "message"),
     [
         (remove, 1, "a segment is missing"),
         (remove, 2, "a segment is missing"),
@@ -365,17 +365,19 @@ def as_dangling_link(segment: Path) -> None:
         (as_empty, 3, "0 of 1000 bytes"),
     ],
 )
-def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, number, told):
+def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, number, message):
     store = opened(path, segment_bytes=APART_MIN)
     blocks = [bytes([number]) * APART_MIN for number in range(3)]
-    for at, block in enumerate(blocks):
-        write(store, block, first=at)
+    for index, block in enumerate(blocks):
+        write(store, block, first=index)
     store.close()
-    kept = shutil.copytree(path / "segments", tmp_path / "kept")
+    copied = shutil.copytree(path / "segments", tmp_path / "copied")
     spoil(path / f"segments/{number:08d}")
     names = segments(path)
     for _ in range(2):
-        refused = pytest.raises(CorruptionError, match=rf"{told}.*restore.*segments/{number:08d}")
+        refused = pytest.raises(
+            CorruptionError, match=rf"{message}.*restore.*segments/{number:08d}"
+        )
         with refused as error:
             opened(path)
         # Whoever keeps the error, and its trace with it, keeps no segment open.
@@ -386,7 +388,7 @@ def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, num
     with pytest.raises(CorruptionError, match=r"a segment is missing.*segments/00000001"):
         opened(path)
     assert not (path / "segments").exists()
-    shutil.copytree(kept, path / "segments")
+    shutil.copytree(copied, path / "segments")
     again = opened(path)
     assert blocks_in(again) == blocks
     again.close()

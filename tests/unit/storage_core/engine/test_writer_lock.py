@@ -82,8 +82,8 @@ except ShardLockedError as error:
 
 def test_forked_child_that_releases_leaves_the_lock_and_its_owner(root):
     command = [sys.executable, "-c", LOCKED_BY_THE_PARENT, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "True"
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "True"
 
 
 def test_failed_attempt_leaves_the_owner_in_place(root):

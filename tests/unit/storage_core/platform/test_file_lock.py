@@ -190,8 +190,8 @@ os.waitpid(child, 0)
 
 def test_forked_child_neither_lets_go_nor_keeps_others_out(root):
     command = [sys.executable, "-c", FORKED_INSIDE, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, check=True)
-    assert told.stdout == b"True\nTrue\n"
+    ran = subprocess.run(command, capture_output=True, check=True)
+    assert ran.stdout == b"True\nTrue\n"
 
 
 KILLED_BESIDE_ITS_CHILD = """

@@ -49,8 +49,8 @@ def helpers(monkeypatch):
     """All threads that are started to help, as ones that can be joined."""
     started: list[threading.Thread] = []
 
-    def start(work: Callable[..., None], given: tuple[object, ...]) -> None:
-        started.append(threading.Thread(target=work, args=given))
+    def start(work: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        started.append(threading.Thread(target=work, args=arguments))
         started[-1].start()
 
     monkeypatch.setattr(_thread, "start_new_thread", start)
@@ -132,9 +132,9 @@ def test_failure_in_a_thread_is_raised(threads):
             failed.append(number)
             raise ValueError(number)
 
-    with pytest.raises(ValueError, match=r"0|1") as told:
+    with pytest.raises(ValueError, match=r"0|1") as raised:
         threads.map(fail, range(2))
-    assert told.value.args == (failed[0],)
+    assert raised.value.args == (failed[0],)
 
 
 def test_nothing_is_begun_behind_a_failure(no_threads):
@@ -232,5 +232,5 @@ def test_threads_are_gone_afterwards(threads, helpers):
 
 def test_stream_goes_on_in_a_thread_that_outlives_the_main_one(root):
     command = [sys.executable, "-c", AT_THE_END, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (told.stdout.strip(), told.stderr) == ("{0: 1, 1: 1} 2", "")
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ran.stdout.strip(), ran.stderr) == ("{0: 1, 1: 1} 2", "")

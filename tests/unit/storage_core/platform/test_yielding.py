@@ -60,7 +60,7 @@ def owner():
         process.kill()
 
 
-def told(process: subprocess.Popen[str]) -> str:
+def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -71,13 +71,13 @@ def told(process: subprocess.Popen[str]) -> str:
 )
 def test_it_rests_where_the_other_waited(owner):
     worked = iter([0.0, 0.0, 0.5, 0.5, 0.5])
-    assert told(owner) == "begun"
+    assert line_of(owner) == "begun"
     clock = ManualClock()
     way = Yielding(owner.pid, clock, lambda: next(worked))
     before = clock.monotonic_s()
     owner.stdin.write("\n")
     owner.stdin.flush()
-    assert told(owner) == "waited"
+    assert line_of(owner) == "waited"
     way.step()
     assert clock.monotonic_s() > before
 

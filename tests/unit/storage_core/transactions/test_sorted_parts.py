@@ -27,29 +27,29 @@ def staged(root, tasks, payload=PAYLOAD, **columns):
         attempt.mkdir()
         writer = StagingWriter(partial(Path, attempt), 0, 2**20)
         ids, times = [one for one, _ in rows], [one for _, one in rows]
-        given = {"version": number, **columns}
-        writer.write(batch_of(times, secondary=ids, payload=payload, **given))
+        chosen = {"version": number, **columns}
+        writer.write(batch_of(times, secondary=ids, payload=payload, **chosen))
         parts.extend(writer.finish()[0])
     return parts
 
 
 def read(root, parts):
     """Return (primary, task, secondary) of all rows in the order they are read."""
-    found: list[tuple[int, int, int]] = []
+    placed: list[tuple[int, int, int]] = []
     for rows in read_sorted(root, parts):
         versions = [0] * len(rows) if rows.version is None else rows.version.tolist()
-        found.extend(zip(rows.primary.tolist(), versions, rows.secondary.tolist(), strict=True))
-    return found
+        placed.extend(zip(rows.primary.tolist(), versions, rows.secondary.tolist(), strict=True))
+    return placed
 
 
 @given(st.lists(ROWS, min_size=1, max_size=3))
 def test_all_rows_come_in_one_order_and_in_the_same_each_time(tasks):
     with tempfile.TemporaryDirectory() as place:
         parts = staged(Path(place), tasks)
-        found, again = read(Path(place), parts), read(Path(place), parts)
+        first, again = read(Path(place), parts), read(Path(place), parts)
     everything = [(one, task, i) for task, rows in enumerate(tasks) for i, one in rows]
-    assert found == sorted(everything, key=lambda row: row[:2])
-    assert again == found
+    assert first == sorted(everything, key=lambda row: row[:2])
+    assert again == first
 
 
 def test_equal_rows_of_small_parts_stand_in_the_order_of_tasks(root):
@@ -58,8 +58,8 @@ def test_equal_rows_of_small_parts_stand_in_the_order_of_tasks(root):
 
 
 def test_equal_rows_that_are_read_piece_by_piece_stand_in_the_order_of_tasks(root):
-    found = read(root, staged(root, [[(1, 5)] * 8, [(2, 5)] * 3, [(3, 4), (3, 5)]]))
-    assert [task for _, task, _ in found] == [2, *[0] * 8, *[1] * 3, 2]
+    merged = read(root, staged(root, [[(1, 5)] * 8, [(2, 5)] * 3, [(3, 4), (3, 5)]]))
+    assert [task for _, task, _ in merged] == [2, *[0] * 8, *[1] * 3, 2]
 
 
 def test_column_that_one_task_lacks_is_null_there(root):
@@ -92,5 +92,5 @@ def test_part_that_is_called_sorted_and_is_not_is_told_and_not_merged(root, rows
         for start in range(0, rows, 2):
             writer.write_batch(batch.slice(start, 2))
     part = StagedPart("0/rows.arrow", 0, path.stat().st_size, rows, "", is_sorted=True)
-    with pytest.raises(CorruptionError, match="called sorted are not"):
+    with pytest.raises(CorruptionError, match="marked as sorted are not"):
         read(root, [part])

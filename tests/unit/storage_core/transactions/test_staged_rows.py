@@ -61,8 +61,8 @@ def primaries(attempt, parts: tuple[StagedPart, ...]) -> list[int]:
 def test_rows_come_back_by_shard_and_time(writer, attempt):
     writer.write(batch_of([5, 8, 7, 9], secondary=[5, 6, 1, 2]))
     writer.write(batch_of([3, 4], secondary=[-1, 1]))
-    found = {shard: primaries(attempt, parts) for shard, parts in writer.finish().items()}
-    assert found == {1: [4, 5, 7], 2: [8, 9], 3: [3]}
+    by_shard = {shard: primaries(attempt, parts) for shard, parts in writer.finish().items()}
+    assert by_shard == {1: [4, 5, 7], 2: [8, 9], 3: [3]}
 
 
 def test_equal_rows_stay_in_the_order_they_came(writer, attempt):

@@ -18,8 +18,8 @@ ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 
 def remembered(entries: dict[bytes, bytes], batch: Batch) -> dict[bytes, bytes]:
     """Return what lies under the keys once a batch is written."""
-    kept = {key: value for key, value in entries.items() if ("default", key) not in batch.deletes}
-    return kept | {key: value for _, key, value in batch.puts}
+    remaining = {key: value for key, value in entries.items() if ("default", key) not in batch.deletes}
+    return remaining | {key: value for _, key, value in batch.puts}
 
 
 def test_noted_range_is_lost_and_on_disk():
@@ -51,9 +51,9 @@ def test_what_is_not_whole_lost_ranges_is_not_given_up(start, end):
 
 
 @pytest.mark.parametrize(
-    ("found", "is_known"),
+    ("block", "is_known"),
     [((5, 9), True), ((6, 7), True), ((20, 30), True), ((5, 10), False), ((0, 1), False)],
 )
-def test_known_is_what_is_lost_or_given_up(found, is_known):
+def test_known_is_what_is_lost_or_given_up(block, is_known):
     state = ShardState(lost=(ONE,), gaps=(TWO,))
-    assert knows_loss(state, AddressRange(*found)) == is_known
+    assert knows_loss(state, AddressRange(*block)) == is_known

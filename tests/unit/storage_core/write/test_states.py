@@ -80,10 +80,10 @@ def test_batch_cut_in_two_is_judged_as_one(rows, heads, in_force, cut):
     states, maxima, absorbed = [], dict(heads), 0
     for part in (rows[:cut], rows[cut:]):
         if part:
-            found = judge_by_vectors(part, maxima, in_force)
-            states += found[0]
-            maxima.update(found[1])
-            absorbed += found[2]
+            judged = judge_by_vectors(part, maxima, in_force)
+            states += judged[0]
+            maxima.update(judged[1])
+            absorbed += judged[2]
     assert (states, absorbed) == judge_by_vectors(rows, heads, in_force)[::2]
 
 

@@ -28,14 +28,14 @@ def test_table_widens_what_the_store_holds():
 
 
 def test_table_remembers_no_more_than_its_capacity():
-    asked: list[bytes] = []
+    lookups: list[bytes] = []
 
     def load(keys: list[bytes]) -> list[bytes | None]:
-        asked.extend(keys)
+        lookups.extend(keys)
         return nothing(keys)
 
     table = WindowTable(load)
     for number in range(WINDOWS_MAX + 1):
         table.accept({number: Window()})
     table.widen({number: Window() for number in (0, 1, WINDOWS_MAX)})
-    assert asked == [window_key(0)]
+    assert lookups == [window_key(0)]

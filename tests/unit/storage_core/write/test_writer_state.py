@@ -107,9 +107,9 @@ def commit_another(bench: Workbench) -> None:
 def expect_whole(bench: Workbench, view: ShardView) -> None:
     """Expect all rows of a view up to what it says is committed."""
     scan = scan_view(view, ReadRequest(0, columns=("address",)))
-    shown = column_of((batch for batch, _ in scan), "address")
+    addresses = column_of((batch for batch, _ in scan), "address")
     end = view.committed
-    assert shown == [address for address in bench.tail("address") if address < end]
+    assert addresses == [address for address in bench.tail("address") if address < end]
     view.close()
 
 
