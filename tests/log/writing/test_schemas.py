@@ -356,8 +356,8 @@ def test_schemas_without_their_column_are_refused(bench):
         ((True, b"f", "t"), "a schema's registry id is a 32-bit integer, not True"),
         ((1, b"", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
         ((1, "f", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
-        ((1, b"f", b"t"), "the text of schema 1 is no text"),
-        ((1, b"f", "\ud800"), "the text of schema 1 is no text"),
+        ((1, b"f", b"t"), "the text of schema 1 is not a string"),
+        ((1, b"f", "\ud800"), "the text of schema 1 is not a string"),
         ((1, b"f", "x" * (2**24 + 1)), "the text of schema 1 has 16777217 bytes"),
     ],
 )

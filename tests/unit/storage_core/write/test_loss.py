@@ -18,7 +18,9 @@ ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 
 def remembered(entries: dict[bytes, bytes], batch: Batch) -> dict[bytes, bytes]:
     """Return what lies under the keys once a batch is written."""
-    remaining = {key: value for key, value in entries.items() if ("default", key) not in batch.deletes}
+    remaining = {
+        key: value for key, value in entries.items() if ("default", key) not in batch.deletes
+    }
     return remaining | {key: value for _, key, value in batch.puts}
 
 
