@@ -114,7 +114,7 @@ def test_only_the_shards_named_are_opened(copy):
     ],
 )
 def test_rows_without_a_shard_are_refused_in_one_line(filled, call):
-    with pytest.raises(InvalidRequestError, match=r"^the stream has an origin") as no:
+    with pytest.raises(InvalidRequestError, match=r"^the shards are partitions of an origin") as no:
         call(filled.stream)
     assert "\n" not in str(no.value)
     assert filled.stream.commit() == {3: 100}

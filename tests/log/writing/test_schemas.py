@@ -373,5 +373,5 @@ def test_row_whose_schema_is_gone_is_an_error_and_never_a_row_without_one(bench)
     bench.open()
     assert bench.primaries() == [0, 1]
     for read in (bench.stream.schemas, lambda: ids_of(bench)):
-        with pytest.raises(CorruptionError, match="schema number 1 was given, and its entry is"):
+        with pytest.raises(CorruptionError, match="schema number 1 was assigned, and its entry is"):
             read()
