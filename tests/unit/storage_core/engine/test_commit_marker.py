@@ -38,14 +38,6 @@ def publish(path, *ends: int) -> None:
     marker.close()
 
 
-def test_new_marker_has_two_slots_and_says_where_it_begins(root):
-    create_marker(root / "marker", 7, LINEAGE)
-    marker, valid = open_marker(root / "marker")
-    assert marker is not None
-    assert (valid, marker.state.committed, marker.state.generation) == (2, 7, 0)
-    marker.close()
-
-
 def test_publishing_writes_the_slots_in_turn(path):
     images = [path.read_bytes()]
     for end in (5, 6, 7):
@@ -130,12 +122,6 @@ def open_marker_count(path) -> int:
     return valid
 
 
-def test_no_whole_slot_is_no_marker(path):
-    for slot in SLOTS:
-        flip_bit(path, slot)
-    assert open_marker(path) == (None, 0)
-
-
 @pytest.mark.parametrize("size", [0, 1, 55, 4096, 4096 + 55])
 def test_cut_marker_has_the_slots_that_are_left(path, size):
     path.write_bytes(path.read_bytes()[:size])
@@ -153,23 +139,6 @@ def test_marker_that_cannot_be_read_keeps_no_file_open(root):
     with pytest.raises(OSError, match="Illegal seek"):
         open_marker(path)
     assert not open_of(path)
-
-
-def test_missing_marker_is_told_by_its_path(root):
-    for open_it in (open_marker, lambda path: MarkerReader(path, ManualClock())):
-        with pytest.raises(CorruptionError, match=r"missing.*marker"):
-            open_it(root / "marker")
-
-
-def test_reader_sees_each_publication_at_once(path):
-    reader, marker = MarkerReader(path, ManualClock()), opened(path)
-    seen = []
-    for end in (3, 9):
-        marker.publish(end)
-        seen.append(reader.read().committed)
-    assert seen == [3, 9]
-    reader.close()
-    marker.close()
 
 
 @pytest.mark.parametrize("torn", SLOTS)
