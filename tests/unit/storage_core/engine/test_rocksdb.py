@@ -89,59 +89,12 @@ def test_small_keys_that_were_deleted_give_their_space_back(store):
     await_that(is_free, "what was deleted is gone from the files")
 
 
-def test_nearest_items_are_found_on_both_sides(store):
-    put(store, 3, 5)
-    view = store.snapshot()
-    sides = [
-        [view.at_or_before("log", key_of(n)), view.at_or_after("log", key_of(n))]
-        for n in (2, 3, 4, 6)
-    ]
-    nearest = [[None if item is None else item[0][-1] for item in pair] for pair in sides]
-    assert nearest == [[None, 3], [3, 3], [3, 5], [5, None]]
-
-
-def test_delete_comes_before_put_in_one_batch(store):
-    put(store, 1)
-    batch = Batch()
-    batch.put(key_of(1), b"new")
-    batch.delete(key_of(1))
-    batch.delete(key_of(1), "log")
-    store.write(batch)
-    assert store.get_many([key_of(1), key_of(2)]) == [b"new", None]
-    assert numbers_in(store, "log") == []
-
-
 def test_view_stays_what_it_was(store):
     put(store, 1)
     view = store.snapshot()
     put(store, 2)
     assert [len(list(view.items(family, b"", None))) for family in FAMILIES] == [1, 1]
     assert numbers_in(store) == [1, 2]
-
-
-def test_several_iterators_of_a_view_do_not_disturb_each_other(store):
-    put(store, 1, 2, 3)
-    view = store.snapshot()
-    pairs = [
-        (outer[-1], inner[-1])
-        for outer, _ in view.items("log", b"", None)
-        for inner, _ in view.items("log", outer, None)
-    ]
-    assert pairs == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3)]
-
-
-def test_iteration_that_was_left_early_can_be_followed_by_another(store):
-    put(store, 1, 2, 3)
-    view = store.snapshot()
-    for _ in range(3):
-        assert next(view.items("default", b"", None))[0] == key_of(1)
-
-
-def test_values_are_there_after_a_reopen_in_both_families(path):
-    filled(path, 5)
-    store = open_store(path, "strict")
-    assert numbers_in(store) == numbers_in(store, "log") == list(range(5))
-    store.close()
 
 
 # --- the table of errors, each row by the real error ------------------------------------------
