@@ -13,17 +13,13 @@ from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
-    head_key,
-    prefix_end,
-    window_key,
     zone_key,
 )
-from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
 from storage_core.testing import FaultyDisk, ManualClock
 from tests.log.on_disk import flip_bit
 from tests.log.workbench import Workbench
-from tests.unit.storage_core.strategies import head_value, int32_array
+from tests.unit.storage_core.strategies import int32_array
 
 
 @pytest.fixture
@@ -41,13 +37,6 @@ def zone_of(bench: Workbench, first: int) -> Zone:
     store.close()
     assert item is not None
     return decode_zone(first, item[1], 0)
-
-
-def late_keys(bench: Workbench) -> list[bytes]:
-    store = bench.store()
-    keys = [key for key, _ in store.snapshot().items(FAMILY_DEFAULT, b"l", prefix_end(b"l"))]
-    store.close()
-    return keys
 
 
 def problems(bench: Workbench) -> list[tuple[int | None, int | None, str]]:
@@ -185,23 +174,6 @@ def test_zone_that_differs_from_its_block_is_told(filled, changes, expected):
     assert expected in message
 
 
-def test_missing_late_row_is_told(filled):
-    filled.change(deletes=late_keys(filled))
-    assert problems(filled) == [(4, 5, "a late or ahead row has no ordered copy")]
-
-
-def test_late_row_too_many_is_told(filled):
-    (key,) = late_keys(filled)
-    filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)))
-    assert problems(filled) == [(1, 2, "an ordered copy has no late or ahead row")]
-
-
-def test_late_row_of_another_place_is_told(filled):
-    (key,) = late_keys(filled)
-    filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)), deletes=[key])
-    assert [place[:2] for place in problems(filled)] == [(4, 5), (1, 2)]
-
-
 def test_one_problem_does_not_hide_the_next(filled):
     filled.damage_block(0)
     filled.damage_block(3)
@@ -212,16 +184,3 @@ def test_closed_stream_cannot_be_verified(bench):
     bench.close()
     with pytest.raises(ClosedError):
         bench.stream.verify()
-
-
-def test_window_that_does_not_cover_its_rows_is_told(filled):
-    filled.change((FAMILY_DEFAULT, window_key(0), encode_window(Window(3, 3, 5))))
-    ((start, end, message),) = problems(filled)
-    assert (start, end, message) == (0, 4, "window 0 does not cover its rows")
-
-
-def test_head_that_is_behind_its_rows_is_told(filled):
-    filled.call_heads_written(through=5)
-    filled.change((FAMILY_DEFAULT, head_key(1), head_value(30, 2, 2)))
-    ((start, end, message),) = problems(filled)
-    assert (start, end, message) == (3, 4, "the head of id 1 is behind")
