@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         TrimReport,
     )
     from storage_core.transactions.series import TransactionId
-    from storage_core.transactions.staged_rows import StagedPart, StagingWriter
+    from storage_core.transactions.staged_rows import StagedRows, StagingWriter
     from storage_core.transactions.transaction import Transaction
     from storage_core.verify.findings import Problem
     from storage_core.verify.verify import VerifyReport
@@ -110,7 +110,7 @@ else:
             "engine.open_files": ("files_needed",),
             "stream": ("Stream",),
             "transactions.series": ("TransactionId",),
-            "transactions.staged_rows": ("StagedPart", "StagingWriter"),
+            "transactions.staged_rows": ("StagedRows", "StagingWriter"),
             "transactions.transaction": ("Transaction",),
             "retention.expiry_report": ("ExpiryReport", "ShardExpiry"),
             "verify.findings": ("Problem",),
@@ -163,7 +163,7 @@ __all__ = [
     "ShardSeal",
     "ShardTrim",
     "ShardlogError",
-    "StagedPart",
+    "StagedRows",
     "StagingArea",
     "StagingWriter",
     "State",

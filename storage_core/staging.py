@@ -41,8 +41,8 @@ from storage_core.transactions.manifest import (
     begin_attempt,
     remove_attempts,
 )
+from storage_core.transactions.merge_sorted import merge_groups
 from storage_core.transactions.series import Mark, TransactionId, claim, read_mark
-from storage_core.transactions.sorted_parts import merge_groups
 from storage_core.transactions.staged_rows import StagingWriter
 
 _RETRY_S: Final = 0.05

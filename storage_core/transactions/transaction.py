@@ -44,7 +44,7 @@ from storage_core.transactions.manifest import (
     remove_attempts,
 )
 from storage_core.transactions.series import NAME_BYTES_MAX, NAME_PREFIX, can_be_kept
-from storage_core.transactions.staged_rows import PartsWriter, rows_of
+from storage_core.transactions.staged_rows import StagedRowsWriter, rows_of
 from storage_core.write.record_builder import RecordBuilder
 
 
@@ -76,7 +76,9 @@ class Transaction:
         self._mask = mask
         self._has_keys = shard.context.meta.has_keys
         self._builder = RecordBuilder(shard.options)
-        self._writer = PartsWriter(self._begin, mask, keeps_order=True, has_keys=self._has_keys)
+        self._writer = StagedRowsWriter(
+            self._begin, mask, keeps_order=True, has_keys=self._has_keys
+        )
         self._is_over = False
         self._is_in_doubt = False
         self._home = Home()
@@ -188,7 +190,7 @@ class Transaction:
 
     def _stage(self, rows: Rows, *, copies: bool = False) -> None:
         with self._unless_decided():
-            self._writer.gather(rows, copies=copies)
+            self._writer.buffer(rows, copies=copies)
 
     def _begin(self) -> Path:
         with file_errors(self._staging.directory, "staging rows"), self._staging.locked():

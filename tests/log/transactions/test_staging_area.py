@@ -13,7 +13,7 @@ from storage_core import (
     InvalidRequestError,
     ShardLockedError,
     ShardPoisonedError,
-    StagedPart,
+    StagedRows,
     StagingArea,
     Stream,
     StreamOptions,
@@ -185,7 +185,7 @@ def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
 
 def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, disk):
     bench = make_bench(disk=disk)
-    parts: list[StagedPart] = []
+    parts: list[StagedRows] = []
     for task in range(2):
         writer = area_of(bench).writer(FIRST)
         # Of large rows few are read at once, and each time it is a write of its own.
@@ -403,7 +403,7 @@ def test_area_says_what_the_stream_is(root):
         pass
     area = StagingArea.open(root, "s")
     assert (area.shards, area.unit, area.jitter, area.options) == (8, "s", 3, options)
-    assert isinstance(next(iter(stage_one(area).values()))[0], StagedPart)
+    assert isinstance(next(iter(stage_one(area).values()))[0], StagedRows)
 
 
 def stage_one(area: StagingArea) -> dict:

@@ -13,7 +13,7 @@ from storage_core import (
     InvalidRequestError,
     SchemaEntry,
     ShardPoisonedError,
-    StagedPart,
+    StagedRows,
     StagingArea,
     Stream,
     StreamReader,
@@ -202,7 +202,7 @@ def test_transaction_that_an_opener_finishes_has_its_schemas(make_bench):
 def staged(bench: Workbench, transaction: TransactionId, *tasks: Sequence[SchemaEntry]) -> Any:
     """Stage a row of each schema by each task, in turns; return the parts of all tasks."""
     area = StagingArea.open(bench.root, bench.name)
-    parts: dict[int, tuple[StagedPart, ...]] = {}
+    parts: dict[int, tuple[StagedRows, ...]] = {}
     for task, schemas in enumerate(tasks):
         writer = area.writer(transaction)
         rows = batch_of([10 * at + task for at in range(len(schemas))], schema=range(len(schemas)))

@@ -25,7 +25,7 @@ from storage_core.transactions.manifest import (
     write_manifest,
 )
 from storage_core.transactions.series import id_of_name, read_mark
-from storage_core.transactions.staged_rows import PartsWriter
+from storage_core.transactions.staged_rows import StagedRowsWriter
 from tests.unit.storage_core.format.test_block import three_rows
 from tests.waiting import await_that
 
@@ -37,9 +37,9 @@ def staging(root):
 
 def staged(staging: Staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
     """Stage rows of one shard in their order, and make them the transaction."""
-    writer = PartsWriter(lambda: begin_attempt(staging, name), 0, keeps_order=True)
+    writer = StagedRowsWriter(lambda: begin_attempt(staging, name), 0, keeps_order=True)
     for part in parts:
-        writer.gather(part)
+        writer.buffer(part)
     return write_manifest(staging, name, {shard: writer.finish().get(0, ())})
 
 

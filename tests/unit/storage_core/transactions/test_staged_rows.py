@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from storage_core import StagedPart, UnavailableError
+from storage_core import StagedRows, UnavailableError
 from storage_core.format.record import rows_from_arrow
 from storage_core.transactions.staged_rows import (
-    GATHERED_BYTES_MAX,
-    PartsWriter,
+    BUFFERED_BYTES_MAX,
+    StagedRowsWriter,
     StagingWriter,
     read_part,
     rows_of,
@@ -50,7 +50,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def primaries(attempt, parts: tuple[StagedPart, ...]) -> list[int]:
+def primaries(attempt, parts: tuple[StagedRows, ...]) -> list[int]:
     read = (rows for part in parts for rows in read_part(attempt.parent, part))
     return [primary for rows in read for primary in rows.primary.tolist()]
 
@@ -84,19 +84,19 @@ def test_part_of_a_shard_holds_no_byte_of_another(writer, attempt):
 
 def test_gathered_rows_are_written_before_they_are_too_many(writer, attempt):
     payload = bytes(2**20)
-    for number in range(GATHERED_BYTES_MAX // len(payload) + 1):
+    for number in range(BUFFERED_BYTES_MAX // len(payload) + 1):
         writer.write(batch_of([number], payload=payload))
-    assert (attempt / "rows-0000.arrow").stat().st_size > GATHERED_BYTES_MAX // 2
+    assert (attempt / "rows-0000.arrow").stat().st_size > BUFFERED_BYTES_MAX // 2
     parts = writer.finish()
-    assert rows_of(parts) == GATHERED_BYTES_MAX // len(payload) + 1
+    assert rows_of(parts) == BUFFERED_BYTES_MAX // len(payload) + 1
 
 
 def test_rows_in_order_are_written_sooner(root):
     attempt = root / "a"
     attempt.mkdir()
-    writer = PartsWriter(lambda: attempt, MASK, keeps_order=True)
+    writer = StagedRowsWriter(lambda: attempt, MASK, keeps_order=True)
     for number in range(9):
-        writer.gather(rows_from_arrow(batch_of([number], payload=bytes(2**20)), 2**20))
+        writer.buffer(rows_from_arrow(batch_of([number], payload=bytes(2**20)), 2**20))
     assert (attempt / "rows-0000.arrow").stat().st_size > 7 * 2**20
     assert primaries(attempt, writer.finish()[1]) == list(range(9))
 
@@ -116,7 +116,7 @@ def test_batch_larger_than_what_is_gathered_is_written_at_once(writer, attempt):
     before = pa.total_allocated_bytes()
     writer.write(batch_of(range(2, 35), payload=bytes(2**20)))
     assert pa.total_allocated_bytes() - before < 2**20
-    assert (attempt / "rows-0000.arrow").stat().st_size > GATHERED_BYTES_MAX
+    assert (attempt / "rows-0000.arrow").stat().st_size > BUFFERED_BYTES_MAX
     assert primaries(attempt, writer.finish()[1]) == list(range(1, 35))
 
 

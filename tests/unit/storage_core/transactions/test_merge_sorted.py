@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.transactions.sorted_parts import HELD_BYTES_MAX, merge_groups, read_sorted
-from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, StagingWriter
+from storage_core.transactions.merge_sorted import HELD_BYTES_MAX, merge_groups, read_sorted
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedRows, StagingWriter
 from tests.log.workbench import batch_of
 
 # Three rows make a batch of a part, so that a few of them make many.
@@ -21,7 +21,7 @@ ROWS = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 5)), min_size=1, ma
 
 def staged(root, tasks, payload=PAYLOAD, **columns):
     """Return what each task staged of its (secondary, primary); rows know where they came from."""
-    parts: list[StagedPart] = []
+    parts: list[StagedRows] = []
     for number, rows in enumerate(tasks):
         attempt = root / str(number)
         attempt.mkdir()
@@ -75,7 +75,7 @@ def test_column_that_one_task_lacks_is_null_there(root):
 @pytest.mark.parametrize("size", [1, BATCH_BYTES_TARGET, 100 * BATCH_BYTES_TARGET])
 def test_parts_are_merged_at_once_as_long_as_they_can_be_held(size):
     fit = HELD_BYTES_MAX // min(size, BATCH_BYTES_TARGET)
-    part = StagedPart("f", 0, size, 1, "", is_sorted=True)
+    part = StagedRows("f", 0, size, 1, "", is_sorted=True)
     few = min(fit, 1000)
     assert [len(group) for group in merge_groups([part] * few)] == [few]
     if few == fit:
@@ -91,6 +91,6 @@ def test_part_that_is_called_sorted_and_is_not_is_told_and_not_merged(root, rows
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
         for start in range(0, rows, 2):
             writer.write_batch(batch.slice(start, 2))
-    part = StagedPart("0/rows.arrow", 0, path.stat().st_size, rows, "", is_sorted=True)
+    part = StagedRows("0/rows.arrow", 0, path.stat().st_size, rows, "", is_sorted=True)
     with pytest.raises(CorruptionError, match="marked as sorted are not"):
         read(root, [part])
