@@ -30,13 +30,6 @@ def aged(path):
     return path
 
 
-def test_removed_directory_is_gone(temporary):
-    made = PrivateDirectory(SystemClock())
-    assert made.path.parent == temporary
-    made.remove()
-    assert not made.path.exists()
-
-
 def test_interruption_of_a_removal_is_told_and_not_what_it_broke(monkeypatch, temporary):
     def interrupted(*_: object, **__: object) -> None:
         try:

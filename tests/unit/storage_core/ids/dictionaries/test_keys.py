@@ -11,7 +11,7 @@ from storage_core.engine.key_value import Batch
 from storage_core.format.keys import INT32_MAX, encode_key_number, number_key
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ids.dictionaries import keys as keys_module
-from storage_core.ids.dictionaries.keys import KeyNumbers, numbers_of, put_new_keys
+from storage_core.ids.dictionaries.keys import KeyNumbers, put_new_keys
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
 
@@ -51,12 +51,6 @@ class Dictionary:
     def _load(self, keys: list[bytes]) -> list[bytes | None]:
         self.lookups += len(keys)
         return [self.store.get(key) for key in keys]
-
-
-def test_keys_are_numbered_as_they_come():
-    dictionary = Dictionary()
-    assert dictionary.append(b"b", None, b"a", b"b", b"") == [0, -1, 1, 0, 2]
-    assert dictionary.append(b"", b"c", b"a") == [2, 3, 1]
 
 
 def test_number_of_a_batch_that_was_not_written_is_given_again():
@@ -119,9 +113,3 @@ def test_no_number_is_given_beyond_the_last_one():
     assert dictionary.append(b"last") == [INT32_MAX - 1]
     with pytest.raises(InvalidRequestError, match="can number no more"):
         dictionary.append(b"one more")
-
-
-def test_numbers_are_found_of_keys_that_have_one():
-    dictionary = Dictionary()
-    dictionary.append(b"a", b"b")
-    assert numbers_of([b"b", b"c", None, b"a"], dictionary.store.get) == (1, -1, 0)

@@ -61,14 +61,6 @@ class Dictionary:
         return [self.store.get(key) for key in keys]
 
 
-def test_schemas_are_numbered_as_they_come():
-    dictionary = Dictionary()
-    assert dictionary.append(B, None, A, B) == [0, None, 1, 0]
-    assert dictionary.append(A) == [1]
-    assert dictionary.append(C, A) == [2, 1]
-    assert dictionary.entries() == [B, A, C]
-
-
 def test_number_of_a_batch_that_was_not_written_is_given_again():
     dictionary = Dictionary()
     assert dictionary.append(A, is_written=False) == [0]

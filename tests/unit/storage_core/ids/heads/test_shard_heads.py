@@ -128,16 +128,6 @@ def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads,
     assert disk.committed_heads(heads, ONE) == {1: 999}
 
 
-def test_unknown_id_is_looked_up_on_disk(heads, disk):
-    write(heads, 5, _1=10)
-    disk.publish(5)
-    snapshot(heads, disk, 5)
-    fresh = disk.heads()
-    assert largest(fresh.find(int32_array([1, 2]))) == {1: 10}
-    assert disk.committed_heads(fresh, ONE) == {1: 10}
-    assert disk.lookups == 2
-
-
 def test_row_that_is_not_below_any_before_it_asks_nothing_of_the_disk(heads, disk):
     write(heads, 5, _1=10)
     disk.publish(5)

@@ -97,12 +97,6 @@ def test_what_was_put_does_not_change_the_table_afterwards():
     assert dict_of(table.heads) == {1: (5, 6, 7)}
 
 
-def test_fresh_heads_are_those_at_or_above_what_was_written():
-    table = HeadTable()
-    table.put(heads_of({1: (0, 0, 9), 2: (0, 0, 10), 3: (0, 0, 11)}))
-    assert sorted(dict_of(table.fresh(10))) == [2, 3]
-
-
 @few
 @given(st.dictionaries(st.integers(0, 50), st.integers(0, 40), min_size=1), st.integers(0, 40))
 def test_eviction_never_forgets_a_fresh_head(lasts, written_through):
