@@ -44,31 +44,6 @@ class Store:
     """Somebody who has files open."""
 
 
-def test_need_grows_with_shards_and_nothing_else():
-    assert files_needed(3) - files_needed(2) == WRITER_FILES + TABLES_MIN
-
-
-def test_limit_that_suffices_is_left_as_it_is():
-    process = Process(files_needed(64), 10_000)
-    process.ledger.require_for_writer(64, "s")
-    assert process.limits == (files_needed(64), 10_000)
-
-
-def test_soft_limit_is_raised_to_what_is_needed_and_that_is_told(caplog):
-    process = Process(1024, 10_000, *["socket"] * 100)
-    with caplog.at_level(logging.WARNING):
-        process.ledger.require_for_writer(64, "s")
-    assert process.limits == (files_needed(64) + 100, 10_000)
-    assert f"from 1024 to {files_needed(64) + 100}: 64 shards" in caplog.text
-
-
-def test_opening_is_refused_with_the_number_that_would_do():
-    process = Process(512, 1024)
-    with pytest.raises(InvalidRequestError, match=rf"64 .* need {files_needed(64)} .* have 1024"):
-        process.ledger.require_for_writer(64, "s")
-    assert process.limits == (512, 1024)
-
-
 def test_what_other_stores_may_still_open_counts():
     process = Process(1000, 1000)
     first = Store()
@@ -84,12 +59,6 @@ def test_what_other_stores_have_open_already_does_not_count_twice():
     first = Store()
     process.ledger.opened(first, 800, SHARD)
     process.ledger.require_for_writer(1, "s")
-
-
-def test_what_readers_have_open_counts():
-    process = Process(1000, 1000, *tables_of(SHARD, 950))
-    with pytest.raises(InvalidRequestError, match=r"11 files to read need 1002"):
-        process.ledger.require_for_reader(READER_FILES + 11, "11 files to read", "s", 0)
 
 
 def test_what_readers_have_open_beside_a_writer_counts_too():
