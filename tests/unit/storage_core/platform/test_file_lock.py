@@ -69,7 +69,7 @@ def test_directory_that_is_replaced_without_end_is_told_and_costs_no_descriptor(
     path, times = replaced_before_lock
     before = open_files(path.parent)
     times[0] = 1000
-    with pytest.raises(UnavailableError, match=r"replaced again and again.*shard"):
+    with pytest.raises(UnavailableError, match=r"keeps replacing the directory.*shard"):
         held(path)
     assert open_files(path.parent) == before
 

@@ -85,7 +85,7 @@ def test_entry_that_is_no_number_given_is_damage_to_who_reads_by_the_key(keyed, 
 def test_entry_that_is_no_number_given_is_damage_to_a_reader_too(keyed):
     put(keyed, b"c", encode_key_number(4))
     reader = keyed.read_beside(Environment(ManualClock()))
-    with reader, pytest.raises(CorruptionError, match="number 4, and 4"):
+    with reader, pytest.raises(CorruptionError, match="number 4, but only 4"):
         reader.read(keys=[b"c"])
 
 
