@@ -1,11 +1,11 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here.
 
-A name is loaded when it is first asked for (ground/names_on_demand.py).
+A name is loaded when it is first asked for (platform/lazy_exports.py).
 """
 
 from typing import TYPE_CHECKING
 
-from storage_core.platform.names_on_demand import names_on_demand
+from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from storage_core.ids.index.worker import IndexWorker
     from storage_core.parts.snapshot import Part
     from storage_core.platform.clock import Clock, SystemClock
-    from storage_core.platform.locks import DirectoryLock
+    from storage_core.platform.file_lock import DirectoryLock
     from storage_core.read.request import ReadRequest
     from storage_core.read.shard_reader import ShardReader
     from storage_core.reader import StreamReader
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from storage_core.tiering.part_builder import PartBuilder
     from storage_core.tiering.report import ShardTiering, TieringReport, TieringStep
     from storage_core.transactions.series import TransactionId
-    from storage_core.transactions.staged_rows import StagedPart, StagingWriter
+    from storage_core.transactions.staged_rows import StagedRows, StagingWriter
     from storage_core.transactions.transaction import Transaction
     from storage_core.verify.findings import Problem
     from storage_core.verify.verify import VerifyReport
     from storage_core.write.entry import AppendReport
 else:
-    __getattr__, __dir__ = names_on_demand(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
@@ -91,7 +91,7 @@ else:
             "format.schema_entry": ("SchemaEntry",),
             "format.window": ("UNITS_PER_SECOND", "Unit"),
             "platform.clock": ("Clock", "SystemClock"),
-            "platform.locks": ("DirectoryLock",),
+            "platform.file_lock": ("DirectoryLock",),
             "ids.index.worker": ("IndexWorker",),
             "tiering.part_builder": ("PartBuilder",),
             "tiering.report": ("ShardTiering", "TieringReport", "TieringStep"),
@@ -104,7 +104,7 @@ else:
             "engine.open_files": ("files_needed",),
             "stream": ("Stream",),
             "transactions.series": ("TransactionId",),
-            "transactions.staged_rows": ("StagedPart", "StagingWriter"),
+            "transactions.staged_rows": ("StagedRows", "StagingWriter"),
             "transactions.transaction": ("Transaction",),
             "retention.expiry_report": ("ExpiryReport", "ShardExpiry"),
             "verify.findings": ("Problem",),
@@ -150,7 +150,7 @@ __all__ = [
     "ShardReader",
     "ShardTiering",
     "ShardlogError",
-    "StagedPart",
+    "StagedRows",
     "StagingArea",
     "StagingWriter",
     "State",

@@ -16,8 +16,8 @@ from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
 from storage_core.parts.snapshot import Part, part_path, parts_directory
-from storage_core.platform.forking import Home
-from storage_core.platform.parallel import Threads
+from storage_core.platform.fork_guard import Home
+from storage_core.platform.threads import Threads
 from storage_core.read.shard_reader import ShardFacts, ShardReader
 
 S = TypeVar("S", bound=ShardReader)

@@ -320,7 +320,7 @@ class StreamRows(Generic[S]):
             for shard in readers:
                 scan(shard)
         else:
-            self._shards.threads.each(scan, readers)
+            self._shards.threads.map(scan, readers)
         return gathered.batches
 
     def _gather_newest(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:

@@ -30,7 +30,7 @@ from storage_core.format.contents import Contents
 from storage_core.format.window import Unit
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.durable_file import file_errors, make_directories
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 from storage_core.stream import Stream
 from storage_core.transactions.decision import decision_of, heard, publish
 from storage_core.transactions.manifest import (
@@ -41,8 +41,8 @@ from storage_core.transactions.manifest import (
     begin_attempt,
     remove_attempts,
 )
+from storage_core.transactions.merge_sorted import merge_groups
 from storage_core.transactions.series import Mark, TransactionId, claim, read_mark
-from storage_core.transactions.sorted_parts import merge_groups
 from storage_core.transactions.staged_rows import StagingWriter
 
 _RETRY_S: Final = 0.05
@@ -108,7 +108,7 @@ class StagingArea:
         meta = self._files.meta
         mask = meta.shard_mask
         if mask is None:
-            message = "the shards are partitions of an origin; rows come from there only"
+            message = "the stream has an origin; its rows come from there alone"
             raise InvalidRequestError(message, stream=meta.name)
         begin = partial(self._begin_attempt, transaction)
         largest = self.options.payload_bytes_max
@@ -206,7 +206,7 @@ class StagingArea:
             make_directories(self._staging.directory)
         turn = DirectoryLock.within(self._staging.directory, clock, wait_s)
         if turn is None:
-            message = "others wait for the stream's shards already, for too long"
+            message = "another process already waits for the stream's shards"
             raise ShardLockedError(message, path=self._staging.directory)
         with turn:
             while True:

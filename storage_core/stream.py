@@ -313,7 +313,7 @@ class Stream(StreamFacade[Shard]):
             {0: 0, 1: 0, 2: 0, 3: 2}
         """
         shards = self._open.opened()
-        self._open.threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
+        self._open.threads.map(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
     def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:

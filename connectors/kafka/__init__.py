@@ -20,7 +20,7 @@ names.
 
 from typing import TYPE_CHECKING
 
-from storage_core.platform.names_on_demand import names_on_demand
+from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from connectors.kafka.admin import Admin
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from connectors.kafka.transaction import TransactionalProducer
     from connectors.kafka.translate import PartitionFault
 else:
-    __getattr__, __dir__ = names_on_demand(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "admin": ("Admin",),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from storage_core import InvalidRequestError
-from storage_core.platform.likely_names import likely_name
+from storage_core.platform.name_suggestions import likely_name
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
 # How records are fetched: natively is by the compiled library; auto, by it where it can be had.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import UNITS_PER_SECOND, InvalidRequestError, StreamReader, Unit
-from storage_core.platform.likely_names import told_unknown
+from storage_core.platform.name_suggestions import told_unknown
 from storage_core.sql.stream_columns import TIME, readable_columns, row_columns
 from storage_core.sql.type_unification import time_bounds
 

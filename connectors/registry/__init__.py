@@ -12,7 +12,7 @@ Names of settings are those of Confluent's clients. Any thread may call.
 
 from typing import TYPE_CHECKING
 
-from storage_core.platform.names_on_demand import names_on_demand
+from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from connectors.registry.client import RegistryClient
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         settings_in_file,
     )
 else:
-    __getattr__, __dir__ = names_on_demand(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "client": ("RegistryClient",),

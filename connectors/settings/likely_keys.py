@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from connectors.kafka import likely_setting, setting_called
-from storage_core.platform.likely_names import likely_name
+from storage_core.platform.name_suggestions import likely_name
 
 _KAFKA: Final = "kafka"
 # By setting: what it is called elsewhere, with underscores for dots and dashes.

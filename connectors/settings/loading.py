@@ -46,7 +46,7 @@ from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, Wo
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
-from storage_core.platform.likely_names import listed_names
+from storage_core.platform.name_suggestions import listed_names
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.

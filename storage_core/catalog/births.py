@@ -116,7 +116,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
     _check_starts(starts)
     files = read_stream(root, name, is_whole=False)
     if files.meta.origin is None:
-        message = "the stream routes its rows itself; its shards are made with it"
+        message = "the stream has no origin; its shards are fixed when it is created"
         raise InvalidRequestError(message, stream=name)
     with taking_errors(files.directory, "adding shards"), locked(files.directory):
         return _add_missing(files.reread(), starts)

@@ -15,7 +15,7 @@ from storage_core.catalog.stream_meta import (
 from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import replace_durably, taking_errors
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 
 _LOCK_WAIT_MAX_S: Final = 60.0
 _FIXED: Final = {"shards", "unit", "jitter", "window", "key_mode"}

@@ -31,10 +31,10 @@ from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
+    move_directory,
     read_document,
     reading_errors,
     replace_durably,
-    sync_directory,
     taking_errors,
 )
 
@@ -124,9 +124,7 @@ def _set_aside(files: StreamFiles, clock: Clock) -> Path:
     moment = datetime.fromtimestamp(now_ns // 10**9, UTC)
     place = aside / f"{moment:%Y%m%dT%H%M%SZ}-{_short(meta.incarnation)}"
     # IMPORTANT: after the note; what is gone from its place is known as dropped.
-    files.directory.rename(place)
-    sync_directory(aside)
-    sync_directory(files.directory.parent)
+    move_directory(files.directory, place)
     return place
 
 

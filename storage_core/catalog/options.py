@@ -43,8 +43,8 @@ class StreamOptions:
         sync: `commit` syncs on every commit, `interval` at most every `sync_interval`.
         sync_interval: The pause between syncs at level `interval`.
         payload_bytes_max: A larger payload is refused.
-        block_records: Records at which a block is sealed. A batch is cut evenly instead, into the
-            fewest blocks that are at most a quarter larger.
+        block_records: Records at which the builder is flushed as a block. A batch is cut evenly
+            instead, into the fewest blocks that are at most a quarter larger.
         block_bytes: The same in bytes of payloads, keys and headers.
         codec: Compression of blocks.
         wait_max: How long a call waits for another that is in its way.

@@ -23,7 +23,7 @@ from storage_core.errors import (
     ShardlogError,
 )
 from storage_core.platform.durable_file import reading_errors
-from storage_core.platform.likely_names import did_you_mean, listed_names
+from storage_core.platform.name_suggestions import did_you_mean, listed_names
 
 STAGING_DIRECTORY: Final = "staging"
 _NAMES_TOLD: Final = 10

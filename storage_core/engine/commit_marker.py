@@ -171,7 +171,7 @@ class MarkerReader:
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
             self._clock.sleep(_READ_PAUSE_S)
-        message = "a slot of the marker is damaged; opening the shard for writing mends it"
+        message = "a slot of the marker is damaged; opening the shard for writing repairs it"
         raise CorruptionError(message, path=self._path)
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from storage_core.errors import InvalidRequestError
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 
 WRITER_FILES: Final = 12
 READER_FILES: Final = 9
@@ -106,13 +106,13 @@ class OpenFiles:
         self._name_of = name_of
         self._promises: WeakKeyDictionary[object, _Promise] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        forking.register(self)
+        fork_guard.register(self)
 
     def leave_to_parent(self, _process: int) -> None:
         """Start anew; what the parent has open is counted like other files."""
         self._promises = WeakKeyDictionary()
         self._lock = threading.Lock()
-        forking.register(self)
+        fork_guard.register(self)
 
     def require_for_writer(self, shards: int, stream: str) -> None:
         """See to it that a writer can hold so many more shards.

@@ -14,7 +14,7 @@ from typing import Final
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import taking_errors
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 
 _PREFIX: Final = "shardlog-reader-"
 # A directory is older than that before it may be taken for an orphan: its maker locks it last.
@@ -64,7 +64,7 @@ def _locked(path: Path) -> DirectoryLock:
         shutil.rmtree(path, ignore_errors=True)
         raise
     if lock is None:
-        message = "another reader takes the directory just made for an orphan; set the clock right"
+        message = "another reader took the new directory for an orphan; set the clock right"
         raise UnavailableError(message, path=path)
     return lock
 

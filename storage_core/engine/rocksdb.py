@@ -61,7 +61,7 @@ from storage_core.format.shard_state import (
     decode_segment,
     decode_segments_end,
 )
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 
 # One lookup holds the lock for so many keys at most.
 _KEYS_AT_ONCE: Final = 1024
@@ -88,7 +88,7 @@ class RocksDbStore:
         self._is_closed = False
         self._opened_in: int | None = None
         self._compactor = None if segments is None else LogCompactor(self)
-        forking.register(self)
+        fork_guard.register(self)
 
     def write(self, batch: Batch) -> None:
         """Write a batch, not yet durable; of a large one the blocks are, in a segment."""
@@ -258,12 +258,12 @@ class RocksDbStore:
         for snapshot in list(self._snapshots):
             snapshot.leave_to_parent(process)
         for thing in (self._database, self._log, self._log_handle):
-            forking.keep_for_ever(thing)
+            fork_guard.keep_for_ever(thing)
         self._database = self._log = self._log_handle = None
 
     def _opened(self) -> Any:
         if self._opened_in is not None:
-            raise forking.opened_elsewhere(self._opened_in, path=self.path)
+            raise fork_guard.opened_elsewhere(self._opened_in, path=self.path)
         if self._is_closed:
             message = "the store is closed"
             raise ClosedError(message, path=self.path)

@@ -18,7 +18,7 @@ from storage_core.engine.segments import SegmentReader
 from storage_core.errors import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.format.reference import is_reference
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 
 TranslatesErrors = AbstractContextManager[None]
 # rocksdict's own, whose methods have no types.
@@ -102,7 +102,7 @@ class Cursor:
         """Leave the iterator as it is; who had the lock is not in this process."""
         self._lock = threading.RLock()
         self._opened_in = process
-        forking.keep_for_ever(self._iterator)
+        fork_guard.keep_for_ever(self._iterator)
         self._iterator = None
 
     def _item(self) -> Item | None:
@@ -113,7 +113,7 @@ class Cursor:
 
     def _refuse_released(self) -> NoReturn:
         if self._opened_in is not None:
-            raise forking.opened_elsewhere(self._opened_in, path=self._path)
+            raise fork_guard.opened_elsewhere(self._opened_in, path=self._path)
         message = "the store was closed while it was being read"
         raise ClosedError(message, path=self._path)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core.errors import CorruptionError, ShardLockedError
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 from storage_core.platform.clock import Clock
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 
 OWNER_FILE: Final = "owner.json"
 
@@ -73,7 +73,7 @@ class WriterLock(DirectoryLock):
 def _held() -> set[WriterLock]:
     """Return the locks of this process, which nobody else has to remember."""
     held: set[WriterLock] = set()
-    forking.keep_for_ever(held)
+    fork_guard.keep_for_ever(held)
     return held
 
 

@@ -32,7 +32,7 @@ from storage_core.platform.durable_file import (
     taking_errors,
     write_once,
 )
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
 
 PLAN_FILE: Final = "plan.json"
 _JOURNAL: Final = "ranges.jsonl"

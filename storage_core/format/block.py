@@ -298,7 +298,7 @@ def decode_proven(data: bytes, place: BlockPlace, first: int) -> Block:
     is_readable = magic == _MAGIC and version == BLOCK_FORMAT and codec < len(_CODECS)
     is_ours = head == first and shard == place.shard and lineage == place.lineage
     if not is_readable or not is_ours or mask & ~_MASK_ALL:
-        message = "a block belongs to another place or format"
+        message = "a block belongs to another shard or has another format"
         raise CorruptionError(message, shard=place.shard, start=first, end=first + 1)
     body = pa.py_buffer(data).slice(HEADER_BYTES)
     batch = pa.ipc.read_record_batch(body, block_schema(mask))

@@ -104,7 +104,7 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
     """
     if foot.startswith(_MAGIC) and foot[4:6] != _FORMAT.to_bytes(2, "little"):
         number = int.from_bytes(foot[4:6], "little")
-        message = f"format {number} of a part's table of chunks; this shardlog reads {_FORMAT}"
+        message = f"format {number} of a part's column chunk table; this shardlog reads {_FORMAT}"
         raise UnsupportedFormatError(message)
     try:
         magic, _, _, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
@@ -117,7 +117,7 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
         values = np.frombuffer(foot, "<i8", longs, _FIELDS.size)
         blocks = _decode_blocks(foot, size)
     except (struct.error, ValueError) as error:
-        message = "the file of a part has no table of its chunks before its footer"
+        message = "a part's file has no column chunk table before its footer"
         raise CorruptionError(message) from error
     offsets, sizes, digests = values[: 3 * chunks].reshape(3, chunks)
     bounds = values[3 * chunks :].reshape(len(BOUNDED), 2, groups)

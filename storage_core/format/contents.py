@@ -50,5 +50,5 @@ def decode_contents(document: object) -> Contents:
         case [int(rows), str(digest)] if len(digest) == 32:  # noqa: PLR2004 - as above
             return Contents(rows, int(digest[:16], 16), int(digest[16:], 16))
         case _:
-            message = f"not what a transaction held: {document!r}"
+            message = f"not the contents of a transaction: {document!r}"
             raise ValueError(message)

@@ -175,7 +175,7 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
         digest, foot_bytes, foot_digest = proof
         kind = body[_FIELDS.size :].decode()
     except (struct.error, ValueError) as error:
-        message = f"the catalogue's entry of a part, under {key.hex()}, is damaged"
+        message = f"the part list's entry under {key.hex()}, is damaged"
         raise CorruptionError(message) from error
     first, number = key[1:_ADDRESS_END], key[_ADDRESS_END:]
     return PartEntry(

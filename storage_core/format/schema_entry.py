@@ -56,7 +56,7 @@ class SchemaEntry:
         try:
             size = len(text.encode())
         except (AttributeError, UnicodeEncodeError) as error:
-            message = f"the text of schema {registry_id} is no text"
+            message = f"the text of schema {registry_id} is not a string"
             raise InvalidRequestError(message) from error
         if size > TEXT_BYTES_MAX:
             message = (

@@ -33,7 +33,7 @@ from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
 from storage_core.platform.durable_file import lacking_right
-from storage_core.platform.forking import register
+from storage_core.platform.fork_guard import register
 
 # What cached footers and summaries may take in memory.
 CACHE_BYTES_MAX: Final = 64 * 2**20

@@ -36,7 +36,7 @@ from storage_core.format.shard_state import (
     ShardState,
     decode_int,
 )
-from storage_core.platform.forking import register
+from storage_core.platform.fork_guard import register
 
 # What is cached in all, but for the part list that was read last: some 50 MB.
 ENTRIES_CACHED: Final = 100_000

@@ -1,4 +1,9 @@
-"""Small files that must be whole after any crash: JSON with a checksum, written then published.
+"""What must be whole after any crash: small files, and directories with a list of their files.
+
+    a file         `write_once` and `replace_durably`: a draft beside it, synced, gets its name
+    a directory    its files are synced, then `sync_directory`; a list, which is a file as above,
+                   makes them count. What the list does not name is nobody's, and is deleted by
+                   the next who writes there. `move_directory` gives a whole one another name.
 
 A document is the JSON object itself plus `checksum`, the xxh3-64 of its canonical text; a
 flipped bit is told by the file's name, never read as another value.
@@ -158,6 +163,13 @@ def make_directories(path: Path) -> None:
     make_directories(path.parent)
     path.mkdir(exist_ok=True)
     sync_directory(path.parent)
+
+
+def move_directory(directory: Path, target: Path) -> None:
+    """Rename a directory whose entries are durable; both names are durable on return."""
+    directory.rename(target)
+    for parent in {target.parent, directory.parent}:
+        sync_directory(parent)
 
 
 def sync_directory(path: Path) -> None:

@@ -16,5 +16,5 @@ def loading(stream: str) -> Iterator[None]:
     try:
         yield
     except (OSError, MemoryError) as error:
-        message = f"what this takes cannot be loaded now: {str(error) or 'there is no memory'}"
+        message = f"a module cannot be loaded now: {str(error) or 'there is no memory'}"
         raise UnavailableError(message, stream=stream) from error

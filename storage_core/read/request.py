@@ -19,7 +19,7 @@ from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.row_columns import COLUMNS, READ_COLUMNS, TAIL_COLUMNS
-from storage_core.platform.likely_names import told_unknown
+from storage_core.platform.name_suggestions import told_unknown
 
 Ids = int | Iterable[int] | None
 Keys = bytes | Iterable[bytes | None] | None

@@ -71,24 +71,24 @@ def find_removal(view: ShardSnapshot, floor: int, cut: int, rows: int) -> Remova
     window = view.scheme.of(floor)
     begin = view.scheme.first_of(window)
     least = view.scheme.of(INT64_MIN)
-    going = [one for _, one in view.windows(least, window - 1)] if least < window else []
+    windows = [stored for _, stored in view.windows(least, window - 1)] if least < window else []
     start = _start_at(view, window)
     if cut > view.state.cut:
         start = max(start, _begin_of_block(view, cut))
     spans: list[AddressRange] = []
     late_rows = 0
-    for one in going:
-        if one.address_last >= cut or one.late_records:
-            rows, late_rows = rows + one.records, late_rows + one.late_records
-        if max(one.address_min, start) <= one.address_last:
-            end = min(one.address_last + 1, view.committed)
-            spans.append(AddressRange(max(one.address_min, start), end))
+    for expired in windows:
+        if expired.address_last >= cut or expired.late_records:
+            rows, late_rows = rows + expired.records, late_rows + expired.late_records
+        if max(expired.address_min, start) <= expired.address_last:
+            end = min(expired.address_last + 1, view.committed)
+            spans.append(AddressRange(max(expired.address_min, start), end))
     runs = tuple(_dead_runs(view, spans, begin))
     gone = list(view.zones(view.state.start, start)) if start > view.state.start else []
     return Removal(
         floor,
         start,
-        len(going),
+        len(windows),
         rows,
         late_rows,
         len(gone) + sum(run.blocks for run in runs),
@@ -164,9 +164,9 @@ def _windows_below(
 ) -> Iterator[tuple[int, Window]]:
     """Yield the windows from this one on that a cap leaves nothing of."""
     if cut > view.state.cut:
-        for number, one in view.windows(window, view.scheme.of(INT64_MAX)):
-            if one.address_last < start and not one.late_records:
-                yield number, one
+        for number, stored in view.windows(window, view.scheme.of(INT64_MAX)):
+            if stored.address_last < start and not stored.late_records:
+                yield number, stored
 
 
 def _deletes_below(
@@ -181,10 +181,11 @@ def _deletes_below(
     for _, block in view.blocks(zone for zone in gone if zone.late and zone.end <= cut):
         states = block.states
         assert states is not None, "a zone that counts late rows has a block with states"
-        at = np.flatnonzero(states == State.LATE)
-        primaries = block.primaries[at]
+        late = np.flatnonzero(states == State.LATE)
+        primaries = block.primaries[late]
         windows = view.scheme.of_many(primaries)
-        for key in encode_late_keys(windows, block.secondaries[at], primaries, block.addresses[at]):
+        ids, addresses = block.secondaries[late], block.addresses[late]
+        for key in encode_late_keys(windows, ids, primaries, addresses):
             yield "default", key
     if view.state.tail.counters.ahead:
         places = ahead_between(view, None, INT64_MIN, INT64_MAX)
@@ -205,8 +206,8 @@ def _ranges_before(view: ShardSnapshot, window: int, begin: int) -> Iterator[Key
     ]
     if view.state.tail.counters.ahead:
         kinds += [
-            (ahead_key(one, INT64_MIN, 0), ahead_key(one, begin, 0))
-            for one in ids_with_ahead_below(view, begin)
+            (ahead_key(secondary, INT64_MIN, 0), ahead_key(secondary, begin, 0))
+            for secondary in ids_with_ahead_below(view, begin)
         ]
     for first, end in kinds:
         item = view.item_at_or_after(first)
@@ -288,18 +289,18 @@ def dead_segments(
         for key, value in view.meta_items(PREFIX_SEGMENT, prefix_end(PREFIX_SEGMENT))
     ]
     gone: list[Segment] = []
-    kept = 0
+    first_live = 0
     for (number, first, was_gone), (_, end, _) in pairwise(listed):
         if not was_gone and _stays(view, max(first, start), end, runs):
-            kept = kept or number
+            first_live = first_live or number
         elif not was_gone:
             gone.append((number, first))
-    if listed and not kept:
+    if listed and not first_live:
         # Writing goes on in the last one.
-        kept = listed[-1][0]
+        first_live = listed[-1][0]
     # Segments that a lost store has left are not listed.
-    is_begin = listed and kept > listed[0][0] and start >= listed[0][1]
-    return tuple(gone), kept if is_begin else 0
+    is_begin = listed and first_live > listed[0][0] and start >= listed[0][1]
+    return tuple(gone), first_live if is_begin else 0
 
 
 def _stays(view: ShardSnapshot, start: int, end: int, runs: tuple[DeadRun, ...]) -> bool:
@@ -330,12 +331,12 @@ def _is_dead(view: ShardSnapshot, zone: Zone, begin: int) -> bool:
 
 def _merged(spans: list[AddressRange]) -> Iterator[AddressRange]:
     ascending = sorted(span for span in spans if span.start < span.end)
-    at = 0
-    while at < len(ascending):
-        start, end = ascending[at].start, ascending[at].end
-        while at < len(ascending) and ascending[at].start <= end:
-            end = max(end, ascending[at].end)
-            at += 1
+    index = 0
+    while index < len(ascending):
+        start, end = ascending[index].start, ascending[index].end
+        while index < len(ascending) and ascending[index].start <= end:
+            end = max(end, ascending[index].end)
+            index += 1
         yield AddressRange(start, end)
 
 

@@ -150,14 +150,14 @@ def put_segments(batch: Batch, gone: Sequence[Segment], begin: int) -> None:
 def _without_ranges_below(start: int, batch: Batch, state: ShardState) -> ShardState:
     """Forget what is noted of addresses below the log's start."""
 
-    def kept(ranges: Ranges, key_of: Callable[[int], bytes]) -> Ranges:
-        for gone in (one for one in ranges if one.end <= start):
-            batch.delete(key_of(gone.start))
-        return tuple(one for one in ranges if one.end > start)
+    def trimmed(ranges: Ranges, key_of: Callable[[int], bytes]) -> Ranges:
+        for below in (span for span in ranges if span.end <= start):
+            batch.delete(key_of(below.start))
+        return tuple(span for span in ranges if span.end > start)
 
     return replace(
         state,
-        lost=kept(state.lost, lost_key),
-        gaps=kept(state.gaps, gap_key),
-        passed=kept(state.passed, pass_key),
+        lost=trimmed(state.lost, lost_key),
+        gaps=trimmed(state.gaps, gap_key),
+        passed=trimmed(state.passed, pass_key),
     )

@@ -26,7 +26,7 @@ from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
 from storage_core.parts.snapshot import part_path, parts_directory
-from storage_core.platform.likely_names import likely_name, listed_names
+from storage_core.platform.name_suggestions import likely_name, listed_names
 from storage_core.sql.answer import Answer, for_output, next_batch
 from storage_core.sql.engine import EngineOptions, import_duckdb, open_engine, open_parser
 from storage_core.sql.interruptible import Interruptible

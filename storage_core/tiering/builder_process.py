@@ -22,8 +22,8 @@ from storage_core.errors import ShardlogError
 from storage_core.parts.progress import OnRows
 from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.clock import SystemClock
-from storage_core.platform.giving_way import GivingWay
 from storage_core.platform.malloc import give_back
+from storage_core.platform.yielding import Yielding
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.tiering.block_proof import prove_blocks
 from storage_core.tiering.build import build, build_errors, refuse_damaged, source_rows
@@ -52,7 +52,7 @@ def main() -> None:
     orders: SimpleQueue[bytes] = SimpleQueue()
     owner = os.getppid()
     threading.Thread(target=_listen, args=(orders, owner), daemon=True).start()
-    way = GivingWay(owner)
+    way = Yielding(owner)
     while True:
         line = orders.get()
         way.begin()

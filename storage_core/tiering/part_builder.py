@@ -17,7 +17,7 @@ from typing import IO, Final, Self
 
 from storage_core.errors import ClosedError, ShardlogError, UnavailableError
 from storage_core.platform.clock import Clock, SystemClock
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.work import Built, Order, Work, decode_message, encode_message
 from storage_core.write.opened_shard import ShardContext

@@ -159,7 +159,7 @@ def publish(
 def rows_gone(staging: Staging, transaction: AnyId, path: Path) -> UnavailableError:
     """Return the error of rows that were swept, removed, or are on another machine's disk."""
     message = (
-        f"the staged rows of transaction {name_of(transaction)!r} are gone before they were "
+        f"the staged rows of transaction {name_of(transaction)!r} were deleted before they were "
         "published; stage them again"
     )
     return UnavailableError(message, stream=staging.stream.name, path=path)
@@ -181,8 +181,8 @@ def _refuse_other(staging: Staging, decided: Contents | None, contents: Contents
     if contents is None or decided is None or contents == decided:
         return
     message = (
-        f"the transaction is decided with {decided.rows} rows, and comes again with "
-        f"{contents.rows} other ones; give what follows an id of its own"
+        f"the transaction was published with {decided.rows} rows, and is repeated with "
+        f"{contents.rows} others; give other rows another id"
     )
     raise ForeignDataError(message, stream=staging.stream.name)
 

@@ -12,7 +12,7 @@ from storage_core.engine.key_value import Batch
 from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import TransactionProgress
-from storage_core.platform.parallel import Threads
+from storage_core.platform.threads import Threads
 from storage_core.transactions.decision import Shards, decision_of
 from storage_core.transactions.manifest import (
     Manifest,
@@ -38,7 +38,7 @@ def finish(staging: Staging, manifest: Manifest, shards: Shards) -> None:
         UnavailableError: Its staged rows were removed, or another is unfinished in a shard.
     """
     concerned = [shards[number] for number in manifest.shards if number in shards]
-    Threads(_SHARDS_AT_ONCE).each(partial(_land, staging, manifest), concerned)
+    Threads(_SHARDS_AT_ONCE).map(partial(_land, staging, manifest), concerned)
     note_done(staging, manifest, [shard.context.number for shard in concerned])
 
 

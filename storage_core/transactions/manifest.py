@@ -32,15 +32,15 @@ from storage_core.platform.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.platform.locks import DirectoryLock
+from storage_core.platform.file_lock import DirectoryLock
+from storage_core.transactions.merge_sorted import read_sorted
 from storage_core.transactions.series import TransactionId, write_mark
-from storage_core.transactions.sorted_parts import read_sorted
-from storage_core.transactions.staged_rows import StagedPart, is_whole, read_part, rows_of
+from storage_core.transactions.staged_rows import StagedRows, is_whole, read_part, rows_of
 
 MANIFEST_FILE: Final = "manifest.json"
 ABANDONED_AFTER_S: Final = 86_400
 
-Parts = Mapping[int, tuple[StagedPart, ...]]
+Parts = Mapping[int, tuple[StagedRows, ...]]
 # A caller's own id, or one whose rows other processes may stage.
 AnyId = str | TransactionId
 
@@ -77,7 +77,7 @@ class Manifest:
 
     directory: Path
     transaction: str
-    shards: dict[int, tuple[StagedPart, ...]]
+    shards: dict[int, tuple[StagedRows, ...]]
     id: TransactionId | None = None
     contents: Contents | None = None
 
@@ -104,11 +104,8 @@ def given_up_note(directory: Path) -> Path:
 
 def begin_attempt(staging: Staging, transaction: AnyId) -> Path:
     """Make a directory for one attempt at a transaction. Under the stream's lock."""
-    directory = staging.of(transaction)
-    make_directories(directory)
-    attempt = directory / secrets.token_hex(8)
-    attempt.mkdir()
-    sync_directory(directory)
+    attempt = staging.of(transaction) / secrets.token_hex(8)
+    make_directories(attempt)
     return attempt
 
 
@@ -309,5 +306,5 @@ def _remove_done(directory: Path) -> None:
         sync_directory(directory)
 
 
-def _decode_parts(parts: list[Any]) -> tuple[StagedPart, ...]:
-    return tuple(StagedPart(*fields) for fields in parts)
+def _decode_parts(parts: list[Any]) -> tuple[StagedRows, ...]:
+    return tuple(StagedRows(*fields) for fields in parts)

@@ -16,7 +16,7 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.errors import InvalidRequestError
 from storage_core.platform.durable_file import file_errors
-from storage_core.platform.parallel import Threads
+from storage_core.platform.threads import Threads
 from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
@@ -85,9 +85,7 @@ def with_shards_open(
 
     open_files().require_for_writer(len(numbers), files.meta.name)
     try:
-        Threads(_OPENED_AT_ONCE if len(numbers) > _OPENED_IN_TURN_MAX else 1).each(
-            open_one, numbers
-        )
+        Threads(_OPENED_AT_ONCE if len(numbers) > _OPENED_IN_TURN_MAX else 1).map(open_one, numbers)
         # Who has them finds them by number, whichever was there first.
         opened = {number: opened[number] for number in numbers}
         with file_errors(staging.directory, "finishing transactions"):

@@ -158,7 +158,7 @@ def claim(stream: Path, name: str, owner: str, *, takes_over: bool) -> str:
 def _decode_mark(document: dict[str, Any]) -> Mark:
     number, skipped = document["number"], document["skipped"]
     if type(number) is not int or type(skipped) is not int:
-        message = f"{number!r} and {skipped!r} are no numbers"
+        message = f"{number!r} and {skipped!r} are not numbers"
         raise ValueError(message)
     held = document["contents"].items()
     return Mark(number, {int(n): decode_contents(each) for n, each in held}, skipped)

@@ -1,9 +1,9 @@
-"""Files of staged rows: written by whoever has rows, read by whoever finishes the transaction.
+"""Staged files: written by whoever has rows, read by whoever finishes the transaction.
 
-A part is a stretch of a file: an Arrow IPC stream with rows of one shard, its size and its
-checksum. A file holds a part of each shard, one behind the other, every time the rows gathered in
-memory are enough, or have other columns. Rows lie as they came, where that is an order, or by
-primary; of such parts sorted_parts.py makes one order.
+`StagedRows` is a byte range of a staged file: an Arrow IPC stream with rows of one shard, and its
+checksum. Each time the rows in memory are enough, or have other columns, a file gets such a range
+for each shard. Rows lie as they came, where that is an order, or by primary; merge_sorted.py merges
+those.
 
 Rows are checked when they are staged, so what comes back is appended as it is. Where they have
 schemas, the stream's metadata has under `schemas` a JSON list of [registry id, fingerprint in hex,
@@ -30,13 +30,13 @@ from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_keys
 from storage_core.ids.dictionaries.schemas import checked_schemas
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 from storage_core.platform.arrow import alone, concat, int_array
 from storage_core.platform.durable_file import file_errors, sync_directory
 
-GATHERED_BYTES_MAX: Final = 32 * 2**20
-# Parts to be merged are better few and large; of parts in order only memory is to be thought of.
-_PART_OF_IT_IN_ORDER: Final = 1 / 4
+BUFFERED_BYTES_MAX: Final = 32 * 2**20
+# Ranges that are merged should be few and large; those in order only bound the memory.
+_SHARE_IN_ORDER: Final = 1 / 4
 # Each batch costs memory beside its rows.
 _BATCHES_APART_MAX: Final = 1_024
 FILE_BYTES_TARGET: Final = 256 * 2**20
@@ -46,8 +46,8 @@ _SCHEMAS: Final = b"schemas"
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPart:
-    """Rows of one shard: a stretch of a file in the transaction's directory.
+class StagedRows:
+    """Rows of one shard: a byte range of a file in the transaction's directory.
 
     `is_sorted`: they lie by primary, in batches that can be read one by one.
     """
@@ -60,7 +60,7 @@ class StagedPart:
     is_sorted: bool = False
 
 
-class PartsWriter:
+class StagedRowsWriter:
     """Writes checked rows of one attempt, for all shards of a stream; one thread at a time.
 
     Memory stays bounded: gathered rows are written before they are more than a bound, a file
@@ -84,43 +84,43 @@ class PartsWriter:
         self._mask = route_mask
         self._has_keys = has_keys
         self._keeps_order = keeps_order
-        share = _PART_OF_IT_IN_ORDER if keeps_order else 1
-        self._gathered_bytes_max = GATHERED_BYTES_MAX * share
-        self._gathered: list[pa.RecordBatch] = []
+        share = _SHARE_IN_ORDER if keeps_order else 1
+        self._buffered_bytes_max = BUFFERED_BYTES_MAX * share
+        self._buffered: list[pa.RecordBatch] = []
         self._schemas: dict[SchemaEntry, int] = {}
-        self._gathered_bytes = 0
+        self._buffered_bytes = 0
         self._file: BinaryIO | None = None
         self._files = 0
         self._is_in_doubt = False
-        self._parts: list[tuple[int, StagedPart]] = []
+        self._parts: list[tuple[int, StagedRows]] = []
         self.attempt: Path | None = None
 
-    def gather(self, rows: Rows, *, copies: bool = False) -> None:
+    def buffer(self, rows: Rows, *, copies: bool = False) -> None:
         """Take rows; with `copies` their memory is free on return, else once they are finished."""
         batch = _as_batch(self._placed(rows))
         size = batch.nbytes
-        if self._gathered and (
-            self._gathered_bytes + size > self._gathered_bytes_max
-            or batch.schema != self._gathered[0].schema
+        if self._buffered and (
+            self._buffered_bytes + size > self._buffered_bytes_max
+            or batch.schema != self._buffered[0].schema
         ):
-            self._write_gathered()
-        if size > self._gathered_bytes_max:
+            self._write_buffered()
+        if size > self._buffered_bytes_max:
             self._parts += self._written(batch)
         elif batch.num_rows:
-            self._gathered.append(batch.take(int_array(np.arange(len(rows)))) if copies else batch)
-            self._gathered_bytes += size
-            if len(self._gathered) >= _BATCHES_APART_MAX:
-                self._gathered = [concat(self._gathered)]
+            self._buffered.append(batch.take(int_array(np.arange(len(rows)))) if copies else batch)
+            self._buffered_bytes += size
+            if len(self._buffered) >= _BATCHES_APART_MAX:
+                self._buffered = [concat(self._buffered)]
 
-    def finish(self) -> dict[int, tuple[StagedPart, ...]]:
+    def finish(self) -> dict[int, tuple[StagedRows, ...]]:
         """Make all files durable and tell what each shard has in them."""
-        if self._gathered:
-            self._write_gathered()
+        if self._buffered:
+            self._write_buffered()
         if self.attempt is not None:
             with file_errors(self.attempt, "staging rows"):
                 self._close_file()
                 sync_directory(self.attempt)
-        by_shard: dict[int, list[StagedPart]] = {}
+        by_shard: dict[int, list[StagedRows]] = {}
         for shard, part in self._parts:
             by_shard.setdefault(shard, []).append(part)
         return {shard: tuple(parts) for shard, parts in sorted(by_shard.items())}
@@ -146,14 +146,14 @@ class PartsWriter:
         column = int_array(np.array(places, np.int32)).take(rows.envelope[SCHEMA])
         return rows.with_schemas(column)
 
-    def _write_gathered(self) -> None:
-        parts = self._written(concat(self._gathered))
+    def _write_buffered(self) -> None:
+        parts = self._written(concat(self._buffered))
         # IMPORTANT: once all are written, and without a call, behind which an interruption comes;
         # what failed or was cut is written again, and else would be missed or be there twice.
         self._parts += parts
-        self._gathered, self._gathered_bytes = [], 0
+        self._buffered, self._buffered_bytes = [], 0
 
-    def _written(self, batch: pa.RecordBatch) -> list[tuple[int, StagedPart]]:
+    def _written(self, batch: pa.RecordBatch) -> list[tuple[int, StagedRows]]:
         """Write a part of each shard and return them; on an error there is none."""
         if self.attempt is None:
             self.attempt = self._begin_attempt()
@@ -180,7 +180,7 @@ class PartsWriter:
                 yield shard, batch.slice(start, end - start)
             start = end
 
-    def _write_part(self, file: BinaryIO, batch: pa.RecordBatch) -> StagedPart:
+    def _write_part(self, file: BinaryIO, batch: pa.RecordBatch) -> StagedRows:
         count = max(1, batch.num_rows * BATCH_BYTES_TARGET // max(1, batch.nbytes))
         sink = pa.BufferOutputStream()
         schema = batch.schema
@@ -195,7 +195,7 @@ class PartsWriter:
         # IMPORTANT: a fork that ends would write what lies in the file's buffer a second time.
         file.flush()
         name, checksum = "/".join(Path(file.name).parts[-2:]), xxhash.xxh3_64_hexdigest(data)
-        return StagedPart(name, start, data.size, batch.num_rows, checksum, not self._keeps_order)
+        return StagedRows(name, start, data.size, batch.num_rows, checksum, not self._keeps_order)
 
     def _close_file(self) -> None:
         if self._is_in_doubt:
@@ -225,16 +225,16 @@ class StagingWriter:
         *,
         has_keys: bool = False,
     ) -> None:
-        """Check here what a `PartsWriter` writes."""
-        self._writer = PartsWriter(begin_attempt, route_mask, has_keys=has_keys)
+        """Check here what a `StagedRowsWriter` writes."""
+        self._writer = StagedRowsWriter(begin_attempt, route_mask, has_keys=has_keys)
         self._has_keys = has_keys
         self._payload_bytes_max = payload_bytes_max
-        self._home = forking.Home(stream)
+        self._home = fork_guard.Home(stream)
 
     def write(self, batch: pa.RecordBatch, *, schemas: Sequence[SchemaEntry] = ()) -> None:
         """Take a batch, its rows and schemas as those of `Stream.append_batch`.
 
-        Its memory must stay as it is until `finish`; rows are gathered without a copy.
+        Its memory must stay as it is until `finish`; rows are buffered without a copy.
 
         Raises:
             InvalidRequestError: A column is missing, unknown, null where it may not be, or
@@ -245,9 +245,9 @@ class StagingWriter:
         rows = rows_from_arrow(
             batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=checked
         )
-        self._writer.gather(rows)
+        self._writer.buffer(rows)
 
-    def finish(self) -> dict[int, tuple[StagedPart, ...]]:
+    def finish(self) -> dict[int, tuple[StagedRows, ...]]:
         """Make all files durable and tell what each shard has in them."""
         self._home.refuse_elsewhere()
         return self._writer.finish()
@@ -263,7 +263,7 @@ class StagingWriter:
         self._writer.abandon()
 
 
-def is_whole(directory: Path, part: StagedPart) -> bool:
+def is_whole(directory: Path, part: StagedRows) -> bool:
     """Tell whether a part is there as it was written."""
     digest = xxhash.xxh3_64()
     left = part.size
@@ -278,7 +278,7 @@ def is_whole(directory: Path, part: StagedPart) -> bool:
     return left == 0 and digest.hexdigest() == part.checksum
 
 
-def read_part(directory: Path, part: StagedPart) -> Iterator[Rows]:
+def read_part(directory: Path, part: StagedRows) -> Iterator[Rows]:
     """Yield the rows of a part that is whole."""
     if part.rows == 0:
         return
@@ -298,7 +298,7 @@ def schemas_of_part(schema: pa.Schema) -> tuple[SchemaEntry, ...]:
     return tuple(SchemaEntry(id_, bytes.fromhex(mark), text) for id_, mark, text in listed)
 
 
-def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
+def rows_of(parts: Mapping[int, tuple[StagedRows, ...]]) -> int:
     """Return the number of rows in parts of any shards."""
     return sum(part.rows for of_shard in parts.values() for part in of_shard)
 

@@ -34,7 +34,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_rows
 from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.platform.durable_file import file_errors
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.transactions.decision import Decision, Shards, decision_of, publish, rows_gone
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import (
@@ -44,7 +44,7 @@ from storage_core.transactions.manifest import (
     remove_attempts,
 )
 from storage_core.transactions.series import NAME_BYTES_MAX, NAME_PREFIX, can_be_kept
-from storage_core.transactions.staged_rows import PartsWriter, rows_of
+from storage_core.transactions.staged_rows import StagedRowsWriter, rows_of
 from storage_core.write.record_builder import RecordBuilder
 
 
@@ -76,12 +76,14 @@ class Transaction:
         self._mask = mask
         self._has_keys = shard.context.meta.has_keys
         self._builder = RecordBuilder(shard.options)
-        self._writer = PartsWriter(self._begin, mask, keeps_order=True, has_keys=self._has_keys)
+        self._writer = StagedRowsWriter(
+            self._begin, mask, keeps_order=True, has_keys=self._has_keys
+        )
         self._is_over = False
         self._is_in_doubt = False
         self._home = Home()
         with file_errors(staging.directory, "looking for a transaction"):
-            decision = self._known()
+            decision = self._decision()
         self._manifest = decision.manifest
         self.is_replay = decision.is_made
 
@@ -188,7 +190,7 @@ class Transaction:
 
     def _stage(self, rows: Rows, *, copies: bool = False) -> None:
         with self._unless_decided():
-            self._writer.gather(rows, copies=copies)
+            self._writer.buffer(rows, copies=copies)
 
     def _begin(self) -> Path:
         with file_errors(self._staging.directory, "staging rows"), self._staging.locked():
@@ -207,12 +209,12 @@ class Transaction:
             attempt = self._writer.attempt
             if attempt is None or attempt.exists():
                 raise
-            if not self._known().is_done:
+            if not self._decision().is_done:
                 raise rows_gone(self._staging, self._name, attempt) from error
             self.is_replay = True
             self._abandon()
 
-    def _known(self) -> Decision:
+    def _decision(self) -> Decision:
         decision = decision_of(self._staging, self._name, self._shards)
         self._refuse_other_total(decision.rows_total)
         return decision
@@ -230,15 +232,15 @@ class Transaction:
         if staged != self._rows_total:
             message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
             raise InvalidRequestError(message)
-        if not self._known().is_given_up:
+        if not self._decision().is_given_up:
             return
         for number, shard in self._shards.items():
             progress = shard.transactions.progress(self._name)
             staged = sum(part.rows for part in parts.get(number, ()))
             if progress is not None and progress.is_done and progress.rows_total != staged:
                 message = (
-                    f"transaction {self._name!r} was given up when {progress.rows_total} rows had "
-                    f"landed, and comes again with {staged} there; give other rows another id"
+                    f"transaction {self._name!r} was given up after {progress.rows_total} rows "
+                    f"had landed, and is repeated with {staged}; give other rows another id"
                 )
                 raise InvalidRequestError(message, shard=number)
 
@@ -252,7 +254,7 @@ class Transaction:
     def _refuse_if_over(self) -> None:
         self._home.refuse_elsewhere()
         if self._is_over:
-            message = f"transaction {self._name!r} was left; its rows are decided"
+            message = f"transaction {self._name!r} has ended"
             raise ClosedError(message)
 
     def _refuse_unless_open(self, shard: int) -> None:

@@ -1,4 +1,4 @@
-"""What verify compares block by block beside the zone: the ordered copies of flagged rows.
+"""Block by block, beside the zone: the ordered copies of late and ahead rows.
 
 Copies are looked up by the keys that the rows must have, and compared column by column as
 readers get them. Where each row has its copy and there are as many of both, there is no copy
@@ -37,7 +37,7 @@ _KEY_BYTES: Final = 29
 
 
 class CopyCheck:
-    """Compares flagged rows with their ordered copies."""
+    """Compares late and ahead rows with their ordered copies."""
 
     def __init__(self, view: ShardSnapshot, findings: Findings) -> None:
         """Compare with the copies of a view."""
@@ -47,7 +47,7 @@ class CopyCheck:
         window = view.scheme.of(view.state.floor)
         self._begin = view.scheme.first_of(window)
         self._first_copy = late_window_key(window)
-        self._found = 0
+        self._matched = 0
         self._ahead = 0
         self.copies = 0
 
@@ -56,58 +56,61 @@ class CopyCheck:
         states = block.states
         if states is None:
             return
-        is_flagged = (states == State.LATE) | (states == State.AHEAD)
-        flagged = np.flatnonzero(is_flagged & (block.primaries >= self._begin))
-        if not len(flagged):
+        has_copy = (states == State.LATE) | (states == State.AHEAD)
+        out_of_order = np.flatnonzero(has_copy & (block.primaries >= self._begin))
+        if not len(out_of_order):
             return
-        primaries, addresses = block.primaries[flagged], block.addresses[flagged]
+        primaries, addresses = block.primaries[out_of_order], block.addresses[out_of_order]
         keys = encode_late_keys(
-            self._view.scheme.of_many(primaries), block.secondaries[flagged], primaries, addresses
+            self._view.scheme.of_many(primaries),
+            block.secondaries[out_of_order],
+            primaries,
+            addresses,
         )
-        self._look_for_ahead_keys(states[flagged], keys)
+        self._check_ahead_keys(states[out_of_order], keys)
         values = [self._view.value_at(key) for key in keys]
-        there = [value for value in values if value is not None]
-        self._found += len(there)
-        if len(there) == len(keys) and _are_copies(block, flagged, keys, there):
+        copies = [value for value in values if value is not None]
+        self._matched += len(copies)
+        if len(copies) == len(keys) and _are_copies(block, out_of_order, keys, copies):
             return
-        for at, key, value in zip(range(len(keys)), keys, values, strict=True):
-            address = int(addresses[at])
+        for row, key, value in zip(range(len(keys)), keys, values, strict=True):
+            address = int(addresses[row])
             if value is None:
-                self._tell("a late or ahead row has no copy in order of time", address, key)
-            elif not _are_copies(block, flagged[at : at + 1], [key], [value]):
-                self._tell("a late or ahead row differs from its copy", address, key)
+                self._add("a late or ahead row has no ordered copy", address, key)
+            elif not _are_copies(block, out_of_order[row : row + 1], [key], [value]):
+                self._add("a late or ahead row differs from its ordered copy", address, key)
 
     def finish(self, *, is_whole: bool) -> None:
         """Count all copies, and find those without a row if there are any and blocks are whole."""
-        self.copies = sum(1 for _ in self._copies_kept())
-        if is_whole and self.copies > self._found:
-            self._find_strangers(self.copies - self._found)
+        self.copies = sum(1 for _ in self._stored_copies())
+        if is_whole and self.copies > self._matched:
+            self._find_orphans(self.copies - self._matched)
         keys = (key for key, _ in self._view.meta_items(PREFIX_AHEAD, prefix_end(PREFIX_AHEAD)))
         listed = sum(1 for key in keys if decode_ahead_key(key)[1] >= self._begin)
         if is_whole and listed > self._ahead:
-            what = f"{listed} keys say where ahead rows are, and there are {self._ahead}"
-            self._findings.tell("ahead key", what, key=PREFIX_AHEAD)
+            message = f"{listed} ahead keys are stored, but the log has {self._ahead} ahead rows"
+            self._findings.add("ahead key", message, key=PREFIX_AHEAD)
 
-    def _copies_kept(self) -> Iterator[Item]:
+    def _stored_copies(self) -> Iterator[Item]:
         return self._view.meta_items(self._first_copy, prefix_end(PREFIX_LATE))
 
-    def _look_for_ahead_keys(self, states: States, keys: list[bytes]) -> None:
-        for at in np.flatnonzero(states == State.AHEAD).tolist():
-            key = ahead_key_of(keys[at])
+    def _check_ahead_keys(self, states: States, keys: list[bytes]) -> None:
+        for row in np.flatnonzero(states == State.AHEAD).tolist():
+            key = ahead_key_of(keys[row])
             if self._view.value_at(key) is None:
-                what, address = "no key says where an ahead row is", int.from_bytes(key[-8:], "big")
-                self._findings.tell("ahead key", what, address, address + 1, key)
+                message, address = "an ahead row has no ahead key", int.from_bytes(key[-8:], "big")
+                self._findings.add("ahead key", message, address, address + 1, key)
             else:
                 self._ahead += 1
 
-    def _find_strangers(self, count: int) -> None:
-        for key, _ in self._copies_kept():
+    def _find_orphans(self, count: int) -> None:
+        for key, _ in self._stored_copies():
             if len(key) != _KEY_BYTES:
-                self._findings.tell("late copy", "a key of no late or ahead row", key=key)
+                self._findings.add("late copy", "a malformed key of an ordered copy", key=key)
                 count -= 1
             elif not self._has_row(key):
                 address = int.from_bytes(key[-8:], "big")
-                self._tell("a copy belongs to no late or ahead row", address, key)
+                self._add("an ordered copy has no late or ahead row", address, key)
                 count -= 1
             if not count:
                 return
@@ -120,19 +123,19 @@ class CopyCheck:
             return False
         block = self._view.block(zone)
         states = block.states
-        at = int(np.searchsorted(block.addresses, address))
-        is_row = at < len(block) and int(block.addresses[at]) == address and states is not None
+        row = int(np.searchsorted(block.addresses, address))
+        is_row = row < len(block) and int(block.addresses[row]) == address and states is not None
         expected = encode_late_keys(*(np.array([v]) for v in (window, secondary, primary, address)))
         return (
             is_row
             and states is not None
-            and states[at] in (State.LATE, State.AHEAD)
-            and (int(block.secondaries[at]), int(block.primaries[at])) == (secondary, primary)
+            and states[row] in (State.LATE, State.AHEAD)
+            and (int(block.secondaries[row]), int(block.primaries[row])) == (secondary, primary)
             and expected == [key]
         )
 
-    def _tell(self, what: str, address: int, key: bytes) -> None:
-        self._findings.tell("late copy", what, address, address + 1, key)
+    def _add(self, message: str, address: int, key: bytes) -> None:
+        self._findings.add("late copy", message, address, address + 1, key)
 
 
 def _are_copies(block: Block, chosen: Positions, keys: list[bytes], values: list[bytes]) -> bool:

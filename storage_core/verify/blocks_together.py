@@ -1,7 +1,7 @@
-"""Blocks as verify takes them: small neighbours as one, so that each costs what its rows do.
+"""Reads blocks for verify: small neighbours together, so that a block costs what its rows do.
 
-Where one of several is damaged, or is not what its zone says, each is handed on by itself, so that
-what is told names it.
+Where one of several is damaged or differs from its zone, each is read by itself, so that the
+problem names it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +63,7 @@ def _groups(
             is_small = is_small and zone.first >= view.state.trimmed and not _is_lost(view, zone)
             is_next = bool(group) and is_small and zone.previous_end == group[-1].end
             is_full = len(group) >= _BLOCKS_MAX or size >= _BYTES_MAX
-            is_over = bool(group) and any(group[0].first < one <= zone.first for one in marks)
+            is_over = bool(group) and any(group[0].first < mark <= zone.first for mark in marks)
             if group and (is_full or is_over or not is_next):
                 yield group
                 group, size = [], 0

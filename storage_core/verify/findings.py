@@ -1,4 +1,4 @@
-"""What verify has found: problems with their kind and place, so many at most."""
+"""Problems that verify finds, with their kind and place; a bounded number."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +28,14 @@ PROBLEMS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and where.
+    """One thing that is wrong, and its place.
 
     Attributes:
         shard: The shard's number.
         file: Its store, or the file of a part.
-        start: First address it is about, None if it is about no addresses.
-        end: Exclusive end of them.
-        what: What is wrong, in a line.
+        start: First address concerned; None if no addresses are.
+        end: Their exclusive end.
+        message: What is wrong, in a line.
         kind: Which part of the store.
         key: The key whose value is wrong or missing, in the family of all but blocks.
     """
@@ -44,7 +44,7 @@ class Problem:
     file: str
     start: int | None
     end: int | None
-    what: str
+    message: str
     kind: Kind = "block"
     key: bytes | None = None
 
@@ -64,18 +64,18 @@ class Findings:
         """The first of them, in the order in which they were found."""
         return tuple(self._problems)
 
-    def tell(  # noqa: PLR0913 - the parts of a place
+    def add(  # noqa: PLR0913 - the parts of a place
         self,
         kind: Kind,
-        what: str,
+        message: str,
         start: int | None = None,
         end: int | None = None,
         key: bytes | None = None,
         file: Path | None = None,
     ) -> None:
-        """Add a problem of the store, or of a file; count it if there are too many to be listed."""
+        """Add a problem of the store, or of a file; above `PROBLEMS_MAX` it is only counted."""
         if len(self._problems) >= PROBLEMS_MAX:
             self.left_out += 1
             return
-        where = self._file if file is None else str(file)
-        self._problems.append(Problem(self._shard, where, start, end, what, kind, key))
+        path = self._file if file is None else str(file)
+        self._problems.append(Problem(self._shard, path, start, end, message, kind, key))

@@ -1,4 +1,4 @@
-"""What verify compares of the sparse index: each entry with the row that it names.
+"""Checks of the sparse index: each entry against the row that it names.
 
 An entry may be missing; one that is there must be of a normal row with its id and primary, in the
 window under which it lies, or of a row that has expired or was lost. Any other could hide rows.
@@ -46,7 +46,7 @@ def check_index(
         keys = [key for key, _ in taken]
         for key in keys:
             if len(key) != INDEX_KEY_BYTES:
-                findings.tell("index", "a key of the index has another length", key=key)
+                findings.add("index", "an index key has the wrong length", key=key)
         keys = [key for key in keys if len(key) == INDEX_KEY_BYTES]
         if keys:
             _check_windows(view, keys, findings)
@@ -57,7 +57,7 @@ def _check_windows(view: ShardSnapshot, keys: list[bytes], findings: Findings) -
     _, primaries, _ = decode_late_keys(keys)
     for key, window in zip(keys, view.scheme.of_many(primaries).tolist(), strict=True):
         if decode_index_key(key)[0] != window:
-            findings.tell("index", "an entry lies under another window than its row's", key=key)
+            findings.add("index", "an entry is stored under the wrong window", key=key)
 
 
 def _check_rows(
@@ -71,14 +71,14 @@ def _check_rows(
     order = order[~gone[order]]
     for part, zone in _by_zone(view, addresses, order):
         if zone is None:
-            _tell(findings, keys[part[0]], "names an address without a block")
+            _add(findings, keys[part[0]], "names an address without a block")
             continue
         with suppress(CorruptionError):
-            # A block that cannot be read is told elsewhere.
+            # The pass over the blocks reports those that cannot be read.
             block = view.block(zone)
             is_right = _is_right(block, secondaries[part], primaries[part], addresses[part])
             for wrong in part[~is_right].tolist():
-                _tell(findings, keys[wrong], "differs from the row that it names")
+                _add(findings, keys[wrong], "differs from the row that it names")
 
 
 def _by_zone(
@@ -86,25 +86,25 @@ def _by_zone(
 ) -> Iterator[tuple[Places, Zone | None]]:
     """Yield places of ascending addresses, those in one block together, one without alone."""
     ascending = addresses[order]
-    at = 0
-    while at < len(order):
-        zone, last = None, at + 1
+    first = 0
+    while first < len(order):
+        zone, end = None, first + 1
         with suppress(CorruptionError):
-            zone = view.zone_at(int(ascending[at]))
-            last = int(ascending.searchsorted(zone.end))
-        yield order[at:last], zone
-        at = last
+            zone = view.zone_at(int(ascending[first]))
+            end = int(ascending.searchsorted(zone.end))
+        yield order[first:end], zone
+        first = end
 
 
 def _is_right(
     block: Block, secondaries: Int32s, primaries: Int64s, addresses: Int64s
 ) -> npt.NDArray[np.bool_]:
-    at = np.minimum(block.addresses.searchsorted(addresses), len(block) - 1)
-    right: npt.NDArray[np.bool_] = block.addresses[at] == addresses
-    right &= (block.secondaries[at] == secondaries) & (block.primaries[at] == primaries)
-    return right if block.states is None else right & (block.states[at] == State.NORMAL)
+    rows = np.minimum(block.addresses.searchsorted(addresses), len(block) - 1)
+    right: npt.NDArray[np.bool_] = block.addresses[rows] == addresses
+    right &= (block.secondaries[rows] == secondaries) & (block.primaries[rows] == primaries)
+    return right if block.states is None else right & (block.states[rows] == State.NORMAL)
 
 
-def _tell(findings: Findings, key: bytes, what: str) -> None:
+def _add(findings: Findings, key: bytes, message: str) -> None:
     _, secondary, _, address = decode_index_key(key)
-    findings.tell("index", f"an entry of id {secondary} {what}", address, address + 1, key)
+    findings.add("index", f"an entry of id {secondary} {message}", address, address + 1, key)

@@ -1,4 +1,4 @@
-"""What verify compares of a key dictionary: rows with the entries of their keys, and all entries.
+"""Checks of a key dictionary: rows against the entries of their keys, and all entries.
 
 Every row has the number of its key, and lies in the shard that the key routes to. As many keys
 have an entry as numbers were given, and no two have the same. Memory is bounded: of numbers so
@@ -51,42 +51,43 @@ class DictionaryCheck:
         values: list[Any] = keys.to_pylist()
         stored = [self._stored(key) for key in values]
         expected = np.array([*stored, NULL_KEY_NUMBER], dtype=np.int64)[codes]
-        self._tell_rows(block, expected != block.secondaries, "has another number than its key")
+        self._add_rows(block, expected != block.secondaries, "has a number that is not its key's")
         mask = self._view.meta.shard_mask
         if mask is not None:
-            where = [*shards_of_keys(keys, mask), *shards_of_keys(nulls(1, column.type), mask)]
-            is_strange = np.array(where)[codes] != self._view.shard
-            self._tell_rows(block, is_strange, "has a key that belongs to another shard")
+            shards = [*shards_of_keys(keys, mask), *shards_of_keys(nulls(1, column.type), mask)]
+            is_strange = np.array(shards)[codes] != self._view.shard
+            self._add_rows(block, is_strange, "has a key that belongs to another shard")
 
     def finish(self) -> None:
         """Look at all entries: each number that was given is there, once."""
-        given, found = self._view.state.keys, 0
-        # More were never given, whatever is said: then it is told below.
-        for first in range(0, min(max(given, 1), INT32_MAX), self._at_once):
-            seen = np.zeros(max(0, min(given - first, self._at_once)), dtype=np.bool_)
+        assigned, entries = self._view.state.keys, 0
+        # More were never assigned; a larger count is reported below.
+        for first in range(0, min(max(assigned, 1), INT32_MAX), self._at_once):
+            seen = np.zeros(max(0, min(assigned - first, self._at_once)), dtype=np.bool_)
             for keys, numbers in self._entries():
-                found += len(keys) if first == 0 else 0
+                entries += len(keys) if first == 0 else 0
                 if first == 0:
-                    for at in np.flatnonzero((numbers < 0) | (numbers >= given)).tolist():
-                        what = f"a key's number is {int(numbers[at])}, and {given} were given"
-                        self._findings.tell("dictionary", what, key=keys[at])
+                    for row in np.flatnonzero((numbers < 0) | (numbers >= assigned)).tolist():
+                        number = int(numbers[row])
+                        message = f"a key has number {number}, but only {assigned} were assigned"
+                        self._findings.add("dictionary", message, key=keys[row])
                 self._see(seen, keys, numbers - first)
-        if found != given:
-            what = f"{found} keys have a number, and {given} were given"
-            self._findings.tell("dictionary", what, key=KEY_KEYS)
+        if entries != assigned:
+            message = f"{entries} keys have a number, but {assigned} were assigned"
+            self._findings.add("dictionary", message, key=KEY_KEYS)
 
     def _see(
         self, seen: npt.NDArray[np.bool_], keys: list[bytes], places: npt.NDArray[np.int64]
     ) -> None:
-        at = np.flatnonzero((places >= 0) & (places < len(seen)))
-        _, firsts = np.unique(places[at], return_index=True)
-        is_again = np.ones(len(at), dtype=np.bool_)
+        rows = np.flatnonzero((places >= 0) & (places < len(seen)))
+        _, firsts = np.unique(places[rows], return_index=True)
+        is_again = np.ones(len(rows), dtype=np.bool_)
         is_again[firsts] = False
-        is_again |= seen[places[at]]
-        for one in at[is_again].tolist():
-            what = "two keys have the same number"
-            self._findings.tell("dictionary", what, key=keys[one])
-        seen[places[at]] = True
+        is_again |= seen[places[rows]]
+        for row in rows[is_again].tolist():
+            message = "two keys have the same number"
+            self._findings.add("dictionary", message, key=keys[row])
+        seen[places[rows]] = True
 
     def _entries(self) -> Iterator[tuple[list[bytes], npt.NDArray[np.int64]]]:
         """Yield keys of entries and their numbers, some at a time; -2 stands for what is none."""
@@ -99,10 +100,10 @@ class DictionaryCheck:
         value = self._view.value_at(number_key(key))
         return _NOT_THERE if value is None else _number(value)
 
-    def _tell_rows(self, block: Block, is_wrong: npt.NDArray[np.bool_], what: str) -> None:
+    def _add_rows(self, block: Block, is_wrong: npt.NDArray[np.bool_], message: str) -> None:
         if is_wrong.any():
-            at = int(block.addresses[int(is_wrong.argmax())])
-            self._findings.tell("dictionary", f"a row {what}", at, at + 1)
+            address = int(block.addresses[int(is_wrong.argmax())])
+            self._findings.add("dictionary", f"a row {message}", address, address + 1)
 
 
 def _number(value: bytes) -> int:

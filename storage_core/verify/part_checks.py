@@ -1,4 +1,4 @@
-"""What verify proves of parts: each entry's file is there, and is the one that was published."""
+"""Checks of parts: the file of each entry exists and has the published digest."""
 
 from pathlib import Path
 
@@ -14,32 +14,34 @@ from storage_core.verify.findings import Findings
 
 
 def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) -> int:
-    """Compare a shard's catalogue with the files it names; return how many were read."""
+    """Compare a shard's part list with its files; return how many were read."""
     read = 0
     directory = parts_directory(shard_directory)
     state = view.state
     try:
         read_index(view)
     except CorruptionError as error:
-        findings.tell("part", error.message, key=KEY_CATALOGUE)
+        findings.add("part", error.message, key=KEY_CATALOGUE)
     for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
         try:
             part = decode_part(key, data)
         except CorruptionError as error:
-            findings.tell("part", error.message, key=key)
+            findings.add("part", error.message, key=key)
             continue
         place = (part.first, part.last + 1, key)
         if part.number >= state.parts:
-            what = f"part {part.number} has an entry, and {state.parts} numbers were given"
-            findings.tell("part", what, *place[:2], KEY_PARTS)
+            message = f"part {part.number} is listed, but only {state.parts} numbers were assigned"
+            findings.add("part", message, *place[:2], KEY_PARTS)
         if part.last >= state.sealed:
-            what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
-            findings.tell("part", what, *place[:2], KEY_SEALED)
+            message = (
+                f"a part has rows up to {part.last}, but rows are sealed only below {state.sealed}"
+            )
+            findings.add("part", message, *place[:2], KEY_SEALED)
         path = part_path(directory, part)
-        what = difference(path, part)
+        message = difference(path, part)
         read += path.is_file()
-        if what:
-            findings.tell("part", f"{part.file_name} {what}", *place, file=path)
+        if message:
+            findings.add("part", f"{part.file_name} {message}", *place, file=path)
     return read
 
 
@@ -53,14 +55,14 @@ def difference(path: Path, part: PartEntry) -> str:
     try:
         size, digest = path.stat().st_size, digest_of(path)
     except FileNotFoundError:
-        return "is gone"
+        return "is missing"
     except OSError as error:
         refusal = read_error(path, error)
         if not isinstance(refusal, CorruptionError):
             raise refusal from error
         return f"cannot be read: {error.strerror}"
     if size != part.size:
-        return f"has {size} bytes, and had {part.size} when it was published"
+        return f"has {size} bytes, expected {part.size}"
     if digest != part.digest:
-        return "is not as it was published"
+        return "does not match its digest"
     return ""

@@ -1,4 +1,4 @@
-"""What verify compares of a schema dictionary: rows with their entries, and all entries.
+"""Checks of a schema dictionary: rows against their entries, and all entries.
 
 Every number that a row has was given, and every number that was given has an entry that can be
 read, whose text has its fingerprint and whose identity leads back to it. There are no others.
@@ -46,65 +46,65 @@ class SchemaCheck:
         if column.null_count == len(column):
             return
         values, codes = distinct(column)
-        given = self._view.state.schemas
+        assigned = self._view.state.schemas
         numbers: list[Any] = values.to_pylist()
         for code, number in enumerate(numbers):
-            if not 0 <= number < given:
-                at = int(block.addresses[int((codes == code).argmax())])
-                what = f"a row has schema number {number}, and {given} were given"
-                self._findings.tell("schema", what, at, at + 1)
+            if not 0 <= number < assigned:
+                address = int(block.addresses[int((codes == code).argmax())])
+                message = f"a row has schema number {number}, but only {assigned} were assigned"
+                self._findings.add("schema", message, address, address + 1)
 
     def finish(self) -> None:
         """Look at all entries."""
-        given, found = self._view.state.schemas, 0
+        assigned, entries = self._view.state.schemas, 0
         for key, value in self._view.meta_items(PREFIX_SCHEMA, prefix_end(PREFIX_SCHEMA)):
             number = decode_schema_key(key)
             if number is None:
                 self._compare_number(key, value)
                 continue
-            if number >= given:
-                what = f"schema number {number} has an entry, and {given} were given"
-                self._findings.tell("schema", what, key=key)
+            if number >= assigned:
+                message = f"schema number {number} has an entry, but only {assigned} were assigned"
+                self._findings.add("schema", message, key=key)
                 continue
-            found += 1
+            entries += 1
             self._compare_entry(key, value, number)
-        if found != given:
-            what = f"{found} schemas have an entry, and {given} were given"
-            self._findings.tell("schema", what, key=KEY_SCHEMAS)
+        if entries != assigned:
+            message = f"{entries} schemas have an entry, but {assigned} were assigned"
+            self._findings.add("schema", message, key=KEY_SCHEMAS)
 
     def _compare_entry(self, key: bytes, value: bytes, number: int) -> None:
         try:
             entry = decode_schema(value)
         except CorruptionError as error:
-            self._findings.tell("schema", f"schema number {number}: {error.message}", key=key)
+            self._findings.add("schema", f"schema number {number}: {error.message}", key=key)
             return
         back = self._view.value_at(schema_number_key(*entry.identity))
         if back is None or decode_schema_number(back) != number:
-            what = f"schema {entry.registry_id} does not lead to its number, {number}"
-            self._findings.tell("schema", what, key=schema_number_key(*entry.identity))
+            message = f"schema {entry.registry_id} does not map back to its number {number}"
+            self._findings.add("schema", message, key=schema_number_key(*entry.identity))
         if self._fingerprint_of is not None:
             self._compare_text(key, entry, self._fingerprint_of(entry.text))
 
     def _compare_text(self, key: bytes, entry: SchemaEntry, fingerprint: bytes | None) -> None:
         if fingerprint is None:
-            what = f"the text of schema {entry.registry_id} cannot be read as a schema"
-            self._findings.tell("schema", what, key=key)
+            message = f"the text of schema {entry.registry_id} is not a schema"
+            self._findings.add("schema", message, key=key)
         elif not fingerprint.startswith(entry.fingerprint):
-            what = (
-                f"the text of schema {entry.registry_id} has fingerprint {fingerprint.hex()}, and "
-                f"{entry.fingerprint.hex()} is kept with it"
+            message = (
+                f"the text of schema {entry.registry_id} has fingerprint {fingerprint.hex()}, "
+                f"expected {entry.fingerprint.hex()}"
             )
-            self._findings.tell("schema", what, key=key)
+            self._findings.add("schema", message, key=key)
 
     def _compare_number(self, key: bytes, value: bytes) -> None:
         """Look at an identity's number: its entry has that identity."""
         number = decode_schema_number(value)
         entry = None if number is None or number < 0 else self._view.value_at(schema_key(number))
         try:
-            known = None if entry is None else decode_schema(entry)
+            schema = None if entry is None else decode_schema(entry)
         except CorruptionError:
-            # It is told where the entry is.
+            # The check of its entry reports it.
             return
-        if known is None or schema_number_key(*known.identity) != key:
-            what = "a schema's identity leads to no entry of its own"
-            self._findings.tell("schema", what, key=key)
+        if schema is None or schema_number_key(*schema.identity) != key:
+            message = "a schema's identity maps to no entry of its own"
+            self._findings.add("schema", message, key=key)

@@ -1,4 +1,4 @@
-"""What verify compares beside the blocks: dead letters, counters, tail, transactions, keys."""
+"""Checks beside the blocks: dead letters, counters, tail, transactions, unknown keys."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -51,9 +51,9 @@ class DeadLetterCheck:
         addresses = block.addresses
         for address in self._until(block.last + 1):
             if address >= block.first and (addresses == address).any():
-                what = "an address is a row's and a dead letter's"
-                self._findings.tell(
-                    "dead letter", what, address, address + 1, dead_letter_key(address)
+                message = "an address has both a row and a dead letter"
+                self._findings.add(
+                    "dead letter", message, address, address + 1, dead_letter_key(address)
                 )
 
     def finish(self) -> int:
@@ -61,9 +61,9 @@ class DeadLetterCheck:
         end = self._state.tail.next
         for address in self._until(ADDRESS_MAX):
             if address >= end:
-                what = "a dead letter lies above the tail"
-                self._findings.tell(
-                    "dead letter", what, address, address + 1, dead_letter_key(address)
+                message = "a dead letter lies above the tail"
+                self._findings.add(
+                    "dead letter", message, address, address + 1, dead_letter_key(address)
                 )
         return self._last + 1
 
@@ -90,29 +90,33 @@ def check_counters(
         "dead_letters_cleared": cleared,
         "passed_over": passed,
     }
-    for name, kept in state.tail.counters._asdict().items():
+    for name, stored in state.tail.counters._asdict().items():
         if name == "jitter_absorbed" and not is_exact:
             # Without the heads of rows that are gone late ones look as if they had been absorbed.
             continue
         # Of blocks that were trimmed, small neighbours have become one.
         is_joined = name == "blocks" and state.trimmed > state.born
         is_bound = not is_exact or name == "expired" or is_joined
-        if name == "duplicates" or (kept == expected[name] or (is_bound and kept > expected[name])):
+        if (
+            name == "duplicates"
+            or stored == expected[name]
+            or (is_bound and stored > expected[name])
+        ):
             continue
-        what = f"the counter {name} is {kept}, and there are {expected[name]}"
-        findings.tell("counter", what, key=KEY_NEXT)
+        message = f"counter {name} is {stored}, but the log has {expected[name]}"
+        findings.add("counter", message, key=KEY_NEXT)
     dropped = state.dead_letters_dropped
     if not 0 <= dropped <= cleared:
-        what = f"{dropped} dead letters were dropped, of {cleared} that were cleared"
-        findings.tell("counter", what, key=KEY_DROPPED)
+        message = f"{dropped} dead letters are counted as dropped, but only {cleared} as cleared"
+        findings.add("counter", message, key=KEY_DROPPED)
 
 
 def check_largest_of_heads(view: ShardSnapshot, largest: int, findings: Findings) -> None:
-    """Compare what is noted as above all heads on disk with the largest primary of some."""
-    noted = decode_most(view.value_at(KEY_HEADS_MOST))
-    if noted < largest:
-        what = f"no head is said to be above primary {noted}, and one is at {largest}"
-        findings.tell("head", what, key=KEY_HEADS_MOST)
+    """Compare the stored upper bound of all heads with the largest primary of some."""
+    bound = decode_most(view.value_at(KEY_HEADS_MOST))
+    if bound < largest:
+        message = f"the upper bound of heads is primary {bound}, but a head is at {largest}"
+        findings.add("head", message, key=KEY_HEADS_MOST)
 
 
 def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findings) -> None:
@@ -121,64 +125,65 @@ def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findi
     source = 0 if state.source is None else state.source.get("next", 0)
     ends = {
         "the last block's end": tail.blocks_end,
-        "the last dead letter's": dead_end,
-        "what was passed over": max((gap.end for gap in state.passed), default=0),
+        "the last dead letter's end": dead_end,
+        "the end of skipped addresses": max((gap.end for gap in state.passed), default=0),
         "the heads on disk": state.heads_through,
         "the log's start": max(state.born, state.start),
     }
     for name, end in ends.items():
         if end > tail.next:
-            what = f"the tail is {tail.next}, below {name}, {end}"
-            findings.tell("tail", what, tail.next, end, KEY_NEXT)
+            message = f"the tail is {tail.next}, but {name} is {end}"
+            findings.add("tail", message, tail.next, end, KEY_NEXT)
     if type(source) is not int or not 0 <= source <= tail.next:
-        what = f"the source goes on at {source!r}, and the tail is {tail.next}"
-        findings.tell("tail", what, key=KEY_SOURCE)
+        message = f"the next address of the source is {source!r}, but the tail is {tail.next}"
+        findings.add("tail", message, key=KEY_SOURCE)
     if state.lineage != lineage:
-        findings.tell("tail", "the store names another lineage than the shard's")
+        findings.add("tail", "the store has the lineage of another shard")
 
 
 def check_places(view: ShardSnapshot, state: ShardState, findings: Findings) -> None:
-    """Compare the ids of transactions with the places that the ledger counts."""
+    """Compare the ids of transactions with the slots that the ledger counts."""
     ledger = state.ledger
     if ledger is None:
         return
-    places = 0
-    for kind, kept in ((KIND_NAMED, ledger.named), (KIND_NUMBERED, ledger.numbered)):
-        places += _check_kind(view, kind, kept, findings)
+    slots_total = 0
+    for kind, slots in ((KIND_NAMED, ledger.named), (KIND_NUMBERED, ledger.numbered)):
+        slots_total += _check_slots(view, kind, slots, findings)
     done = sum(1 for _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE)))
-    if done != places:
-        what = f"{done} ids of finished transactions have {places} places"
-        findings.tell("transaction", what, key=PREFIX_DONE)
+    if done != slots_total:
+        message = f"{done} finished transactions have {slots_total} slots"
+        findings.add("transaction", message, key=PREFIX_DONE)
     if ledger.begun is not None and ledger.begun[1].rows_done >= ledger.begun[1].rows_total:
-        what = f"transaction {ledger.begun[0]!r} is begun and has all its rows"
-        findings.tell("transaction", what, key=KEY_TRANSACTIONS)
+        message = f"transaction {ledger.begun[0]!r} is recorded as unfinished, but has all its rows"
+        findings.add("transaction", message, key=KEY_TRANSACTIONS)
 
 
-def _check_kind(view: ShardSnapshot, kind: int, kept: Places, findings: Findings) -> int:
-    found = 0
+def _check_slots(view: ShardSnapshot, kind: int, slots: Places, findings: Findings) -> int:
+    stored = 0
     for key, name in view.meta_items(place_key(kind, 0), PREFIX_PLACE + bytes([kind + 1])):
-        found += 1
-        place = int.from_bytes(key[2:], "big")
-        if not kept.first <= place < kept.next:
-            what = f"place {place} is none from {kept.first} to before {kept.next}"
-            findings.tell("transaction", what, key=key)
+        stored += 1
+        slot = int.from_bytes(key[2:], "big")
+        if not slots.first <= slot < slots.next:
+            message = f"transaction slot {slot} is outside [{slots.first}, {slots.next})"
+            findings.add("transaction", message, key=key)
         text = name.decode(errors="replace")
         value = view.value_at(done_key(text))
         if value is None:
-            findings.tell("transaction", f"transaction {text!r} has a place and no entry", key=key)
+            findings.add("transaction", f"transaction {text!r} has a slot, but no entry", key=key)
         elif len(value) != _PROGRESS_BYTES or not decode_progress(value).is_done:
-            what = f"transaction {text!r} has a place and is not done"
-            findings.tell("transaction", what, key=done_key(text))
-    if found != kept.next - kept.first:
-        what = f"{found} places of {kept.next - kept.first} are there, of kind {kind}"
-        findings.tell("transaction", what, key=KEY_TRANSACTIONS)
-    return found
+            message = f"transaction {text!r} has a slot, but is not done"
+            findings.add("transaction", message, key=done_key(text))
+    expected = slots.next - slots.first
+    if stored != expected:
+        message = f"{stored} transaction slots of kind {kind} are stored, expected {expected}"
+        findings.add("transaction", message, key=KEY_TRANSACTIONS)
+    return stored
 
 
 def check_keys(view: ShardSnapshot, findings: Findings) -> None:
-    """Find keys of the default family that are none of the log's."""
+    """Find unknown keys of the default family."""
     start = b""
     for prefix in (*(bytes([one]) for one in PREFIXES), None):
         for key, _ in view.meta_items(start, prefix):
-            findings.tell("key", "a key that the log does not write", key=key)
+            findings.add("key", "unknown key", key=key)
         start = b"" if prefix is None else prefix_end(prefix)

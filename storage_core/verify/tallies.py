@@ -1,4 +1,4 @@
-"""What verify adds up from blocks, to hold against what the log has kept beside them.
+"""Heads, windows and counters added up from blocks, to compare with the stored ones.
 
 Heads and windows are as many as there are ids and windows, so one pass over the blocks takes
 the lowest of them only, up to a bound, and says where the next pass begins. Heads are noted
@@ -71,11 +71,11 @@ class HeadTally:
             return []
         groups = group(ids)
         before, _ = self._table.find(groups.ids)
-        strange = self._misjudged(states, primaries, addresses, groups, before)
+        misjudged = self._misjudged(states, primaries, addresses, groups, before)
         self._table.put(replay_rows(states, primaries, addresses, groups, before))
         if len(self._table) > self.at_once:
             self._shrink()
-        return strange
+        return misjudged
 
     def finish(self) -> None:
         """Note the heads of marks behind the last block."""
@@ -106,9 +106,13 @@ class HeadTally:
     ) -> list[int]:
         """Judge normal and late rows anew; what is ahead or expired, clock and floor decided."""
         if states is not None and (states > State.LATE).any():
-            asked = states <= State.LATE
-            primaries, addresses, states = primaries[asked], addresses[asked], states[asked]
-            groups = Grouping(groups.ids, groups.codes[asked])
+            judgeable = states <= State.LATE
+            primaries, addresses, states = (
+                primaries[judgeable],
+                addresses[judgeable],
+                states[judgeable],
+            )
+            groups = Grouping(groups.ids, groups.codes[judgeable])
             if not len(primaries):
                 return []
         rules = StateRules(INT64_MIN, INT64_MAX, self.jitter)
@@ -116,12 +120,12 @@ class HeadTally:
         self.absorbed += judged.absorbed
         if states is None and judged.states is None:
             return []
-        kept, expected = (
-            np.zeros(len(primaries), np.uint8) if one is None else one
-            for one in (states, judged.states)
+        stored, expected = (
+            np.zeros(len(primaries), np.uint8) if values is None else values
+            for values in (states, judged.states)
         )
-        found: list[int] = addresses[kept != expected].tolist()
-        return found
+        misjudged: list[int] = addresses[stored != expected].tolist()
+        return misjudged
 
 
 @dataclass(slots=True)
@@ -175,8 +179,8 @@ def stored_heads(view: ShardSnapshot, first: int, limit: int) -> Iterator[Heads]
 
 def parts_of(heads: Heads) -> Iterator[Heads]:
     """Yield heads, some at a time."""
-    for at in range(0, len(heads.ids), _CHUNK):
-        yield heads.where(slice(at, at + _CHUNK))
+    for start in range(0, len(heads.ids), _CHUNK):
+        yield heads.where(slice(start, start + _CHUNK))
 
 
 def differing(
@@ -188,18 +192,20 @@ def differing(
     """
     seen = np.zeros(len(expected.ids), dtype=np.bool_)
     for heads in stored:
-        at = np.searchsorted(expected.ids, heads.ids)
-        near = np.minimum(at, max(0, len(expected.ids) - 1))
-        known = expected.ids[near] == heads.ids if len(expected.ids) else np.zeros(len(at), bool)
-        ours, theirs = expected.where(near[known]), heads.where(known)
-        seen[near[known]] = True
+        positions = np.searchsorted(expected.ids, heads.ids)
+        near = np.minimum(positions, max(0, len(expected.ids) - 1))
+        is_match = np.zeros(len(near), np.bool_)
+        if len(expected.ids):
+            is_match = expected.ids[near] == heads.ids
+        ours, theirs = expected.where(near[is_match]), heads.where(is_match)
+        seen[near[is_match]] = True
         behind = (theirs.primary < ours.primary) | (theirs.last < ours.last)
         wrong = behind
         if is_exact:
             wrong = (theirs.values != ours.values).any(axis=1)
-            for one in heads.ids[~known & (heads.last >= 0)].tolist():
-                yield one, -1, False
-        for place in np.flatnonzero(wrong).tolist():
-            yield int(ours.ids[place]), int(ours.address[place]), bool(behind[place])
-    for place in np.flatnonzero(~seen).tolist():
-        yield int(expected.ids[place]), int(expected.address[place]), True
+            for secondary in heads.ids[~is_match & (heads.last >= 0)].tolist():
+                yield secondary, -1, False
+        for row in np.flatnonzero(wrong).tolist():
+            yield int(ours.ids[row]), int(ours.address[row]), bool(behind[row])
+    for row in np.flatnonzero(~seen).tolist():
+        yield int(expected.ids[row]), int(expected.address[row]), True

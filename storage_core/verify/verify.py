@@ -60,22 +60,22 @@ from storage_core.verify.tallies import (
 from storage_core.write.shard import Shard
 
 NEVER_CHECKED: Final = (
-    "counts of duplicates, and of expired rows that brought no address: nothing else tells them",
-    "what callers attached, the contents of dead letters, and of a source all but its `next`",
-    "staged rows: whoever finishes their transaction proves them",
-    "blocks that no zone names: no read finds them",
+    "counts of duplicates and of expired rows without an address: nothing else records them",
+    "attachments, contents of dead letters, and fields of a source other than `next`",
+    "staged rows: they are verified when their transaction is finished",
+    "blocks without a zone: no read uses them",
 )
 UNCHECKED_SUMS: Final = (
-    "counters, windows, heads and states only for what they must at least be: rows are gone"
+    "counters, windows, heads and states only by their lower bounds: some rows are gone"
 )
 UNCHECKED_COUNTS: Final = (
-    "counters and windows only for what they must at least be: rows of a transaction were given up"
+    "counters and windows only by their lower bounds: rows of a transaction were given up"
 )
-UNCHECKED_CHAIN: Final = "all that follows from the blocks: the chain of zones is broken"
+UNCHECKED_CHAIN: Final = "everything derived from blocks: the chain of zones is broken"
 _BLOCKS_PER_PROGRESS: Final = 64
 
 Progress = Callable[[int, int, int], None]
-_Shown = Callable[[Int32s], ShardSnapshot]
+_WithHeads = Callable[[Int32s], ShardSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def verify_shard(
         parts = check_parts(view, shard.context.directory, findings)
     finally:
         view.close()
-    shard.note_lost([found for found in view.unreadable if found.end <= committed])
+    shard.note_lost([block for block in view.unreadable if block.end <= committed])
     return replace(check.report(), parts=parts)
 
 
@@ -176,11 +176,11 @@ class _ShardCheck:
         self._is_whole = state.start == state.born
         self._is_broken = False
         self._made_again = 0
-        self._heads_told: set[int] = set()
+        self._reported_heads: set[int] = set()
         for lost in state.lost:
-            findings.tell("lost", "acknowledged addresses are gone", lost.start, lost.end)
+            findings.add("lost", "acknowledged rows are lost", lost.start, lost.end)
 
-    def run(self, progress: Progress | None, limits: VerifyLimits, shown: _Shown) -> None:
+    def run(self, progress: Progress | None, limits: VerifyLimits, with_heads: _WithHeads) -> None:
         """Read the blocks as often as it takes, and compare."""
         state, view, findings = self._state, self._view, self._findings
         marks = (state.heads_through, self._committed)
@@ -193,7 +193,7 @@ class _ShardCheck:
                 return
             self._counts = self._counts.plus(Counters(jitter_absorbed=heads.absorbed))
             self._compare_stored_heads(heads)
-            self._compare_shown_heads(heads, shown)
+            self._compare_visible_heads(heads, with_heads)
             self._compare_windows(windows)
             first_id, first_window, is_first = heads.limit, windows.limit, False
         self._copies.finish(is_whole=self._is_whole)
@@ -247,17 +247,19 @@ class _ShardCheck:
                 if block is None:
                     self._is_whole = False
                     continue
-                strange = heads.add(block)
+                misjudged = heads.add(block)
                 windows.add(block)
                 if is_first:
                     self._made_again += zone.end <= self._state.trimmed
                     self._compare_block(zone if joined is None else None, block, blocks)
-                if self._is_whole and strange:
-                    what = f"{len(strange)} rows are late, or not, against the heads before them"
-                    self._findings.tell("block", what, strange[0], strange[-1] + 1)
+                if self._is_whole and misjudged:
+                    message = (
+                        f"{len(misjudged)} rows have another state than the rows before them imply"
+                    )
+                    self._findings.add("block", message, misjudged[0], misjudged[-1] + 1)
         except CorruptionError as error:
             self._is_broken = True
-            self._findings.tell("zone", error.message, error.start, error.end)
+            self._findings.add("zone", error.message, error.start, error.end)
         self._is_whole &= reached >= self._state.tail.blocks_end
         heads.finish()
 
@@ -268,14 +270,14 @@ class _ShardCheck:
             return self._view.block(zone)
         except CorruptionError as error:
             if is_first:
-                self._findings.tell("block", error.message, zone.first, zone.end)
+                self._findings.add("block", error.message, zone.first, zone.end)
             return None
 
     def _compare_block(self, zone: Zone | None, block: Block, blocks: int) -> None:
         """Compare a block with its zone, unless it was, and with what is kept beside it."""
         view = self._view
-        if zone is not None and (what := disagreement(zone, block)) is not None:
-            self._findings.tell("zone", what, zone.first, zone.end)
+        if zone is not None and (message := disagreement(zone, block)) is not None:
+            self._findings.add("zone", message, zone.first, zone.end)
         self._copies.compare(block)
         self._dead.compare(block)
         self._dictionary.compare(block)
@@ -287,38 +289,42 @@ class _ShardCheck:
         """Compare the heads on disk with those of the blocks below where they stand."""
         expected = tally.noted[self._state.heads_through]
         stored = stored_heads(self._view, tally.first, tally.limit)
-        for one, address, is_behind in differing(expected, stored, is_exact=self._is_whole):
-            if len(self._heads_told) < PROBLEMS_MAX:
-                self._heads_told.add(one)
-            self._tell_head(one, address, is_behind=is_behind)
+        for secondary, address, is_behind in differing(expected, stored, is_exact=self._is_whole):
+            if len(self._reported_heads) < PROBLEMS_MAX:
+                self._reported_heads.add(secondary)
+            self._add_head(secondary, address, is_behind=is_behind)
         if len(expected.ids):
             largest = int(expected.primary.max())
             check_largest_of_heads(self._view, largest, self._findings)
 
-    def _compare_shown_heads(self, tally: HeadTally, shown: _Shown) -> None:
+    def _compare_visible_heads(self, tally: HeadTally, with_heads: _WithHeads) -> None:
         """Compare the heads that answer `latest`; they may have moved on, and never go back."""
         for expected in parts_of(tally.noted[self._committed]):
-            view = shown(expected.ids)
+            view = with_heads(expected.ids)
             try:
                 heads, is_still = view.heads(expected.ids), view.committed == self._committed
             finally:
                 view.close()
             is_exact = is_still and self._is_whole
-            for one, address, is_behind in differing(expected, [heads], is_exact=is_exact):
-                if one not in self._heads_told:
-                    self._tell_head(one, address, is_behind=is_behind)
+            for secondary, address, is_behind in differing(expected, [heads], is_exact=is_exact):
+                if secondary not in self._reported_heads:
+                    self._add_head(secondary, address, is_behind=is_behind)
 
-    def _tell_head(self, one: int, address: int, *, is_behind: bool) -> None:
+    def _add_head(self, secondary: int, address: int, *, is_behind: bool) -> None:
         if address < 0:
-            self._findings.tell("head", f"id {one} has a head and no normal row", key=head_key(one))
+            self._findings.add(
+                "head", f"id {secondary} has a head, but no normal row", key=head_key(secondary)
+            )
             return
-        what = f"the head of id {one} {'is behind' if is_behind else 'differs from its rows'}"
-        self._findings.tell("head", what, address, address + 1, head_key(one))
+        message = (
+            f"the head of id {secondary} {'is behind' if is_behind else 'differs from its rows'}"
+        )
+        self._findings.add("head", message, address, address + 1, head_key(secondary))
 
     def _compare_windows(self, tally: WindowTally) -> None:
         # Those before the floor's are there until expiry comes to them, or are not.
         first = max(tally.first, self._view.scheme.of(self._state.floor))
-        expected = {number: one for number, one in tally.windows.items() if number >= first}
+        expected = {number: window for number, window in tally.windows.items() if number >= first}
         missing = set(expected)
         if first >= tally.limit:
             return
@@ -332,13 +338,13 @@ class _ShardCheck:
         key = window_key(number)
         if expected is None:
             if self._is_exact:
-                self._findings.tell("window", f"window {number} has no rows", key=key)
+                self._findings.add("window", f"window {number} has no rows", key=key)
             return
         place = (min(expected.address_min, expected.address_last + 1), expected.address_last + 1)
         if stored.widened(_bounds_of(expected)) != stored:
-            self._findings.tell("window", f"window {number} does not cover its rows", *place, key)
+            self._findings.add("window", f"window {number} does not cover its rows", *place, key)
         elif stored != expected and (self._is_exact or _counts_less(stored, expected)):
-            self._findings.tell("window", f"window {number} differs from its rows", *place, key)
+            self._findings.add("window", f"window {number} differs from its rows", *place, key)
 
 
 def _bounds_of(window: Window) -> Window:

@@ -29,8 +29,8 @@ from storage_core.errors import (
     ShardPoisonedError,
     UnavailableError,
 )
-from storage_core.platform import forking
-from storage_core.platform.forking import Home
+from storage_core.platform import fork_guard
+from storage_core.platform.fork_guard import Home
 
 _HELD_ALREADY: Final = nullcontext()
 _RUNS_MAX: Final = 8
@@ -139,7 +139,7 @@ class ShardGuard:
         self.is_closed = False
         self.is_usable = True
         self._home = Home(stream, shard)
-        forking.register(self)
+        fork_guard.register(self)
 
     def leave_to_parent(self, _process: int) -> None:
         """Refuse all work; who held a lock is not in this process."""

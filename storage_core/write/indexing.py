@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.ids.index.adaptive_writer import ShardIndex
-from storage_core.ids.index.entries import IndexedRows, SealedRows
+from storage_core.ids.index.entries import IndexedRows, WrittenRows
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan
@@ -45,4 +45,4 @@ def hand_over(index: ShardIndex, plan: Plan) -> None:
     # is would hide rows. Addresses that were brought along are copies already.
     ids, primaries = rows.secondary.copy(), rows.primary.copy()
     copied = IndexedRows(ids, primaries, judged.addresses, judged.states)
-    index.hand_over(SealedRows(copied, plan.blocks))
+    index.hand_over(WrittenRows(copied, plan.blocks))

@@ -59,7 +59,7 @@ class ShardTransactions:
         return None if begun is None else begun[0]
 
     def put(
-        self, beside: Batch, transaction: str, progress: TransactionProgress, kept: int | None
+        self, beside: Batch, transaction: str, progress: TransactionProgress, slots_max: int | None
     ) -> Ledger:
         """Put how far a transaction comes into the batch that takes it there.
 
@@ -67,7 +67,8 @@ class ShardTransactions:
             beside: What is written with the rows.
             transaction: Its id.
             progress: How far it has come once the batch is written.
-            kept: So many like it are remembered; None if the mark of its series will speak for it.
+            slots_max: So many like it are remembered; None if the mark of its series stands for
+                it.
 
         Returns:
             What is to be accepted once the batch is written.
@@ -76,12 +77,12 @@ class ShardTransactions:
         ledger = replace(self._ledger, begun=begun)
         if progress.is_done:
             beside.put(done_key(transaction), encode_progress(progress))
-            if kept is None:
+            if slots_max is None:
                 places = ledger.numbered
-                places = self._take_place(beside, transaction, KIND_NUMBERED, places, NUMBERED_KEPT)
+                places = self._take_slot(beside, transaction, KIND_NUMBERED, places, NUMBERED_KEPT)
                 ledger = replace(ledger, numbered=places)
             else:
-                places = self._take_place(beside, transaction, KIND_NAMED, ledger.named, kept)
+                places = self._take_slot(beside, transaction, KIND_NAMED, ledger.named, slots_max)
                 ledger = replace(ledger, named=places)
         beside.put(KEY_TRANSACTIONS, encode_ledger(ledger))
         return ledger
@@ -90,15 +91,15 @@ class ShardTransactions:
         """Take over what a batch that is written said."""
         self._ledger = ledger
 
-    def _take_place(
-        self, beside: Batch, transaction: str, kind: int, places: Places, kept: int
+    def _take_slot(
+        self, beside: Batch, transaction: str, kind: int, places: Places, slots_max: int
     ) -> Places:
         """Give a transaction that is done its place, and forget those whose time is over."""
         beside.put(place_key(kind, places.next), transaction.encode())
         first, end = places.first, places.next + 1
         keys = [
             place_key(kind, place)
-            for place in range(first, min(first + _FORGOTTEN_AT_ONCE, end - kept))
+            for place in range(first, min(first + _FORGOTTEN_AT_ONCE, end - slots_max))
         ]
         for key, data in zip(keys, self._load(keys) if keys else (), strict=True):
             name = "" if data is None else data.decode()

@@ -20,20 +20,20 @@ from storage_core.format.shard_state import (
 )
 
 
-def knows_loss(state: ShardState, found: AddressRange) -> bool:
+def knows_loss(state: ShardState, block: AddressRange) -> bool:
     """Tell whether a range is known to be lost or given up."""
     recorded = (*state.lost, *state.gaps)
-    return any(one.start <= found.start and found.end <= one.end for one in recorded)
+    return any(lost.start <= block.start and block.end <= lost.end for lost in recorded)
 
 
-def note_loss(state: ShardState, found: AddressRange) -> tuple[Batch, ShardState]:
+def note_loss(state: ShardState, block: AddressRange) -> tuple[Batch, ShardState]:
     """Record a block that cannot be read as a lost range."""
     batch = Batch()
-    batch.put(lost_key(found.start), encode_range_end(found.end, "unreadable"))
-    return batch, replace(state, lost=tuple(sorted([*state.lost, found])))
+    batch.put(lost_key(block.start), encode_range_end(block.end, "unreadable"))
+    return batch, replace(state, lost=tuple(sorted([*state.lost, block])))
 
 
-def give_up_loss(state: ShardState, start: int, end: int, shard: int) -> tuple[Batch, ShardState]:
+def accepted_loss(state: ShardState, start: int, end: int, shard: int) -> tuple[Batch, ShardState]:
     """Make gaps of the lost ranges in [start, end).
 
     Raises:

@@ -29,7 +29,7 @@ from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
 from storage_core.write.ledger import ShardTransactions
-from storage_core.write.loss import give_up_loss
+from storage_core.write.loss import accepted_loss
 from storage_core.write.maintenance_state import MaintenanceState
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan
@@ -153,7 +153,7 @@ class Shard:
             InvalidRequestError: It holds no lost range, or only a part of one.
         """
         with self.guard.appending():
-            change = give_up_loss(self.commit_path.progress.state, start, end, self.context.number)
+            change = accepted_loss(self.commit_path.progress.state, start, end, self.context.number)
             with self.guard.committing():
                 self.commit_path.write_loss(change)
 
@@ -181,9 +181,9 @@ class Shard:
         Those that are gone already are let be, and not counted again.
         """
         with self.guard.appending():
-            values = self._store.get_many([dead_letter_key(one) for one in addresses])
+            values = self._store.get_many([dead_letter_key(address) for address in addresses])
             present = tuple(
-                one for one, raw in zip(addresses, values, strict=True) if raw is not None
+                address for address, raw in zip(addresses, values, strict=True) if raw is not None
             )
             if present:
                 self.commit_path.run(
@@ -269,13 +269,13 @@ class Shard:
         with closing(self.snapshots.committed(), self.note_lost) as view:
             return parts_in(view)
 
-    def note_lost(self, found: Iterable[AddressRange], *, with_parts: bool = False) -> None:
+    def note_lost(self, blocks: Iterable[AddressRange], *, with_parts: bool = False) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on.
 
         Those that were trimmed only where parts cannot stand for them: a view of before the trim
         reads bytes of theirs that nobody needs.
         """
-        for block in found:
+        for block in blocks:
             # A read does not wait for others to record what the next one finds again.
             self.guard.unless_busy(
                 partial(self.commit_path.note_block, block, with_parts=with_parts)

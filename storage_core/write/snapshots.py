@@ -49,12 +49,12 @@ class ShardSnapshots:
     def committed(self) -> ShardSnapshot:
         """Return what is committed; it is not to be asked for heads."""
         self._guard.refuse_if_closed()
-        return self._at(self._opened.marker.state.committed, None)
+        return self._view_of(self._opened.marker.state.committed, None)
 
     def with_heads(self, ids: Int32s | None) -> ShardSnapshot:
         """Return what is committed, with the heads of sorted ids (None: of all)."""
         self._guard.refuse_if_closed()
-        return self._opened.heads.as_of_committed(ids, self._at)
+        return self._opened.heads.as_of_committed(ids, self._view_of)
 
     def asked_for(self, request: ReadRequest) -> ShardSnapshot:
         """Return what is committed, as a request needs it."""
@@ -106,7 +106,7 @@ class ShardSnapshots:
                 return state, store
             store.close()
 
-    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardSnapshot:
+    def _view_of(self, committed: int, in_memory: HeadTable | None) -> ShardSnapshot:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         context = self._context

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
-from storage_core.platform.likely_names import did_you_mean
+from storage_core.platform.name_suggestions import did_you_mean
 
 _T = TypeVar("_T", bound=str)
 _D = TypeVar("_D", list[Any], dict[str, Any])

@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
-from storage_core.platform.likely_names import told_unknown
+from storage_core.platform.name_suggestions import told_unknown
 from storage_core.sql.query_errors import missing_part_error
 from storage_core.sql.stream_snapshot import (
     SNAPSHOT_TRIES_MAX,

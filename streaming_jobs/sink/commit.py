@@ -31,7 +31,7 @@ from storage_core import (
     ForeignDataError,
     InvalidRequestError,
     ShardlogError,
-    StagedPart,
+    StagedRows,
     StagingArea,
     Stream,
     TransactionId,
@@ -136,7 +136,7 @@ def _parts_of_all(
     options: SinkOptions,
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
-) -> dict[int, tuple[StagedPart, ...]]:
+) -> dict[int, tuple[StagedRows, ...]]:
     """Return each shard's parts in the order of the messages, none of a batch that is decided."""
     if any(one.is_replay for one in messages):
         # The tasks that came first have staged what nobody needs.
@@ -144,7 +144,7 @@ def _parts_of_all(
             text = "the batch was decided, and is not any more; run it again"
             raise UnavailableError(text, stream=options.stream)
         return {}
-    merged: dict[int, tuple[StagedPart, ...]] = {}
+    merged: dict[int, tuple[StagedRows, ...]] = {}
     for message in messages:
         for shard, parts in message.parts.items():
             merged[shard] = (*merged.get(shard, ()), *parts)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from storage_core import (
     Contents,
     InvalidRequestError,
-    StagedPart,
+    StagedRows,
     SystemClock,
     TransactionId,
 )
@@ -45,7 +45,7 @@ class StagedMessage(WriterCommitMessage):
 
     target: StreamLocation
     transaction: TransactionId
-    parts: Mapping[int, tuple[StagedPart, ...]]
+    parts: Mapping[int, tuple[StagedRows, ...]]
     contents: Contents = NOTHING
     is_replay: bool = False
 

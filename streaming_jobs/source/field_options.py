@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import AvroSchema, decode_batch, newest_schema
-from storage_core.platform.likely_names import did_you_mean
+from storage_core.platform.name_suggestions import did_you_mean
 from streaming_jobs.common.field_columns import CORRUPT_VALUE, columns_of
 from streaming_jobs.common.field_types import field_columns, parsed_schema
 from streaming_jobs.common.option_values import OptionValues, refuse

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
-from storage_core.platform.likely_names import did_you_mean
+from storage_core.platform.name_suggestions import did_you_mean
 from streaming_jobs.common.option_values import (
     ENDING,
     FIELD_OPTIONS,

@@ -141,7 +141,7 @@ def test_lost_segment_is_told_with_its_name(root):
     with open_later(root, DEVICES) as stream:
         (segment,) = root.rglob("segments/00000001")
         segment.unlink()
-        problems = [problem.what for problem in stream.verify().problems]
+        problems = [problem.message for problem in stream.verify().problems]
         assert any("a segment is missing" in one and str(segment) in one for one in problems)
 
 

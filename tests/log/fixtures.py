@@ -71,7 +71,7 @@ def hooked() -> HookedDisk:
 @pytest.fixture
 def nothing_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Staged rows go to a file with each write."""
-    monkeypatch.setattr(staged_rows, "GATHERED_BYTES_MAX", 1)
+    monkeypatch.setattr(staged_rows, "BUFFERED_BYTES_MAX", 1)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import numpy as np
 from storage_core import Environment, Stream
 from storage_core.engine.key_value import Batch
 from storage_core.format.keys import PREFIX_INDEX, decode_index_key, index_key, prefix_end
-from storage_core.ids.index.entries import IndexedRows, SealedRows
+from storage_core.ids.index.entries import IndexedRows, WrittenRows
 from storage_core.testing import ManualClock
 from tests.log.workbench import Workbench
 
@@ -62,7 +62,7 @@ def write_key_of_the_index(bench: Workbench, rest: bytes) -> None:
 def hand_over_what_breaks_a_turn(bench: Workbench, rows: int) -> None:
     """Hand over rows of which the index can choose no entries: they have no primaries."""
     none, ids = np.empty(0, dtype=np.int64), np.zeros(rows, dtype=np.int32)
-    bench.shard.index.hand_over(SealedRows(IndexedRows(ids, none, np.arange(rows), None), 1))
+    bench.shard.index.hand_over(WrittenRows(IndexedRows(ids, none, np.arange(rows), None), 1))
 
 
 def thread_runs(stream: Stream) -> bool:

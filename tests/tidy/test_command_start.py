@@ -143,7 +143,7 @@ def lists_of(source: str) -> list[dict[str, list[str]]]:
         if isinstance(node, ast.If):
             imports = [one for one in node.body if isinstance(one, ast.ImportFrom)]
             exported = {str(one.module): sorted(each.name for each in one.names) for one in imports}
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "names_on_demand":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_exports":
             table = {name: sorted(names) for name, names in ast.literal_eval(node.args[1]).items()}
     return [exported, table]
 
@@ -151,7 +151,7 @@ def lists_of(source: str) -> list[dict[str, list[str]]]:
 ON_DEMAND = [
     path
     for path, source in product_files().items()
-    if path.endswith("/__init__.py") and "names_on_demand(" in source
+    if path.endswith("/__init__.py") and "lazy_exports(" in source
 ]
 
 

@@ -48,7 +48,7 @@ PUBLIC = {
     "ShardMaintenance",
     "ShardPosition",
     "ShardReader",
-    "StagedPart",
+    "StagedRows",
     "State",
     "StagingArea",
     "StagingWriter",

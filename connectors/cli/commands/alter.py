@@ -11,7 +11,7 @@ from typing import Any, Final
 from connectors.cli.input.stream_settings import INDEX, NONE, SETTINGS
 from connectors.cli.output.printing import print_line
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.platform.likely_names import did_you_mean, listed_names
+from storage_core.platform.name_suggestions import did_you_mean, listed_names
 
 _FIXED: Final = ("value_format", "primary", "secondary", "unit", "key_mode", "jitter_ms")
 # Beside them in the worker's file, but not kept with the stream.

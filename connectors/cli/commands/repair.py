@@ -97,7 +97,7 @@ class _Progress:
 
 
 def _row(name: str, problem: Problem) -> list[str | int | None]:
-    return [name, problem.shard, problem.start, problem.end, problem.what, problem.file]
+    return [name, problem.shard, problem.start, problem.end, problem.message, problem.file]
 
 
 def _fields(name: str, problem: Problem) -> dict[str, object]:
@@ -108,6 +108,6 @@ def _fields(name: str, problem: Problem) -> dict[str, object]:
         "end": problem.end,
         "kind": problem.kind,
         "key": None if problem.key is None else problem.key.hex(),
-        "problem": problem.what,
+        "message": problem.message,
         "file": problem.file,
     }

@@ -67,7 +67,7 @@ class KeyNumbers:
 
         Raises:
             InvalidRequestError: There is no number left for a key.
-            CorruptionError: An entry is no number that was given.
+            CorruptionError: An entry is not an assigned number.
         """
         values, codes = distinct(rows.envelope["key"])
         keys: list[Any] = values.to_pylist()
@@ -96,7 +96,7 @@ class KeyNumbers:
         values = self._load([PREFIX_KEY + key for key in keys])
         try:
             numbers = [
-                None if value is None else _given_number(key, value, count)
+                None if value is None else _assigned_number(key, value, count)
                 for key, value in zip(keys, values, strict=True)
             ]
         except CorruptionError as error:
@@ -105,15 +105,15 @@ class KeyNumbers:
         return numbers
 
 
-def put_new_keys(batch: Batch, new: Mapping[bytes, int], given: int) -> int:
+def put_new_keys(batch: Batch, new: Mapping[bytes, int], assigned: int) -> int:
     """Add the entries of new keys to a batch; return how many keys have a number then."""
     if not new:
-        return given
+        return assigned
     # Not by calls: of many new keys each takes longer than what it is for.
     numbers = np.fromiter(new.values(), "<i4", len(new))
     batch.put_many([PREFIX_KEY + key for key in new], numbers.view("V4").tolist())
-    batch.put(KEY_KEYS, encode_int(given + len(new)))
-    return given + len(new)
+    batch.put(KEY_KEYS, encode_int(assigned + len(new)))
+    return assigned + len(new)
 
 
 def numbers_of(
@@ -126,14 +126,14 @@ def numbers_of(
         value_at: Looks an entry up in one moment of the store.
 
     Raises:
-        CorruptionError: An entry is no number that was given.
+        CorruptionError: An entry is not an assigned number.
     """
-    numbers, count = [], _given(value_at(KEY_KEYS))
+    numbers, count = [], _numbers_assigned(value_at(KEY_KEYS))
     for key in keys:
         if key is None:
             numbers.append(NULL_KEY_NUMBER)
         elif (value := value_at(number_key(key))) is not None:
-            numbers.append(_given_number(key, value, count))
+            numbers.append(_assigned_number(key, value, count))
     return tuple(numbers)
 
 
@@ -180,18 +180,18 @@ class _RecentKeys:
             self._young_bytes += size
 
 
-def _given_number(key: bytes, value: bytes, count: int) -> int:
+def _assigned_number(key: bytes, value: bytes, count: int) -> int:
     number = decode_key_number(value)
     if number is None or not 0 <= number < count:
-        reported = f"{_shown(value)}, which is none" if number is None else number
-        message = f"the key {_shown(key)} has number {reported}, and {count} were given"
+        reported = f"{_key_text(value)}, which is none" if number is None else number
+        message = f"the key {_key_text(key)} has number {reported}, but only {count} were assigned"
         raise CorruptionError(message)
     return number
 
 
-def _given(value: bytes | None) -> int:
+def _numbers_assigned(value: bytes | None) -> int:
     return 0 if value is None else decode_int(value)
 
 
-def _shown(key: bytes) -> str:
+def _key_text(key: bytes) -> str:
     return repr(key if len(key) <= 40 else key[:40] + b"...")  # noqa: PLR2004 - for a line

@@ -62,16 +62,16 @@ class SchemaNumbers:
         self._shard = shard
         self._recent: dict[Identity, int] = {}
 
-    def number(self, rows: Rows, given: int) -> WithSchemas:
+    def number(self, rows: Rows, assigned: int) -> WithSchemas:
         """Return rows with their schemas' numbers; nothing changes before `accept`.
 
         Args:
             rows: Rows whose column of schemas says which of `rows.schemas` each has.
-            given: How many schemas have a number.
+            assigned: How many schemas have a number.
 
         Raises:
             InvalidRequestError: There is no number left for a schema.
-            CorruptionError: An entry is no number that was given.
+            CorruptionError: An entry is not an assigned number.
         """
         column, schemas = rows.envelope[SCHEMA], rows.schemas
         used: list[Any] = [0] if len(schemas) == 1 else distinct(column)[0].to_pylist()
@@ -82,12 +82,12 @@ class SchemaNumbers:
             entry = schemas[position]
             number = given_here.get(entry.identity)
             if number is None:
-                number = self._known(entry.identity, given)
+                number = self._number_of(entry.identity, assigned)
             if number is None:
-                number = new[entry] = given + len(new)
+                number = new[entry] = assigned + len(new)
             table[position] = given_here[entry.identity] = number
-        if given + len(new) > INT32_MAX:
-            message = f"the shard has numbered {given} schemas, and can number no more"
+        if assigned + len(new) > INT32_MAX:
+            message = f"the shard has numbered {assigned} schemas, and can number no more"
             raise InvalidRequestError(message, stream=self._stream, shard=self._shard)
         if len(schemas) == 1 and not table[0]:
             return WithSchemas(rows.with_schemas(column), new)
@@ -98,21 +98,21 @@ class SchemaNumbers:
         for entry, number in new.items():
             self._remember(entry.identity, number)
 
-    def _known(self, identity: Identity, count: int) -> int | None:
+    def _number_of(self, identity: Identity, count: int) -> int | None:
         number = self._recent.get(identity)
         if number is None and count:
             (value,) = self._load([schema_number_key(*identity)])
             if value is not None:
-                number = self._given_number(identity, value, count)
+                number = self._assigned_number(identity, value, count)
                 self._remember(identity, number)
         return number
 
-    def _given_number(self, identity: Identity, value: bytes, count: int) -> int:
+    def _assigned_number(self, identity: Identity, value: bytes, count: int) -> int:
         number = decode_schema_number(value)
         if number is None or not 0 <= number < count:
             message = (
                 f"schema {identity[0]} with fingerprint {identity[1].hex()} has {value!r} for its "
-                f"number, and {count} were given"
+                f"number, but only {count} were assigned"
             )
             raise CorruptionError(message, stream=self._stream, shard=self._shard)
         return number
@@ -133,33 +133,33 @@ def checked_schemas(schemas: object) -> tuple[SchemaEntry, ...]:
     return entries
 
 
-def put_new_schemas(batch: Batch, new: Mapping[SchemaEntry, int], given: int) -> int:
+def put_new_schemas(batch: Batch, new: Mapping[SchemaEntry, int], assigned: int) -> int:
     """Add the entries of new schemas to a batch; return how many have a number then."""
     for entry, number in new.items():
         batch.put(schema_key(number), encode_schema(entry))
         batch.put(schema_number_key(*entry.identity), encode_schema_number(number))
     if new:
-        batch.put(KEY_SCHEMAS, encode_int(given + len(new)))
-    return given + len(new)
+        batch.put(KEY_SCHEMAS, encode_int(assigned + len(new)))
+    return assigned + len(new)
 
 
-def schema_of(number: int, given: int, value_at: Callable[[bytes], bytes | None]) -> SchemaEntry:
+def schema_of(number: int, assigned: int, value_at: Callable[[bytes], bytes | None]) -> SchemaEntry:
     """Return the schema of a number.
 
     Args:
         number: What a row has.
-        given: How many schemas have a number.
+        assigned: How many schemas have a number.
         value_at: Looks an entry up in one moment of the store.
 
     Raises:
-        CorruptionError: It was never given, or its entry is missing or damaged.
+        CorruptionError: It was never assigned, or its entry is missing or damaged.
     """
-    if not 0 <= number < given:
-        message = f"a row has schema number {number}, and {given} were given"
+    if not 0 <= number < assigned:
+        message = f"a row has schema number {number}, but only {assigned} were assigned"
         raise CorruptionError(message)
     value = value_at(schema_key(number))
     if value is None:
-        message = f"schema number {number} was given, and its entry is missing"
+        message = f"schema number {number} was assigned, and its entry is missing"
         raise CorruptionError(message)
     try:
         return decode_schema(value)

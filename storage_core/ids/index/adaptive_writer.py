@@ -37,7 +37,7 @@ from storage_core.format.window import WindowScheme
 from storage_core.ids.index.entries import (
     Entries,
     EntryChooser,
-    SealedRows,
+    WrittenRows,
     no_entries,
     normal_rows,
 )
@@ -84,7 +84,7 @@ class ShardIndex:
         self._spacing = AdaptiveSpacing(options, counts.spacing, counts.scale_up, counts.scale_down)
         self._name, self._scheme = name, scheme
         self._chooser = EntryChooser(scheme)
-        self._handed: deque[SealedRows] = deque()
+        self._handed: deque[WrittenRows] = deque()
         self._rows_handed = self._rows_woken = self._rows_taken = 0
         self._waiting = no_entries()
         self._entries, self._dropped = counts.entries, counts.dropped
@@ -102,7 +102,7 @@ class ShardIndex:
         """Tell whether rows are to be handed over."""
         return self._options.is_on and not self._is_stopped
 
-    def hand_over(self, rows: SealedRows) -> None:
+    def hand_over(self, rows: WrittenRows) -> None:
         """Take rows that were written; the shard's append lock is held."""
         count = len(rows.rows.secondary)
         if self._rows_handed - self._rows_taken > ROWS_HANDED_MOST:

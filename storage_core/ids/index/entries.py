@@ -73,7 +73,7 @@ class IndexedRows(NamedTuple):
         )
 
 
-class SealedRows(NamedTuple):
+class WrittenRows(NamedTuple):
     """Rows of one batch that was written, and how many blocks they are."""
 
     rows: IndexedRows

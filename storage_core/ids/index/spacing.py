@@ -1,6 +1,6 @@
 """How far apart the entries of the sparse index are: by how many of them wait.
 
-Time is counted in ticks: one a sealed block, and one each while without any. Above the high mark
+Time is counted in ticks: one a flushed block, and one each while without any. Above the high mark
 the spacing doubles, below the low mark it halves, between them it stays. The batch that is
 written at a time is half the spacing: where entries come faster than they are written there are
 fewer of them and more of them go at once.

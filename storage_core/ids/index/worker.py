@@ -7,7 +7,7 @@ tick has passed without a block it writes all that is left. With nothing left to
 It holds nothing: a stream that is forgotten without being closed takes its worker along. In a
 fork there is none.
 
-IMPORTANT: what it waits on is of C (ground/parallel.py tells why), and it begins with the first
+IMPORTANT: what it waits on is of C (platform/threads.py tells why), and it begins with the first
 rows, so that a stream that is only read or looked after has no thread.
 """
 

@@ -52,7 +52,7 @@ from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_stat
 from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
-from storage_core.platform.forking import Home
+from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
 from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end

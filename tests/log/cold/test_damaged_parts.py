@@ -187,7 +187,7 @@ def is_needed(damage: Damage) -> bool:
 
 def expect_verify_to_tell(lab: ColdLab, damage: Damage) -> None:
     problems = lab.stream.verify().problems
-    told = [one for one in problems if damage.part.path.name in one.what]
+    told = [one for one in problems if damage.part.path.name in one.message]
     assert told
     place = damage.part.shard, damage.part.entry.first, damage.part.entry.last + 1
     assert {(one.shard, one.start, one.end) for one in told} == {place}

@@ -128,11 +128,11 @@ def test_rows_that_are_not_committed_are_not_sealed(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (lambda path: path.unlink(), "is gone"),
-        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes, and had"),
+        (lambda path: path.unlink(), "is missing"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes, expected"),
         (
             lambda path: path.write_bytes(b"P" + path.read_bytes()[:-1]),
-            "is not as it was published",
+            "does not match its digest",
         ),
     ],
 )
@@ -143,8 +143,8 @@ def test_verify_tells_what_is_wrong_with_a_part(lab, damage, what):
     damage(part.path)
     (problem,) = lab.stream.verify().problems
     assert (problem.kind, problem.shard, problem.start) == ("part", part.shard, part.entry.first)
-    assert part.path.name in problem.what
-    assert what in problem.what
+    assert part.path.name in problem.message
+    assert what in problem.message
 
 
 def test_parts_of_expired_rows_go_with_their_files(tmp_path):

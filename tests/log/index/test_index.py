@@ -423,7 +423,7 @@ def test_verify_tells_an_entry_that_names_no_such_row(
     assert bench.stream.verify().is_clean
     write_entry(bench, 0, secondary, primary, address)
     problems = bench.stream.verify().problems
-    assert [(one.kind, complaint in one.what) for one in problems] == [("index", True)]
+    assert [(one.kind, complaint in one.message) for one in problems] == [("index", True)]
 
 
 def test_verify_tells_an_entry_under_another_window_and_one_that_is_none(bench):

@@ -184,7 +184,7 @@ def test_last_number_and_last_start_are_taken(copy):
 
 
 def test_plain_stream_takes_no_more_shards(bench):
-    with pytest.raises(InvalidRequestError, match="its shards are made with it"):
+    with pytest.raises(InvalidRequestError, match="its shards are fixed when it is created"):
         Stream.add_shards(bench.root, bench.name, {7: 0})
 
 

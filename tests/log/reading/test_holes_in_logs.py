@@ -32,7 +32,7 @@ def sizes_of_log(bench, *batches):
     return sizes
 
 
-def reader_of(bench):
+def reader_schema(bench):
     return StreamReader.open(bench.root, bench.name, environment=Environment(clock=ManualClock()))
 
 
@@ -56,7 +56,7 @@ def bench(make_bench):
 @pytest.mark.parametrize("name", ASKS)
 def test_whatever_is_asked_first_tells_of_the_hole(bench, name):
     hole = r"chain of zones is broken.*shard 0.*addresses \[2, 4\)"
-    with reader_of(bench) as reader, pytest.raises(CorruptionError, match=hole):
+    with reader_schema(bench) as reader, pytest.raises(CorruptionError, match=hole):
         ASKS[name](reader)
 
 

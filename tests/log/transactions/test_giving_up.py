@@ -78,7 +78,7 @@ def test_transaction_given_up_by_half_lands_where_it_is_missing_when_it_comes_ag
 def test_transaction_given_up_by_half_is_refused_with_other_rows(bench):
     bench.open(give_up_transactions=["t"])
     with (
-        pytest.raises(InvalidRequestError, match=r"given up when 2 rows had landed.*shard 0"),
+        pytest.raises(InvalidRequestError, match=r"given up after 2 rows had landed.*shard 0"),
         bench.stream.transaction("t", 4) as transaction,
     ):
         transaction.append_batch(batch_of(range(4), secondary=0))
@@ -96,7 +96,7 @@ def test_transaction_given_up_by_half_whose_new_rows_were_swept_is_no_replay(ben
     # Of other columns, so that what stands before goes to the disk.
     transaction.append_batch(batch_of([], key=b"k"))
     shutil.rmtree(directory_of(bench.staging, "t"))
-    with pytest.raises(UnavailableError, match="'t' are gone before"), transaction:
+    with pytest.raises(UnavailableError, match="'t' were deleted before"), transaction:
         pass
     assert run_again(bench) is False
     assert sorted(bench.primaries()) == [0, 1, 2, 3]

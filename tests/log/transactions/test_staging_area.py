@@ -13,7 +13,7 @@ from storage_core import (
     InvalidRequestError,
     ShardLockedError,
     ShardPoisonedError,
-    StagedPart,
+    StagedRows,
     StagingArea,
     Stream,
     StreamOptions,
@@ -172,7 +172,7 @@ def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
 
 def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, disk):
     bench = make_bench(disk=disk)
-    parts: list[StagedPart] = []
+    parts: list[StagedRows] = []
     for task in range(2):
         writer = area_of(bench).writer(FIRST)
         # Of large rows few are read at once, and each time it is a write of its own.
@@ -342,7 +342,7 @@ def test_two_waiters_are_refused_in_bounded_time(bench):
 def test_stream_with_an_origin_takes_no_staged_rows(root):
     TopicCopy(root).let_go()
     area = StagingArea.open(root, "clicks")
-    with pytest.raises(InvalidRequestError, match="rows come from there only"):
+    with pytest.raises(InvalidRequestError, match="its rows come from there alone"):
         area.writer(FIRST)
 
 
@@ -378,7 +378,7 @@ def test_area_says_what_the_stream_is(root):
         pass
     area = StagingArea.open(root, "s")
     assert (area.shards, area.unit, area.jitter, area.options) == (8, "s", 3, options)
-    assert isinstance(next(iter(stage_one(area).values()))[0], StagedPart)
+    assert isinstance(next(iter(stage_one(area).values()))[0], StagedRows)
 
 
 def stage_one(area: StagingArea) -> dict:
@@ -402,7 +402,7 @@ def test_number_that_comes_again_with_other_contents_is_refused(bench, is_finish
     publish(bench, FIRST, HELD)
     if is_finished:
         bench.stream.finish_transactions()
-    with pytest.raises(ForeignDataError, match="with 2 rows, and comes again with 3 other ones"):
+    with pytest.raises(ForeignDataError, match="with 2 rows, and is repeated with 3 others"):
         publish(bench, FIRST, OTHER)
     publish(bench, FIRST, HELD)
     bench.stream.finish_transactions()

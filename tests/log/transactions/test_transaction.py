@@ -175,7 +175,7 @@ def test_transaction_without_rows_is_remembered(bench):
 def test_transaction_that_was_left_takes_no_more(bench):
     with bench.stream.transaction("t", 1) as transaction:
         transaction.append(1, 1, b"")
-    with pytest.raises(ClosedError, match="'t' was left"):
+    with pytest.raises(ClosedError, match="'t' has ended"):
         transaction.append(2, 1, b"")
     with pytest.raises(ClosedError):
         transaction.append_batch(batch_of([2]))
@@ -230,7 +230,7 @@ def test_rows_cleared_away_before_they_were_published_are_told(bench):
     # Of other columns, so that what stands before goes to the disk.
     transaction.append_batch(batch_of([], key=b"k"))
     shutil.rmtree(bench.staging)
-    with pytest.raises(UnavailableError, match="gone before they were published"):
+    with pytest.raises(UnavailableError, match="deleted before they were published"):
         transaction.__exit__(None, None, None)
     transact(bench, "t", [1])
     assert bench.primaries() == [1]

@@ -12,7 +12,7 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
     SchemaEntry,
-    StagedPart,
+    StagedRows,
     StagingArea,
     Stream,
     StreamReader,
@@ -134,7 +134,7 @@ def test_tombstones_among_rows_of_one_schema_have_none(bench):
 def staged(bench: Workbench, transaction: TransactionId, *tasks: Sequence[SchemaEntry]) -> Any:
     """Stage a row of each schema by each task, in turns; return the parts of all tasks."""
     area = StagingArea.open(bench.root, bench.name)
-    parts: dict[int, tuple[StagedPart, ...]] = {}
+    parts: dict[int, tuple[StagedRows, ...]] = {}
     for task, schemas in enumerate(tasks):
         writer = area.writer(transaction)
         rows = batch_of([10 * at + task for at in range(len(schemas))], schema=range(len(schemas)))
@@ -262,8 +262,8 @@ def test_schemas_without_their_column_are_refused(bench):
         ((True, b"f", "t"), "a schema's registry id is a 32-bit integer, not True"),
         ((1, b"", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
         ((1, "f", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
-        ((1, b"f", b"t"), "the text of schema 1 is no text"),
-        ((1, b"f", "\ud800"), "the text of schema 1 is no text"),
+        ((1, b"f", b"t"), "the text of schema 1 is not a string"),
+        ((1, b"f", "\ud800"), "the text of schema 1 is not a string"),
         ((1, b"f", "x" * (2**24 + 1)), "the text of schema 1 has 16777217 bytes"),
     ],
 )
@@ -279,5 +279,5 @@ def test_row_whose_schema_is_gone_is_an_error_and_never_a_row_without_one(bench)
     bench.open()
     assert bench.primaries() == [0, 1]
     for read in (bench.stream.schemas, lambda: ids_of(bench)):
-        with pytest.raises(CorruptionError, match="schema number 1 was given, and its entry is"):
+        with pytest.raises(CorruptionError, match="schema number 1 was assigned, and its entry is"):
             read()

@@ -28,17 +28,17 @@ def test_environment_is_the_machine_unless_told():
     assert isinstance(Environment().clock, SystemClock)
 
 
-def crashing(make_bench, at: int) -> tuple[Workbench, FaultyDisk]:
+def crashing(make_bench, call: int) -> tuple[Workbench, FaultyDisk]:
     """Return a workbench whose disk crashes at its N-th writing call from now."""
     disk = FaultyDisk()
     bench = make_bench(environment=disk.environment(ManualClock()))
-    disk.crash_at = disk.calls + at
+    disk.crash_at = disk.calls + call
     return bench, disk
 
 
-@pytest.mark.parametrize(("at", "committed"), [(1, 0), (2, 1), (3, 1)])
-def test_crash_at_write_sync_and_publication_is_what_a_reopen_finds(make_bench, at, committed):
-    bench, disk = crashing(make_bench, at)
+@pytest.mark.parametrize(("call", "committed"), [(1, 0), (2, 1), (3, 1)])
+def test_crash_at_write_sync_and_publication_is_what_a_reopen_finds(make_bench, call, committed):
+    bench, disk = crashing(make_bench, call)
     with pytest.raises(SimulatedCrash, match="writing call"):
         bench.keep([1])
     disk.bury()

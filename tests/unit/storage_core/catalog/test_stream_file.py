@@ -55,8 +55,8 @@ def test_bad_name_is_refused_in_one_line_and_nothing_is_made(root, call, name):
 @pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
 def test_unknown_stream_is_refused_in_one_line_and_nothing_is_made(stream, call):
     before = sorted(stream.parent.iterdir())
-    there = r"^there is no such stream; did you mean clicks\?; there are clicks \(stream 'click'"
-    with pytest.raises(InvalidRequestError, match=there):
+    message = r"^there is no such stream; did you mean clicks\?; there are clicks \(stream 'click'"
+    with pytest.raises(InvalidRequestError, match=message):
         call(stream.parent, "click")
     assert sorted(stream.parent.iterdir()) == before
 

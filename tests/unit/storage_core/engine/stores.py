@@ -100,14 +100,14 @@ def grown(flushes: list[int]) -> tuple[list[SstFile], list[int], float]:
     files: list[SstFile] = []
     times: list[int] = []
     rewritten = 0
-    for at, flush in enumerate(flushes):
-        files.append(_file(f"flush {at}", at, at, flush))
+    for number, flush in enumerate(flushes):
+        files.append(_file(f"flush {number}", number, number, flush))
         times.append(0)
         while group := files_to_compact(files):
             first, size = files.index(group[0]), sum(file.size for file in group)
             part = slice(first, first + len(group))
             rewritten += size
-            files[part] = [_file(f"{group[0].name} joined", at, at, size)]
+            files[part] = [_file(f"{group[0].name} joined", number, number, size)]
             times[part] = [max(times[part]) + 1]
     return files, times, rewritten / sum(flushes)
 
@@ -133,8 +133,8 @@ class GatheringStore:
 
     def add(self, size: int) -> None:
         """Flush a file behind the others."""
-        at = len(self.files)
-        self.files.append(_file(str(at), at, at, size))
+        number = len(self.files)
+        self.files.append(_file(str(number), number, number, size))
 
     def start(self, task: Callable[[], None]) -> "Future[None]":
         done: Future[None] = Future()
@@ -164,9 +164,9 @@ class GatheringStore:
             return
         group = [file for file in self.files if first <= file.first <= last]
         self.joined.append((group[0].name, group[-1].name))
-        at, size = self.files.index(group[0]), sum(file.size for file in group)
+        first_index, size = self.files.index(group[0]), sum(file.size for file in group)
         name = f"{group[0].name} to {group[-1].name}"
-        self.files[at : at + len(group)] = [SstFile(name, first, last, size)]
+        self.files[first_index : first_index + len(group)] = [SstFile(name, first, last, size)]
 
 
 def _file(name: str, first: int, last: int, size: int) -> SstFile:

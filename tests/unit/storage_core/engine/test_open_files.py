@@ -44,31 +44,6 @@ class Store:
     """Somebody who has files open."""
 
 
-def test_need_grows_with_shards_and_nothing_else():
-    assert files_needed(3) - files_needed(2) == WRITER_FILES + TABLES_MIN
-
-
-def test_limit_that_suffices_is_left_as_it_is():
-    process = Process(files_needed(64), 10_000)
-    process.ledger.require_for_writer(64, "s")
-    assert process.limits == (files_needed(64), 10_000)
-
-
-def test_soft_limit_is_raised_to_what_is_needed_and_that_is_told(caplog):
-    process = Process(1024, 10_000, *["socket"] * 100)
-    with caplog.at_level(logging.WARNING):
-        process.ledger.require_for_writer(64, "s")
-    assert process.limits == (files_needed(64) + 100, 10_000)
-    assert f"from 1024 to {files_needed(64) + 100}: 64 shards" in caplog.text
-
-
-def test_opening_is_refused_with_the_number_that_would_do():
-    process = Process(512, 1024)
-    with pytest.raises(InvalidRequestError, match=rf"64 .* need {files_needed(64)} .* have 1024"):
-        process.ledger.require_for_writer(64, "s")
-    assert process.limits == (512, 1024)
-
-
 def test_what_other_stores_may_still_open_counts():
     process = Process(1000, 1000)
     first = Store()
@@ -84,12 +59,6 @@ def test_what_other_stores_have_open_already_does_not_count_twice():
     first = Store()
     process.ledger.opened(first, 800, SHARD)
     process.ledger.require_for_writer(1, "s")
-
-
-def test_what_readers_have_open_counts():
-    process = Process(1000, 1000, *tables_of(SHARD, 950))
-    with pytest.raises(InvalidRequestError, match=r"11 files to read need 1002"):
-        process.ledger.require_for_reader(READER_FILES + 11, "11 files to read", "s", 0)
 
 
 def test_what_readers_have_open_beside_a_writer_counts_too():
@@ -127,13 +96,13 @@ def test_store_that_nobody_has_any_more_is_forgotten():
 def test_each_further_store_has_a_part_of_what_is_left():
     process = Process(20_000, 20_000)
     stores = [Store() for _ in range(300)]
-    given = []
+    opened = []
     for store in stores:
-        given.append(process.ledger.tables_for_one_more())
-        process.ledger.opened(store, given[-1], SHARD)
-    assert given == sorted(given, reverse=True)
-    assert TABLES_MIN <= given[-1] < given[0] <= TABLES_MAX
-    assert sum(given) + WRITER_FILES * 300 + SPARE_FILES <= 20_000
+        opened.append(process.ledger.tables_for_one_more())
+        process.ledger.opened(store, opened[-1], SHARD)
+    assert opened == sorted(opened, reverse=True)
+    assert TABLES_MIN <= opened[-1] < opened[0] <= TABLES_MAX
+    assert sum(opened) + WRITER_FILES * 300 + SPARE_FILES <= 20_000
 
 
 def test_reader_needs_every_file_of_the_store():
@@ -174,10 +143,10 @@ def test_stream_that_cannot_be_opened_is_not_made(root):
         "try: Stream.create(sys.argv[1], 's', StreamOptions(shards=64))\n"
         "except InvalidRequestError as error: print(error)"
     )
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program, root], capture_output=True, text=True, check=True
     ).stdout
-    assert "64 shards to write need 14" in told
+    assert "64 shards to write need 14" in ran
     assert not (root / "s").exists()
 
 
@@ -190,10 +159,10 @@ def test_stream_of_many_shards_raises_the_limit_it_needs(root):
     )
     # A process of its own: what other tests have open counts too.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program, root, str(hard)], capture_output=True, text=True, check=True
     ).stdout
-    assert files_needed(8) < int(told) < 512
+    assert files_needed(8) < int(ran) < 512
 
 
 SHARDS = 20
@@ -231,14 +200,14 @@ def test_reader_of_many_shards_raises_the_limit_it_needs(wide):
 
 
 def test_reader_of_too_many_shards_is_refused_with_the_number(wide):
-    told, limit = read_with_hard_limit(wide, 96)
-    assert re.search(r"files to read need \d+ open files .* it may have 96: raise", told)
+    ran, limit = read_with_hard_limit(wide, 96)
+    assert re.search(r"files to read need \d+ open files .* it may have 96: raise", ran)
     assert limit == "96"
 
 
 def test_reader_of_more_markers_than_files_is_refused_with_the_number(wide):
-    told, limit = read_with_hard_limit(wide, 64)
-    assert re.search(r"32 markers to read need \d+ open files .* it may have 64: raise", told)
+    ran, limit = read_with_hard_limit(wide, 64)
+    assert re.search(r"32 markers to read need \d+ open files .* it may have 64: raise", ran)
     assert limit == "64"
 
 

@@ -30,13 +30,6 @@ def aged(path):
     return path
 
 
-def test_removed_directory_is_gone(temporary):
-    made = PrivateDirectory(SystemClock())
-    assert made.path.parent == temporary
-    made.remove()
-    assert not made.path.exists()
-
-
 def test_interruption_of_a_removal_is_told_and_not_what_it_broke(monkeypatch, temporary):
     def interrupted(*_: object, **__: object) -> None:
         try:
@@ -70,8 +63,8 @@ made.remove()
 
 
 def test_forked_child_that_closes_leaves_the_directory_to_its_reader():
-    told = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
-    assert told.stdout == b"True\n"
+    ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
+    assert ran.stdout == b"True\n"
 
 
 def test_directory_of_a_dead_reader_is_swept_by_the_next(temporary):

@@ -73,11 +73,11 @@ def test_iteration_that_is_under_way_does_not_outlive_its_store(store, path):
 def test_error_that_is_kept_keeps_no_store_open(store, path):
     put(store, 1)
     view = store.snapshot()
-    with pytest.raises(KeyError) as kept:
+    with pytest.raises(KeyError) as raised:
         view.at_or_after(FAMILY_DEFAULT, None)
     store.close()
     open_store(path, "strict").close()
-    assert kept.value.__traceback__ is not None
+    assert raised.value.__traceback__ is not None
 
 
 def test_interrupted_close_is_done_by_the_next(path):

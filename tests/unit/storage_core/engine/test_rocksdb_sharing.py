@@ -83,8 +83,8 @@ def test_store_is_opened_by_no_more_threads_than_it_has_files(path, files, threa
 
 def test_many_stores_are_not_flushed_before_each_holds_a_mebibyte(root):
     with ExitStack() as closing:
-        for at in range(64):
-            store = open_store(root / str(at), "strict")
+        for number in range(64):
+            store = open_store(root / str(number), "strict")
             closing.callback(store.close)
             put(store, *range(8), size=2**17, families=("log",))
         assert not list(root.rglob("*.sst"))

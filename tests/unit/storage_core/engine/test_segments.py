@@ -12,7 +12,7 @@ import pytest
 from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.engine.key_value import Batch
 from storage_core.engine.open_files import names_open_now
-from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
+from storage_core.engine.rocksdb import RocksDbStore, open_store
 from storage_core.engine.segments import SegmentReader, SegmentWriter
 from storage_core.format.reference import Reference, decode_reference, encode_reference
 from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd
@@ -62,43 +62,10 @@ def one_open_segment(path: Path) -> list[str]:
     return [name for name in names_open_now() if f"{path}/segments" in name]
 
 
-def lie_in_rocksdb(store: RocksDbStore) -> list[int]:
-    """Return the sizes of what RocksDB itself has in the log family."""
-    iterator = store._log.iter()
-    iterator.seek_to_first()
-    sizes = []
-    while iterator.valid():
-        sizes.append(len(iterator.value()))
-        iterator.next()
-    return sizes
-
-
-def test_blocks_of_a_large_batch_are_read_like_all_others(store):
-    small, large = [b"s" * 100], [b"a" * 600, b"b" * 700]
-    write(store, *small)
-    write(store, *large, first=1)
-    assert blocks_in(store) == small + large
-    assert max(lie_in_rocksdb(store)) == 100
-    view = store.snapshot()
-    assert view.at_or_after("log", key_of(1)) == (key_of(1), large[0])
-    assert view.at_or_before("log", key_of(9)) == (key_of(2), large[1])
-    assert view.at_or_after("log", key_of(3)) is None
-    assert view.at_or_after("default", key_of(2)) == (key_of(2), b"zone")
-
-
 def test_small_batches_go_the_way_of_all_keys(store, path):
     for number in range(5):
         write(store, b"x" * (APART_MIN - 1), first=number)
     assert segments(path) == []
-
-
-def test_values_of_other_keys_do_not_count_and_stay(store, path):
-    batch = Batch()
-    batch.put(b"large", b"v" * 5 * APART_MIN)
-    batch.put(key_of(0), b"x" * 10, "log")
-    store.write(batch)
-    assert segments(path) == []
-    assert store.get_many([b"large"]) == [b"v" * 5 * APART_MIN]
 
 
 def test_deletes_of_a_large_batch_come_before_its_puts(store):
@@ -109,43 +76,6 @@ def test_deletes_of_a_large_batch_come_before_its_puts(store):
     batch.put(key_of(1), b"c" * APART_MIN, "log")
     store.write(batch)
     assert blocks_in(store) == [b"c" * APART_MIN]
-
-
-def test_batch_that_is_written_twice_is_there_once(store):
-    for _ in range(2):
-        write(store, b"a" * APART_MIN)
-    assert blocks_in(store) == [b"a" * APART_MIN]
-
-
-def test_blocks_lie_one_behind_the_other_in_one_segment_over_openings(path):
-    blocks = [bytes([number]) * (APART_MIN + number) for number in range(6)]
-    for number in range(0, 6, 2):
-        store = opened(path)
-        write(store, *blocks[number : number + 2], first=number)
-        store.close()
-    assert segments(path) == ["00000001"]
-    assert (path / "segments/00000001").read_bytes() == b"".join(blocks)
-    store = opened(path)
-    assert blocks_in(store) == blocks
-    store.close()
-
-
-def test_full_segment_is_followed_by_the_next(path):
-    blocks = [bytes([number]) * APART_MIN for number in range(5)]
-    for number in range(0, 4, 2):
-        store = opened(path, segment_bytes=APART_MIN)
-        write(store, blocks[number], first=number)
-        write(store, blocks[number + 1], first=number + 1)
-        assert len(one_open_segment(path)) == 1
-        store.close()
-    store = opened(path)
-    write(store, blocks[4], first=4)
-    assert blocks_in(store) == blocks
-    store.close()
-    assert [one.read_bytes() for one in sorted(path.glob("segments/*"))] == [
-        *blocks[:3],
-        blocks[3] + blocks[4],
-    ]
 
 
 @pytest.mark.parametrize("count", [511, 512, 513, 1500])
@@ -195,36 +125,6 @@ def test_store_in_which_no_end_was_noted_goes_on_behind_all_there_is(path):
     writer.close()
 
 
-def test_large_blocks_survive_a_crash_as_far_as_their_batches_do(store, root):
-    write(store, b"a" * APART_MIN)
-    copy = left_by_a_crash(store, root / "copy")
-    write(store, b"b" * APART_MIN, first=1)
-    again = opened(copy)
-    assert blocks_in(again) == [b"a" * APART_MIN]
-    again.close()
-
-
-def test_secondary_reads_blocks_from_the_writers_segments(store, path, tmp_path):
-    write(store, b"a" * APART_MIN)
-    store.sync()
-    reader = open_secondary(path, tmp_path)
-    reader.catch_up()
-    assert blocks_in(reader) == [b"a" * APART_MIN]
-    write(store, b"b" * APART_MIN, first=1)
-    store.sync()
-    reader.catch_up()
-    assert blocks_in(reader) == [b"a" * APART_MIN, b"b" * APART_MIN]
-    reader.close()
-
-
-def test_view_keeps_its_moment_though_its_blocks_are_in_segments(store):
-    write(store, b"a" * APART_MIN)
-    view = store.snapshot()
-    write(store, b"b" * APART_MIN)
-    write(store, b"c" * APART_MIN, first=1)
-    assert list(view.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
-
-
 def test_reading_on_once_the_store_is_closed_is_told(store):
     write(store, b"a" * APART_MIN, b"b" * APART_MIN)
     items = store.snapshot().items("log", b"", None)
@@ -259,8 +159,8 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
         (reference,) = references_to(writers[-1], block)
         assert reference not in written
         written[reference] = block
-        one = decode_reference(reference)
-        return SegmentsEnd(one.segment, one.offset + one.size)
+        segment_place = decode_reference(reference)
+        return SegmentsEnd(segment_place.segment, segment_place.offset + segment_place.size)
 
     write_one(-1)
     for place in interrupted_everywhere(lambda _: references_to(writers[-1], b"interrupted")):
@@ -270,8 +170,8 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
         writers.append(begun(end))
     assert len(written) > 20
     assert len(segments(path)) > 2
-    found = [reader.block(reference) for reference in written]
-    assert found == list(written.values())
+    blocks = [reader.block(reference) for reference in written]
+    assert blocks == list(written.values())
     reader.close()
     writers[-1].close()
 
@@ -330,12 +230,12 @@ def cut_off(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"), [(remove, "a segment is missing"), (cut_off, "ends before byte 1000")]
+    ("spoil", "message"), [(remove, "a segment is missing"), (cut_off, "ends before byte 1000")]
 )
-def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, told):
+def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, message):
     write(store, b"a" * APART_MIN)
     spoil(path / "segments/00000001")
-    with pytest.raises(CorruptionError, match=f"{told}.*segments/00000001"):
+    with pytest.raises(CorruptionError, match=f"{message}.*segments/00000001"):
         blocks_in(store)
 
 
@@ -354,7 +254,7 @@ def as_dangling_link(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "number", "told"),
+    ("spoil", "number", "message"),
     [
         (remove, 1, "a segment is missing"),
         (remove, 2, "a segment is missing"),
@@ -365,17 +265,19 @@ def as_dangling_link(segment: Path) -> None:
         (as_empty, 3, "0 of 1000 bytes"),
     ],
 )
-def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, number, told):
+def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, number, message):
     store = opened(path, segment_bytes=APART_MIN)
     blocks = [bytes([number]) * APART_MIN for number in range(3)]
-    for at, block in enumerate(blocks):
-        write(store, block, first=at)
+    for index, block in enumerate(blocks):
+        write(store, block, first=index)
     store.close()
-    kept = shutil.copytree(path / "segments", tmp_path / "kept")
+    copied = shutil.copytree(path / "segments", tmp_path / "copied")
     spoil(path / f"segments/{number:08d}")
     names = segments(path)
     for _ in range(2):
-        refused = pytest.raises(CorruptionError, match=rf"{told}.*restore.*segments/{number:08d}")
+        refused = pytest.raises(
+            CorruptionError, match=rf"{message}.*restore.*segments/{number:08d}"
+        )
         with refused as error:
             opened(path)
         # Whoever keeps the error, and its trace with it, keeps no segment open.
@@ -386,7 +288,7 @@ def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, num
     with pytest.raises(CorruptionError, match=r"a segment is missing.*segments/00000001"):
         opened(path)
     assert not (path / "segments").exists()
-    shutil.copytree(kept, path / "segments")
+    shutil.copytree(copied, path / "segments")
     again = opened(path)
     assert blocks_in(again) == blocks
     again.close()

@@ -72,11 +72,11 @@ def test_reader_that_is_dropped_leaves_no_segment_open(path, reference):
 
 def test_trace_of_an_error_holds_no_segment_open(path, reader, reference):
     os.truncate(path / "segments/00000001", 1)
-    with pytest.raises(CorruptionError) as told:
+    with pytest.raises(CorruptionError) as raised:
         reader.block(reference)
     reader.close()
     assert open_segments(path) == []
-    assert told.value.path == path / "segments/00000001"
+    assert raised.value.path == path / "segments/00000001"
 
 
 def test_threads_read_each_its_segment_until_it_is_closed_and_leave_none_open(path, reader):
@@ -106,10 +106,10 @@ def test_fork_closes_a_view_though_a_thread_of_its_parent_is_reading_a_block(pat
     put(store, 0, size=SIZE)
     view, is_reading, may_go_on, pread = store.snapshot(), Event(), Event(), os.pread
 
-    def waiting_pread(descriptor: int, size: int, at: int) -> bytes:
+    def waiting_pread(descriptor: int, size: int, offset: int) -> bytes:
         is_reading.set()
         may_go_on.wait()
-        return pread(descriptor, size, at)
+        return pread(descriptor, size, offset)
 
     def close_view() -> None:
         # Ended by force if it hangs.
@@ -140,9 +140,9 @@ def test_block_is_whole_though_each_read_ends_early(reader, reference, monkeypat
 def test_blocks_are_whole_though_writes_end_inside_them(path, reader, monkeypatch):
     ends = [7, 1, 25]
 
-    def short_pwritev(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+    def short_pwritev(descriptor: int, pieces: Sequence[bytes], offset: int) -> int:
         size = ends.pop(0) if ends else None
-        return os.pwrite(descriptor, b"".join(pieces)[:size], at)
+        return os.pwrite(descriptor, b"".join(pieces)[:size], offset)
 
     blocks = [b"0123456789" * 3, b"abcdefghij", b"", b"x"]
     monkeypatch.setattr(os, "pwritev", short_pwritev)

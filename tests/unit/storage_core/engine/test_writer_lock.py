@@ -30,33 +30,10 @@ def test_directory_that_is_moved_away_before_the_lock_is_missing(root, monkeypat
         acquire(root / "shard")
 
 
-def test_second_holder_is_refused_and_told_who_holds_it(root):
-    lock = acquire(root)
-    with pytest.raises(ShardLockedError, match=rf"process {os.getpid()} on .*'clicks', shard 3"):
-        acquire(root)
-    lock.release()
-
-
-def test_lock_holds_though_everything_inside_is_deleted(root):
-    lock = acquire(root)
-    for path in root.iterdir():
-        path.unlink()
-    with pytest.raises(ShardLockedError, match="an unknown process"):
-        acquire(root)
-    lock.release()
-
-
 def test_lock_that_nobody_remembers_is_held(root):
     acquire(root)
     with pytest.raises(ShardLockedError, match="another writer"):
         acquire(root)
-
-
-def test_released_lock_can_be_had(root):
-    for _ in range(3):
-        lock = acquire(root)
-        lock.release()
-        lock.release()
 
 
 LOCKED_BY_THE_PARENT = """
@@ -82,8 +59,8 @@ except ShardLockedError as error:
 
 def test_forked_child_that_releases_leaves_the_lock_and_its_owner(root):
     command = [sys.executable, "-c", LOCKED_BY_THE_PARENT, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "True"
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "True"
 
 
 def test_failed_attempt_leaves_the_owner_in_place(root):

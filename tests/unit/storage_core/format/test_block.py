@@ -75,8 +75,8 @@ def test_schemas_of_a_blocks_rows_come_back(data, given_rows, only, codec):
     with_numbers = given_rows.with_schemas(pa.array(numbers, pa.int32()))
     block = decoded(encode_block(with_numbers, None, np.arange(count), HERE, 9, codec), first=0)
     assert block.schemas.to_pylist() == numbers
-    shown = block_columns(block, 0, ("schema", "primary"), None)
-    assert shown.column(0).to_pylist() == numbers
+    columns = block_columns(block, 0, ("schema", "primary"), None)
+    assert columns.column(0).to_pylist() == numbers
     chosen = np.arange(count)[::2]
     part = block_columns(block, 0, ("schema",), chosen)
     assert part.column(0).to_pylist() == numbers[::2]
@@ -86,10 +86,10 @@ def test_schemas_of_a_blocks_rows_come_back(data, given_rows, only, codec):
 def test_one_schema_takes_no_byte_of_a_block(payloads):
     payload = pa.array(payloads, pa.binary())
     plain = Rows(int32_array([1, 2]), int64_array([1, 2]), None, payload, {})
-    numbers = pa.array([None if one is None else 5 for one in payloads], pa.int32())
+    numbers = pa.array([None if payload is None else 5 for payload in payloads], pa.int32())
     sizes = [
-        len(encode_block(one, None, int64_array([0, 1]), HERE, 9, "none"))
-        for one in (plain, plain.with_schemas(numbers))
+        len(encode_block(rows, None, int64_array([0, 1]), HERE, 9, "none"))
+        for rows in (plain, plain.with_schemas(numbers))
     ]
     assert sizes[0] == sizes[1]
 
@@ -139,8 +139,8 @@ def test_block_of_a_slice_holds_no_byte_of_the_rows_beside_it(name, start):
         "timestamp": (1, int.from_bytes(secret, "little")),
     }
     columns: dict[str, object] = {
-        each: [ours, ours, other if each == name else ours]
-        for each, (ours, other) in ours_and_secret.items()
+        column: [ours, ours, other if column == name else ours]
+        for column, (ours, other) in ours_and_secret.items()
     }
     rows = rows_from_arrow(batch_of(range(3), **columns), 2**20).slice(start, 2)
     data = encode_block(rows, None, int64_array(range(2 - start)), HERE, 5, "none")
@@ -213,9 +213,9 @@ def test_codec_makes_repetitive_blocks_smaller(codec):
 @given(st.data())
 def test_flipped_bit_is_refused(data):
     whole = bytearray(three_row_block())
-    at = data.draw(st.integers(0, len(whole) * 8 - 1))
+    bit = data.draw(st.integers(0, len(whole) * 8 - 1))
     checksum = block_checksum(bytes(whole))
-    whole[at // 8] ^= 1 << at % 8
+    whole[bit // 8] ^= 1 << bit % 8
     with pytest.raises(CorruptionError, match=r"checksum.*shard 3, addresses \[10, 11\)"):
         decode_block(bytes(whole), HERE, 10, checksum)
 
@@ -244,7 +244,7 @@ def test_header_alone_is_no_block():
     ids=["foreign lineage", "foreign shard", "swapped with another"],
 )
 def test_block_of_another_place_is_refused_though_whole(place, first):
-    with pytest.raises(CorruptionError, match="another place"):
+    with pytest.raises(CorruptionError, match="another shard"):
         decoded(three_row_block(place, first))
 
 
@@ -254,7 +254,7 @@ def test_block_of_another_place_is_refused_though_whole(place, first):
     ids=["magic", "format", "codec", "mask"],
 )
 def test_block_of_another_format_is_refused(offset, value):
-    with pytest.raises(CorruptionError, match="another place or format"):
+    with pytest.raises(CorruptionError, match="another shard or has another format"):
         decoded(with_header(three_row_block(), offset, value))
 
 

@@ -14,12 +14,12 @@ heads = st.dictionaries(int32s, st.tuples(int64s, int64s, int64s), max_size=20)
 
 @few
 @given(heads)
-def test_heads_come_back(known):
-    values = int64_array(list(known.values())).reshape(-1, 3)
-    keys, stored = encode_heads(int32_array(list(known)), values)
-    assert keys == [head_key(secondary) for secondary in known]
+def test_heads_come_back(heads):
+    values = int64_array(list(heads.values())).reshape(-1, 3)
+    keys, stored = encode_heads(int32_array(list(heads)), values)
+    assert keys == [head_key(secondary) for secondary in heads]
     ids, decoded = decode_heads(list(zip(keys, stored, strict=True)))
-    assert dict(zip(ids.tolist(), map(tuple, decoded.tolist()), strict=True)) == known
+    assert dict(zip(ids.tolist(), map(tuple, decoded.tolist()), strict=True)) == heads
     assert decode_head_values(stored).tolist() == decoded.tolist()
 
 

@@ -52,11 +52,11 @@ def zone_of(first, some, previous_end=None, **others):
 
 
 def zones_of(some):
-    found, first = [], 100
+    zones, first = [], 100
     for block in some:
-        found.append(zone_of(first, block))
+        zones.append(zone_of(first, block))
         first += len(block)
-    return found
+    return zones
 
 
 @few
@@ -64,18 +64,18 @@ def zones_of(some):
 def test_a_joined_zone_is_that_of_all_rows(some):
     zones = zones_of(some)
     whole = zone_of(100, [row for block in some for row in block])
-    one = joined(zones)
-    ids, expected = decode_secondaries(one.sections), decode_secondaries(whole.sections)
+    zone = joined(zones)
+    ids, expected = decode_secondaries(zone.sections), decode_secondaries(whole.sections)
     assert ids is not None
     assert expected is not None
     assert ids.tolist() == expected.tolist()
-    assert one == replace(
+    assert zone == replace(
         whole,
         committed_at_ms=zones[-1].committed_at_ms,
         checksum=0,
         block_bytes=sum(zone.block_bytes for zone in zones),
         tombstones=len(zones),
-        sections=one.sections,
+        sections=zone.sections,
     )
 
 
@@ -83,9 +83,11 @@ def test_a_joined_zone_is_that_of_all_rows(some):
 @given(blocks, st.integers(1, 20))
 def test_groups_have_all_zones_in_order_and_no_more_rows_than_they_may(some, rows_max):
     zones = zones_of(some)
-    found = list(groups(zones, SCHEME, rows_max, 2**20))
-    assert [zone for group in found for zone in group] == zones
-    assert all(len(group) == 1 or sum(zone.count for zone in group) <= rows_max for group in found)
+    grouped = list(groups(zones, SCHEME, rows_max, 2**20))
+    assert [zone for group in grouped for zone in group] == zones
+    assert all(
+        len(group) == 1 or sum(zone.count for zone in group) <= rows_max for group in grouped
+    )
 
 
 def lengths(zones, rows_max=100, bytes_max=2**20):
@@ -112,11 +114,11 @@ def test_neighbours_of_one_window_are_a_group():
 )
 def test_what_expires_at_another_time_is_alone(other):
     first, second, third = zones_of([[(0, 1, 0)], [(1, 1, 0)], [(2, 1, 0)]])
-    found = lengths([first, replace(second, **other), third])
-    assert found[0] == 1
-    assert sum(found) == 3
+    actual = lengths([first, replace(second, **other), third])
+    assert actual[0] == 1
+    assert sum(actual) == 3
     if "previous_end" not in other:
-        assert found == [1, 1, 1]
+        assert actual == [1, 1, 1]
 
 
 def test_ids_that_one_does_not_tell_may_be_any():

@@ -87,8 +87,8 @@ def test_late_keys_of_many_are_the_keys_of_each(places):
 @few
 @given(st.lists(late_places, min_size=1))
 def test_late_keys_come_back(places):
-    found = keys.decode_late_keys([keys.late_key(*place) for place in places])
-    assert list(zip(*(column.tolist() for column in found), strict=True)) == [
+    decoded = keys.decode_late_keys([keys.late_key(*place) for place in places])
+    assert list(zip(*(column.tolist() for column in decoded), strict=True)) == [
         place[1:] for place in places
     ]
 

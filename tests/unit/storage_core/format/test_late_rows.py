@@ -36,12 +36,12 @@ def test_late_rows_come_back_with_all_they_carry(data, given_rows):
     addresses = data.draw(addresses_of(count))
     states = data.draw(st.lists(st.integers(1, 2), min_size=count, max_size=count))
     late = kept_and_read(given_rows, states, addresses)
-    at = np.searchsorted(addresses, late.address)
-    expected = given_rows.take(at)
+    positions = np.searchsorted(addresses, late.address)
+    expected = given_rows.take(positions)
     assert late.secondary.tolist() == expected.secondary.tolist()
     assert late.primary.tolist() == expected.primary.tolist()
     assert set(late.fields["committed_at_ms"].tolist()) == {77}
-    assert late.fields["state"].tolist() == [states[place] for place in at]
+    assert late.fields["state"].tolist() == [states[place] for place in positions]
     assert {name: late.column(name).to_pylist() for name in CARRIED} == carried(expected)
 
 

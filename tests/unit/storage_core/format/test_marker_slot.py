@@ -26,8 +26,8 @@ def test_slot_comes_back(state):
 @given(st.data(), states)
 def test_slot_with_a_flipped_bit_is_nothing(data, state):
     slot = bytearray(encode_slot(state))
-    at = data.draw(st.integers(0, len(slot) * 8 - 1))
-    slot[at // 8] ^= 1 << at % 8
+    bit = data.draw(st.integers(0, len(slot) * 8 - 1))
+    slot[bit // 8] ^= 1 << bit % 8
     assert decode_slot(bytes(slot)) is None
 
 

@@ -22,8 +22,8 @@ def columns(**given_columns: Any) -> pa.RecordBatch:
 
 def taken(batch: object, name: str) -> list:
     """Return a column as the log takes it."""
-    found = rows_from_arrow(batch, 100)
-    column: Any = found.envelope.get(name, getattr(found, name, None))
+    rows = rows_from_arrow(batch, 100)
+    column: Any = rows.envelope.get(name, getattr(rows, name, None))
     values: list = column.tolist()
     return values
 
@@ -130,15 +130,15 @@ def test_sizes_are_those_of_the_payloads_though_sliced(given_rows):
 @given(rows())
 def test_sizes_of_rows_count_keys_and_headers(given_rows):
     for part in (given_rows.slice(1, len(given_rows)), given_rows.take(np.arange(1))):
-        given = {name: column.to_pylist() for name, column in part.envelope.items()}
+        columns = {name: column.to_pylist() for name, column in part.envelope.items()}
         sizes = [len(payload or b"") for payload in part.payload.to_pylist()]
-        for at, key in enumerate(given.get("key", ())):
-            sizes[at] += len(key or b"")
-        for at, headers in enumerate(given.get("headers", ())):
+        for row, key in enumerate(columns.get("key", ())):
+            sizes[row] += len(key or b"")
+        for row, headers in enumerate(columns.get("headers", ())):
             entries = [entry for entry in headers or () if entry is not None]
             texts = [text or "" for entry in entries for text in (entry["key"],)]
-            sizes[at] += sum(len(text.encode()) for text in texts)
-            sizes[at] += sum(len(entry["value"] or b"") for entry in entries)
+            sizes[row] += sum(len(text.encode()) for text in texts)
+            sizes[row] += sum(len(entry["value"] or b"") for entry in entries)
         assert part.sizes().tolist() == sizes
 
 

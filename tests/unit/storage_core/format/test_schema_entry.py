@@ -35,12 +35,16 @@ def test_schema_comes_back(entry):
 @few
 @given(entries, st.data())
 def test_changed_bytes_are_no_schema(entry, data):
-    kept = encode_schema(entry)
-    at = data.draw(st.integers(0, len(kept) - 1))
-    changed = kept[:at] + bytes([kept[at] ^ data.draw(st.integers(1, 255))]) + kept[at + 1 :]
-    for one in (changed, kept[:at]):
+    encoded = encode_schema(entry)
+    position = data.draw(st.integers(0, len(encoded) - 1))
+    changed = (
+        encoded[:position]
+        + bytes([encoded[position] ^ data.draw(st.integers(1, 255))])
+        + encoded[position + 1 :]
+    )
+    for damaged in (changed, encoded[:position]):
         with pytest.raises(CorruptionError, match="do not match their checksum"):
-            decode_schema(one)
+            decode_schema(damaged)
 
 
 @few
@@ -58,6 +62,6 @@ def test_other_keys_and_values_are_no_numbers():
 
 @few
 @given(entries, entries)
-def test_key_of_a_schema_is_its_own(one, other):
-    keys = {schema_number_key(*entry.identity) for entry in (one, other)}
-    assert len(keys) == len({one.identity, other.identity})
+def test_key_of_a_schema_is_its_own(entry, other):
+    keys = {schema_number_key(*each.identity) for each in (entry, other)}
+    assert len(keys) == len({entry.identity, other.identity})

@@ -15,8 +15,8 @@ def entry(number):
 
 
 def ordered(*orders):
-    found = in_order_of_all([entry(number) for number in order] for order in orders)
-    return [int(one.fingerprint) for one in found]
+    merged = in_order_of_all([entry(number) for number in order] for order in orders)
+    return [int(one.fingerprint) for one in merged]
 
 
 def test_shard_that_saw_both_decides_for_those_that_saw_one():
@@ -41,8 +41,8 @@ def test_shards_that_contradict_each_other_leave_all_as_they_were_named():
 @given(st.lists(st.sets(st.integers(0, 20), max_size=8), max_size=6))
 def test_no_shards_order_is_contradicted_and_each_is_there_once(shards):
     orders = [sorted(shard) for shard in shards]
-    found = ordered(*orders)
-    assert sorted(found) == sorted(set().union(*shards))
+    merged = ordered(*orders)
+    assert sorted(merged) == sorted(set().union(*shards))
     for order in orders:
         for before, after in combinations(order, 2):
-            assert found.index(before) < found.index(after)
+            assert merged.index(before) < merged.index(after)

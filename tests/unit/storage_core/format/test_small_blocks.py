@@ -25,18 +25,19 @@ def small(lasting_bench):
 
 def test_small_blocks_are_decoded_as_one(small):
     zones, _, _ = small
-    found = decode_small_blocks(*small)
-    assert found is not None
-    (block,) = found
+    decoded = decode_small_blocks(*small)
+    assert decoded is not None
+    (block,) = decoded
     assert (block.first, block.last, len(block)) == (0, zones[-1].last, 24)
 
 
 @pytest.mark.parametrize("field", ["first", "last", "count"])
-@pytest.mark.parametrize("at", [0, 5, 11])
-def test_block_that_is_not_the_one_of_its_zone_is_not_decoded_with_others(small, field, at):
+@pytest.mark.parametrize("position", [0, 5, 11])
+def test_block_that_is_not_the_one_of_its_zone_is_not_decoded_with_others(small, field, position):
     zones, blocks, place = small
-    other = replace(zones[at], **{field: getattr(zones[at], field) + 1})
-    assert decode_small_blocks([*zones[:at], other, *zones[at + 1 :]], blocks, place) is None
+    others = list(zones)
+    others[position] = replace(zones[position], **{field: getattr(zones[position], field) + 1})
+    assert decode_small_blocks(others, blocks, place) is None
 
 
 def test_blocks_of_another_place_are_not_decoded(small):

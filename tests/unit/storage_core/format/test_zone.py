@@ -67,16 +67,16 @@ def test_zone_comes_back(places, spans, checksum, numbers, ids):
 @few
 @given(id_sets)
 def test_set_of_secondaries_comes_back_sorted(ids):
-    found = decode_secondaries(encode_secondaries(ids))
-    assert found is not None
-    assert found.tolist() == sorted(set(ids.tolist()))
+    decoded = decode_secondaries(encode_secondaries(ids))
+    assert decoded is not None
+    assert decoded.tolist() == sorted(set(ids.tolist()))
 
 
 @many
 @given(id_sets, st.lists(int32s, min_size=1, max_size=5))
-def test_zone_knows_exactly_which_ids_its_block_holds(ids, asked):
+def test_zone_knows_exactly_which_ids_its_block_holds(ids, requested):
     zone = replace(A_ZONE, sections=encode_secondaries(ids))
-    for some in (asked, [int(ids[0])], [*asked, int(ids[-1])]):
+    for some in (requested, [int(ids[0])], [*requested, int(ids[-1])]):
         expected = not set(some).isdisjoint(ids.tolist())
         assert zone.may_hold_ids(int32_array(some)) == expected
 
@@ -122,9 +122,9 @@ def test_spans_never_deny_a_row(data, primaries, start, end):
     values = int64_array(primaries)
     zone = spanning(*primary_spans(values, states))
     inside = (values >= start) & (values <= end)
-    each = np.zeros(len(values)) if states is None else states
-    assert zone.may_hold_normal(start, end) or not (inside & (each == 0)).any()
-    assert zone.may_hold_flagged(start, end) or not (inside & (each % 3 > 0)).any()
+    row_states = np.zeros(len(values)) if states is None else states
+    assert zone.may_hold_normal(start, end) or not (inside & (row_states == 0)).any()
+    assert zone.may_hold_flagged(start, end) or not (inside & (row_states % 3 > 0)).any()
 
 
 def test_empty_span_holds_nothing_unless_all_is_asked():
@@ -137,8 +137,8 @@ def test_empty_span_holds_nothing_unless_all_is_asked():
 @few
 @given(st.integers(1, 20).flatmap(states_of))
 def test_states_are_counted(states):
-    found = [] if states is None else states.tolist()
-    assert state_counts(states) == (found.count(1), found.count(2), found.count(3))
+    values = [] if states is None else states.tolist()
+    assert state_counts(states) == (values.count(1), values.count(2), values.count(3))
 
 
 @pytest.mark.parametrize(

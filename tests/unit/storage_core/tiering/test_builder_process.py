@@ -16,7 +16,7 @@ ROWS = 2000
 TELLING = f"""
 import os, sys
 from pathlib import Path
-from storage_core.platform.giving_way import GivingWay
+from storage_core.platform.yielding import Yielding
 from storage_core.parts import payloads
 from storage_core.tiering import builder_process
 
@@ -25,7 +25,7 @@ def told(way):
     with Path(os.environ["TOLD"]).open("a") as file:
         print(way._process, is_decoding, file=file)
 
-GivingWay.step = told
+Yielding.step = told
 payloads._PIECE_ROWS = {PIECE_ROWS}
 builder_process.main()
 """

@@ -26,7 +26,7 @@ def note(shard: Shard, rows_done: int) -> None:
     progress, beside = TransactionProgress(rows_done, 2, 4, 0), Batch()
     rows = rows_from_arrow(batch_of([rows_done], secondary=shard.context.number), 100)
     with shard.guard.appending():
-        ledger = shard.transactions.put(beside, "t", progress, kept=1)
+        ledger = shard.transactions.put(beside, "t", progress, slots_max=1)
         shard.commit_path.run(Entry(rows, beside=beside), durable=False)
         shard.transactions.accept(ledger)
 

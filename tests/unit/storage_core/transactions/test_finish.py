@@ -58,7 +58,7 @@ def test_replay_makes_durable_what_was_done_without_it(bench):
     entry = Entry(rows_from_arrow(batch_of([5]), 100), beside=beside)
     with bench.shard.guard.appending():
         # As a transaction is left that is interrupted between its last row and the sync.
-        ledger = bench.shard.transactions.put(beside, once.name, done, kept=1)
+        ledger = bench.shard.transactions.put(beside, once.name, done, slots_max=1)
         bench.shard.commit_path.run(entry, durable=False)
         bench.shard.transactions.accept(ledger)
     assert bench.stream.committed() == {0: 0}

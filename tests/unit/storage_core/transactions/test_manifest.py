@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from hypothesis import given
 
 from storage_core import CorruptionError, InvalidRequestError, TransactionId, UnavailableError
 from storage_core.format.record import Rows
@@ -26,10 +25,8 @@ from storage_core.transactions.manifest import (
     write_manifest,
 )
 from storage_core.transactions.series import id_of_name, read_mark
-from storage_core.transactions.staged_rows import PartsWriter
-from tests.log.on_disk import flip_bit
-from tests.unit.storage_core.format.test_block import row_columns, three_rows
-from tests.unit.storage_core.strategies import few, int64_array, rows
+from storage_core.transactions.staged_rows import StagedRowsWriter
+from tests.unit.storage_core.format.test_block import three_rows
 from tests.waiting import await_that
 
 
@@ -40,9 +37,9 @@ def staging(root):
 
 def staged(staging: Staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
     """Stage rows of one shard in their order, and make them the transaction."""
-    writer = PartsWriter(lambda: begin_attempt(staging, name), 0, keeps_order=True)
+    writer = StagedRowsWriter(lambda: begin_attempt(staging, name), 0, keeps_order=True)
     for part in parts:
-        writer.gather(part)
+        writer.buffer(part)
     return write_manifest(staging, name, {shard: writer.finish().get(0, ())})
 
 
@@ -51,62 +48,11 @@ def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
     return [primary for part in parts for primary in part.primary.tolist()]
 
 
-@few
-@given(rows())
-def test_staged_rows_come_back(tmp_path_factory, given_rows):
-    staging = Staging(tmp_path_factory.mktemp("staging"), ManualClock())
-    (back,) = [*read_staged_rows(staged(staging, "t", given_rows), 0)] or [given_rows.slice(0, 0)]
-    assert row_columns(back) == row_columns(given_rows)
-
-
-def test_rows_come_back_in_the_order_they_were_staged(staging):
-    manifest = staged(staging, "t", three_rows(), three_rows().take(int64_array([2, 0])))
-    assert primaries(manifest) == [1, 2, 3, 3, 1]
-    assert manifest.rows_total == 5
-
-
-def test_shard_without_rows_comes_back_empty(staging):
-    assert primaries(staged(staging, "t")) == []
-
-
-def test_manifest_comes_back(staging):
-    manifest = staged(staging, "t/ü", three_rows(), shard=3)
-    assert read_manifest(manifest.directory) == manifest
-    assert list(staged_transactions(staging)) == [manifest]
-    assert manifest.transaction == "t/ü"
-
-
 def test_first_manifest_wins(staging):
     first = staged(staging, "t", three_rows())
     second = staged(staging, "t", three_rows(), three_rows())
     assert second == first
     assert primaries(second) == [1, 2, 3]
-
-
-def test_batches_of_other_columns_come_back_in_their_order(staging):
-    keyed = three_rows(key=three_rows().payload)
-    manifest = staged(staging, "t", three_rows(), keyed, three_rows())
-    envelopes = [list(rows.envelope) for rows in read_staged_rows(manifest, 0)]
-    assert (envelopes, primaries(manifest)) == ([[], ["key"], []], [1, 2, 3] * 3)
-
-
-@pytest.mark.parametrize("byte", [0, 100, -1])
-def test_damaged_file_is_told_before_any_of_its_rows(byte, staging):
-    manifest = staged(staging, "t", three_rows())
-    flip_bit(manifest.directory / manifest.shards[0][0].file, byte)
-    with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0.*\.arrow"):
-        next(read_staged_rows(manifest, 0))
-
-
-def test_missing_and_cut_files_are_told(staging):
-    manifest = staged(staging, "t", three_rows())
-    path = manifest.directory / manifest.shards[0][0].file
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CorruptionError, match="missing or damaged"):
-        primaries(manifest)
-    path.unlink()
-    with pytest.raises(CorruptionError, match="missing or damaged"):
-        primaries(manifest)
 
 
 def test_rows_of_a_transaction_that_gave_way_to_a_later_one_are_called_removed(staging):
@@ -135,19 +81,6 @@ def test_file_that_goes_missing_while_it_is_read_is_told(staging):
     (manifest.directory / manifest.shards[0][0].file).unlink()
     with pytest.raises(CorruptionError, match="'t' is missing or damaged"):
         next(parts)
-
-
-def test_damaged_manifest_is_told(staging):
-    manifest = staged(staging, "t", three_rows())
-    flip_bit(manifest.directory / MANIFEST_FILE, 20)
-    with pytest.raises(CorruptionError, match=r"manifest\.json"):
-        list(staged_transactions(staging))
-
-
-def test_attempt_without_a_manifest_is_no_transaction(staging):
-    begin_attempt(staging, "t")
-    assert list(staged_transactions(staging)) == []
-    assert read_manifest(staging.of("t")) is None
 
 
 def test_removed_attempt_leaves_others_of_its_transaction(root, staging):

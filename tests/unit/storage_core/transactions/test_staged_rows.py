@@ -7,21 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError, StagedPart, UnavailableError
+from storage_core import StagedRows, UnavailableError
 from storage_core.format.record import rows_from_arrow
 from storage_core.transactions.staged_rows import (
-    GATHERED_BYTES_MAX,
-    PartsWriter,
+    BUFFERED_BYTES_MAX,
+    StagedRowsWriter,
     StagingWriter,
-    is_whole,
     read_part,
     rows_of,
 )
-from tests.log.on_disk import flip_bit
 from tests.log.workbench import batch_of
 from tests.log.writing.interruptions import interrupted_everywhere
 
@@ -53,7 +50,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def primaries(attempt, parts: tuple[StagedPart, ...]) -> list[int]:
+def primaries(attempt, parts: tuple[StagedRows, ...]) -> list[int]:
     read = (rows for part in parts for rows in read_part(attempt.parent, part))
     return [primary for rows in read for primary in rows.primary.tolist()]
 
@@ -61,8 +58,8 @@ def primaries(attempt, parts: tuple[StagedPart, ...]) -> list[int]:
 def test_rows_come_back_by_shard_and_time(writer, attempt):
     writer.write(batch_of([5, 8, 7, 9], secondary=[5, 6, 1, 2]))
     writer.write(batch_of([3, 4], secondary=[-1, 1]))
-    found = {shard: primaries(attempt, parts) for shard, parts in writer.finish().items()}
-    assert found == {1: [4, 5, 7], 2: [8, 9], 3: [3]}
+    by_shard = {shard: primaries(attempt, parts) for shard, parts in writer.finish().items()}
+    assert by_shard == {1: [4, 5, 7], 2: [8, 9], 3: [3]}
 
 
 def test_equal_rows_stay_in_the_order_they_came(writer, attempt):
@@ -70,20 +67,6 @@ def test_equal_rows_stay_in_the_order_they_came(writer, attempt):
     (part,) = writer.finish()[1]
     (rows,) = read_part(attempt.parent, part)
     assert rows.payload.to_pylist() == [b"a", b"b", b"c"]
-
-
-def test_all_columns_come_back(writer, attempt):
-    columns = {"payload": None, "version": 7, "key": b"k", "timestamp": None}
-    writer.write(batch_of([1], **columns))
-    (part,) = writer.finish()[1]
-    (rows,) = read_part(attempt.parent, part)
-    assert rows.payload.to_pylist() == [None]
-    assert rows.version is not None
-    assert rows.version.tolist() == [7]
-    assert {name: column.to_pylist() for name, column in rows.envelope.items()} == {
-        "key": [b"k"],
-        "timestamp": [None],
-    }
 
 
 def test_part_of_a_shard_holds_no_byte_of_another(writer, attempt):
@@ -99,29 +82,21 @@ def test_part_of_a_shard_holds_no_byte_of_another(writer, attempt):
     assert b"secret" not in data[ours.start : ours.start + ours.size]
 
 
-def test_batches_of_other_columns_are_parts_of_their_own(writer, attempt):
-    writer.write(batch_of([1], key=b"k"))
-    writer.write(batch_of([2]))
-    parts = writer.finish()[1]
-    assert len(parts) == 2
-    assert primaries(attempt, parts) == [1, 2]
-
-
 def test_gathered_rows_are_written_before_they_are_too_many(writer, attempt):
     payload = bytes(2**20)
-    for number in range(GATHERED_BYTES_MAX // len(payload) + 1):
+    for number in range(BUFFERED_BYTES_MAX // len(payload) + 1):
         writer.write(batch_of([number], payload=payload))
-    assert (attempt / "rows-0000.arrow").stat().st_size > GATHERED_BYTES_MAX // 2
+    assert (attempt / "rows-0000.arrow").stat().st_size > BUFFERED_BYTES_MAX // 2
     parts = writer.finish()
-    assert rows_of(parts) == GATHERED_BYTES_MAX // len(payload) + 1
+    assert rows_of(parts) == BUFFERED_BYTES_MAX // len(payload) + 1
 
 
 def test_rows_in_order_are_written_sooner(root):
     attempt = root / "a"
     attempt.mkdir()
-    writer = PartsWriter(lambda: attempt, MASK, keeps_order=True)
+    writer = StagedRowsWriter(lambda: attempt, MASK, keeps_order=True)
     for number in range(9):
-        writer.gather(rows_from_arrow(batch_of([number], payload=bytes(2**20)), 2**20))
+        writer.buffer(rows_from_arrow(batch_of([number], payload=bytes(2**20)), 2**20))
     assert (attempt / "rows-0000.arrow").stat().st_size > 7 * 2**20
     assert primaries(attempt, writer.finish()[1]) == list(range(9))
 
@@ -141,7 +116,7 @@ def test_batch_larger_than_what_is_gathered_is_written_at_once(writer, attempt):
     before = pa.total_allocated_bytes()
     writer.write(batch_of(range(2, 35), payload=bytes(2**20)))
     assert pa.total_allocated_bytes() - before < 2**20
-    assert (attempt / "rows-0000.arrow").stat().st_size > GATHERED_BYTES_MAX
+    assert (attempt / "rows-0000.arrow").stat().st_size > BUFFERED_BYTES_MAX
     assert primaries(attempt, writer.finish()[1]) == list(range(1, 35))
 
 
@@ -233,39 +208,3 @@ def test_files_whose_sync_failed_once_are_never_called_durable(writer, monkeypat
     with pytest.raises(UnavailableError, match="stage them again"):
         writer.finish()
     writer.abandon()
-
-
-def test_one_part_may_be_damaged_while_its_neighbour_is_whole(writer, attempt):
-    writer.write(batch_of([1, 2], secondary=[0, 1]))
-    parts = writer.finish()
-    (first,), (second,) = parts[0], parts[1]
-    flip_bit(attempt / "rows-0000.arrow", second.start + 8)
-    assert is_whole(attempt.parent, first)
-    assert not is_whole(attempt.parent, second)
-
-
-@pytest.mark.parametrize(
-    ("batch", "column"),
-    [
-        (batch_of([1]).drop_columns(["secondary"]), "secondary"),
-        (pa.record_batch({"primary": [None], "secondary": [1], "payload": [b""]}), "primary"),
-        (pa.record_batch({"primary": [1], "secondary": [2**31], "payload": [b""]}), "secondary"),
-    ],
-)
-def test_batch_that_cannot_be_stored_is_refused_by_its_column(writer, batch, column):
-    with pytest.raises(InvalidRequestError, match=f"column '{column}'"):
-        writer.write(batch)
-
-
-def test_many_shards_of_random_rows_lose_none(root):
-    generator = np.random.default_rng(7)
-    (root / "a").mkdir()
-    writer = StagingWriter(lambda: root / "a", 63, 2**20)
-    secondaries = generator.integers(-(2**31), 2**31, 5_000).tolist()
-    writer.write(batch_of(range(5_000), secondary=secondaries))
-    parts = writer.finish()
-    assert rows_of(parts) == 5_000
-    assert {shard: primaries(root / "a", found) for shard, found in parts.items()} == {
-        shard: [n for n, secondary in enumerate(secondaries) if secondary & 63 == shard]
-        for shard in {secondary & 63 for secondary in secondaries}
-    }

@@ -30,7 +30,7 @@ def keyed(make_bench):
     return bench
 
 
-def told(bench: Workbench) -> list[tuple[Any, ...]]:
+def findings(bench: Workbench) -> list[tuple[Any, ...]]:
     """Return kind, first address and key of each problem."""
     bench.open()
     problems = bench.stream.verify().problems
@@ -44,23 +44,23 @@ def put(bench: Workbench, key: bytes, number: bytes) -> None:
 @pytest.mark.parametrize("numbers_at_once", [1, 3, 2**26])
 def test_whole_dictionary_is_clean_in_any_number_of_passes(keyed, monkeypatch, numbers_at_once):
     monkeypatch.setattr(key_checks, "NUMBERS_AT_ONCE", numbers_at_once)
-    assert told(keyed) == []
+    assert findings(keyed) == []
 
 
 def test_row_whose_key_has_another_number_is_told(keyed):
     put(keyed, b"b", encode_key_number(3))
-    assert told(keyed) == [("dictionary", 1, None), ("dictionary", None, number_key(b"c"))]
+    assert findings(keyed) == [("dictionary", 1, None), ("dictionary", None, number_key(b"c"))]
 
 
 def test_row_whose_key_has_no_entry_is_told(keyed):
     keyed.change(deletes=[number_key(b"c")])
-    assert told(keyed) == [("dictionary", 5, None), ("dictionary", None, KEY_KEYS)]
+    assert findings(keyed) == [("dictionary", 5, None), ("dictionary", None, KEY_KEYS)]
 
 
 def test_number_that_was_not_given_is_told(keyed):
     put(keyed, b"stray", encode_key_number(4))
     key = number_key(b"stray")
-    assert told(keyed) == [("dictionary", None, key), ("dictionary", None, KEY_KEYS)]
+    assert findings(keyed) == [("dictionary", None, key), ("dictionary", None, KEY_KEYS)]
 
 
 @pytest.mark.parametrize("entries_at_once", [1, 2**14])
@@ -70,7 +70,7 @@ def test_number_of_two_keys_is_told_though_their_count_is_right(
     monkeypatch.setattr(key_checks, "ENTRIES_AT_ONCE", entries_at_once)
     keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(5)))
     put(keyed, b"again", encode_key_number(0))
-    assert told(keyed) == [("dictionary", None, number_key(b"again"))]
+    assert findings(keyed) == [("dictionary", None, number_key(b"again"))]
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\0\0", bytes(8), *map(encode_key_number, (-1, 4))])
@@ -85,21 +85,21 @@ def test_entry_that_is_no_number_given_is_damage_to_who_reads_by_the_key(keyed, 
 def test_entry_that_is_no_number_given_is_damage_to_a_reader_too(keyed):
     put(keyed, b"c", encode_key_number(4))
     reader = keyed.read_beside(Environment(ManualClock()))
-    with reader, pytest.raises(CorruptionError, match="number 4, and 4"):
+    with reader, pytest.raises(CorruptionError, match="number 4, but only 4"):
         reader.read(keys=[b"c"])
 
 
-@pytest.mark.parametrize("given", [-5, 2**62])
-def test_count_that_cannot_be_is_told_in_bounded_time(keyed, given):
-    keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(given)))
-    assert ("dictionary", None, KEY_KEYS) in told(keyed)
+@pytest.mark.parametrize("count", [-5, 2**62])
+def test_count_that_cannot_be_is_told_in_bounded_time(keyed, count):
+    keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(count)))
+    assert ("dictionary", None, KEY_KEYS) in findings(keyed)
 
 
 def test_entry_of_another_length_is_told(keyed):
     put(keyed, b"c", b"\0\0\0")
-    found = told(keyed)
-    assert found[0] == ("dictionary", 5, None)
-    assert found[1] == ("dictionary", None, number_key(b"c"))
+    problems = findings(keyed)
+    assert problems[0] == ("dictionary", 5, None)
+    assert problems[1] == ("dictionary", None, number_key(b"c"))
 
 
 def test_row_in_a_shard_that_no_read_of_its_key_asks_is_told(make_bench):
@@ -115,11 +115,11 @@ def test_row_in_a_shard_that_no_read_of_its_key_asks_is_told(make_bench):
     bench.commit()
     (problem,) = bench.stream.verify().problems
     assert (problem.kind, problem.shard) == ("dictionary", 0)
-    assert "another shard" in problem.what
+    assert "another shard" in problem.message
 
 
 def test_entries_in_a_stream_without_a_dictionary_are_told(bench):
     bench.keep([1])
     bench.close()
     put(bench, b"a", encode_key_number(0))
-    assert ("dictionary", None, KEY_KEYS) in told(bench)
+    assert ("dictionary", None, KEY_KEYS) in findings(bench)

@@ -15,8 +15,8 @@ def test_note_that_a_head_is_above_is_told(make_bench):
     bench.open()
     (problem,) = verify_shard(bench.shard).problems
     assert (problem.kind, problem.key) == ("head", KEY_HEADS_MOST)
-    assert "38" in problem.what
-    assert "39" in problem.what
+    assert "38" in problem.message
+    assert "39" in problem.message
 
 
 def test_more_dropped_dead_letters_than_were_cleared_are_told(make_bench):
@@ -27,4 +27,4 @@ def test_more_dropped_dead_letters_than_were_cleared_are_told(make_bench):
     bench.open()
     (problem,) = verify_shard(bench.shard).problems
     assert (problem.kind, problem.key) == ("counter", KEY_DROPPED)
-    assert "1 dead letters were dropped, of 0 that were cleared" in problem.what
+    assert "1 dead letters are counted as dropped, but only 0 as cleared" in problem.message

@@ -126,7 +126,7 @@ def put(bench: Workbench, key: bytes, value: bytes) -> None:
     bench.change((FAMILY_DEFAULT, key, value))
 
 
-def told(bench: Workbench) -> list[Problem]:
+def findings(bench: Workbench) -> list[Problem]:
     bench.open()
     return problems_of(bench)
 
@@ -149,8 +149,8 @@ def late_item(bench: Workbench, address: int) -> tuple[bytes, bytes]:
     store = bench.store()
     items = list(store.snapshot().items(FAMILY_DEFAULT, PREFIX_LATE, prefix_end(PREFIX_LATE)))
     store.close()
-    (found,) = [item for item in items if item[0].endswith(address.to_bytes(8, "big"))]
-    return found
+    (entry,) = [item for item in items if item[0].endswith(address.to_bytes(8, "big"))]
+    return entry
 
 
 @pytest.mark.parametrize("limits", [{}, {"heads": 1}, {"windows": 1}, {"heads": 1, "windows": 1}])
@@ -329,7 +329,7 @@ def test_tail_below_what_lies_under_it_is_told(state):
 
 def test_range_passed_over_that_was_never_counted_is_told(filled):
     put(filled, pass_key(45), (46).to_bytes(8, "little"))
-    assert {problem.kind for problem in told(filled)} == {"counter", "tail"}
+    assert {problem.kind for problem in findings(filled)} == {"counter", "tail"}
 
 
 @pytest.fixture
@@ -344,13 +344,13 @@ def copied(make_bench):
 
 
 def test_dead_letters_are_clean_as_they_are(copied):
-    assert told(copied) == []
+    assert findings(copied) == []
 
 
 @pytest.mark.parametrize("address", [5, 10, 99])
 def test_dead_letter_where_none_can_be_is_told(copied, address):
     put(copied, dead_letter_key(address), b"raw")
-    problems = told(copied)
+    problems = findings(copied)
     assert {problem.kind for problem in problems} >= {"dead letter", "counter"}
     assert dead_letter_key(address) in {problem.key for problem in problems}
 
@@ -376,7 +376,7 @@ def remembering(bench):
 
 def test_transaction_without_an_entry_is_told(remembering):
     remembering.change(deletes=[done_key("2")])
-    assert {problem.kind for problem in told(remembering)} == {"transaction"}
+    assert {problem.kind for problem in findings(remembering)} == {"transaction"}
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_transaction_without_an_entry_is_told(remembering):
 )
 def test_ids_that_do_not_agree_are_told(remembering, key, value):
     put(remembering, key, value)
-    assert {problem.kind for problem in told(remembering)} == {"transaction"}
+    assert {problem.kind for problem in findings(remembering)} == {"transaction"}
 
 
 @pytest.mark.parametrize("key", [b"", b"Z", b"b", b"x stray", b"{", b"\xff"])
@@ -424,9 +424,9 @@ def test_state_that_does_not_follow_from_the_heads_is_told(filled, primary, addr
     )
     filled.close()
     filled.change(*batch.puts)
-    (problem,) = [one for one in told(filled) if one.kind == "block"]
+    (problem,) = [one for one in findings(filled) if one.kind == "block"]
     assert problem.start == address
-    assert "late, or not" in problem.what
+    assert "have another state" in problem.message
 
 
 # --- the report -------------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def test_report_says_that_sums_are_bounds_where_rows_are_gone(filled):
 def test_head_that_is_behind_is_told_though_rows_are_gone(filled):
     filled.damage_block(20)
     put(filled, head_key(2), head_value(140, 4, 4))
-    assert {problem.kind for problem in told(filled)} == {"block", "head"}
+    assert {problem.kind for problem in findings(filled)} == {"block", "head"}
 
 
 def test_report_says_where_a_chain_is_broken(filled):

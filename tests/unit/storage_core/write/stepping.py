@@ -18,13 +18,13 @@ def at_each_step(call: Callable[[], object], look: Callable[[], object]) -> int:
     watched = {shard.__file__, shard_heads.__file__}
     looks = 0
 
-    def enter(frame: FrameType, _event: str, _given: Any) -> Any:
+    def enter(frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code.co_filename not in watched:
             return None
         frame.f_trace_opcodes = True
         return step
 
-    def step(_frame: FrameType, event: str, _given: Any) -> Any:
+    def step(_frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal looks
         if event == "opcode":
             looks += 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,43 +79,16 @@ def test_batch_cut_in_two_is_judged_as_one(rows, heads, in_force, cut):
     states, maxima, absorbed = [], dict(heads), 0
     for part in (rows[:cut], rows[cut:]):
         if part:
-            found = judge_by_vectors(part, maxima, in_force)
-            states += found[0]
-            maxima.update(found[1])
-            absorbed += found[2]
+            judged = judge_by_vectors(part, maxima, in_force)
+            states += judged[0]
+            maxima.update(judged[1])
+            absorbed += judged[2]
     assert (states, absorbed) == judge_by_vectors(rows, heads, in_force)[::2]
-
-
-@pytest.mark.parametrize("primary", [INT64_MIN, -1, INT64_MAX])
-def test_single_row_of_a_new_id_is_normal_and_becomes_its_head(primary):
-    assert judge_by_vectors([(primary, 5)], {}, NO_RULES) == ([0], {5: primary}, 0)
-
-
-def test_long_run_of_one_id_is_compared_with_its_running_maximum():
-    rows = [(value, 1) for value in (*range(1000), 998, 999, *range(500, 1001))]
-    expected = judge_plainly(rows, {}, StateRules(INT64_MIN, INT64_MAX, 3))
-    assert judge_by_vectors(rows, {}, StateRules(INT64_MIN, INT64_MAX, 3)) == expected
-
-
-def test_equal_primaries_are_normal_however_many():
-    assert judge_by_vectors([(5, 1)] * 100, {1: 5}, NO_RULES) == ([0] * 100, {1: 5}, 0)
 
 
 def test_more_ids_than_sixteen_bits_are_told_apart():
     rows = [(value % 5, value * 3) for value in range(70_000)] + [(0, 3)]
     assert judge_by_vectors(rows, {}, NO_RULES) == judge_plainly(rows, {}, NO_RULES)
-
-
-def test_row_both_below_the_floor_and_ahead_is_expired():
-    assert judge_by_vectors([(5, 1)], {}, StateRules(6, 4, 0))[0] == [State.EXPIRED]
-
-
-def test_rows_ahead_and_expired_move_no_head():
-    assert judge_by_vectors([(50, 1), (-50, 2)], {1: 3, 2: 4}, StateRules(0, 10, 0)) == (
-        [State.AHEAD, State.EXPIRED],
-        {1: 3, 2: 4},
-        0,
-    )
 
 
 @few

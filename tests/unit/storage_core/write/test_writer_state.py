@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from storage_core.format.shard_state import ShardState, Tail
+from storage_core.format.shard_state import ShardState
 from storage_core.read.answer import scan_snapshot
 from storage_core.read.request import ReadRequest
 from storage_core.read.snapshot import ShardSnapshot
@@ -38,13 +38,6 @@ def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail)
     assert not is_in_order(5, 6, 1, right)
     wrong = standing(heads=heads, publishable=publishable, tail=tail)
     assert not is_in_order(committed, taken, 0, wrong)
-
-
-def test_held_rows_are_publishable_only_once_all_are_in():
-    state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = WriterState(ShardState(), 0).after(state, is_held_back=True)
-    assert (held.publishable, held.batches) == (0, 1)
-    assert held.all_publishable() == WriterState(ShardState(), 0).after(state, is_held_back=False)
 
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
@@ -107,9 +100,9 @@ def commit_another(bench: Workbench) -> None:
 def expect_whole(bench: Workbench, view: ShardSnapshot) -> None:
     """Expect all rows of a view up to what it says is committed."""
     scan = scan_snapshot(view, ReadRequest(0, columns=("address",)))
-    shown = column_of((batch for batch, _ in scan), "address")
+    addresses = column_of((batch for batch, _ in scan), "address")
     end = view.committed
-    assert shown == [address for address in bench.tail("address") if address < end]
+    assert addresses == [address for address in bench.tail("address") if address < end]
     view.close()
 
 

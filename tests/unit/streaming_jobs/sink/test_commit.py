@@ -16,7 +16,7 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.transactions import sorted_parts
+from storage_core.transactions import merge_sorted
 from storage_core.transactions.series import CONTENTS_KEPT_MAX
 from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
 from streaming_jobs.sink.options import parse_batch_options
@@ -378,7 +378,7 @@ def test_bad_name_of_a_stream_is_told(tmp_path):
 
 def test_batch_too_large_to_be_sorted_tells_what_became_late(lab, caplog, monkeypatch):
     fit = 5
-    monkeypatch.setattr(sorted_parts, "HELD_BYTES_MAX", fit * BATCH_BYTES_TARGET)
+    monkeypatch.setattr(merge_sorted, "HELD_BYTES_MAX", fit * BATCH_BYTES_TARGET)
     count = fit + 3
     large = pa.array([bytes(BATCH_BYTES_TARGET)])
     rows = [batch_of([time]).set_column(2, "value", large) for time in range(count, 0, -1)]

@@ -11,7 +11,7 @@ from storage_core.engine.key_value import Batch
 from storage_core.format.keys import INT32_MAX, encode_key_number, number_key
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ids.dictionaries import keys as keys_module
-from storage_core.ids.dictionaries.keys import KeyNumbers, numbers_of, put_new_keys
+from storage_core.ids.dictionaries.keys import KeyNumbers, put_new_keys
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
 
@@ -19,8 +19,8 @@ some_keys = st.none() | st.sampled_from([b"", b"\0", b"a", b"a\0", b"b"]) | st.b
 
 
 def rows_of_keys(keys: Iterable[bytes | None]) -> Rows:
-    given = list(keys)
-    batch = batch_of(range(len(given)), secondary=None, key=given)
+    column = list(keys)
+    batch = batch_of(range(len(column)), secondary=None, key=column)
     return rows_from_arrow(batch, 1, has_keys=True)
 
 
@@ -29,8 +29,8 @@ class Dictionary:
 
     def __init__(self) -> None:
         self.store: dict[bytes, bytes] = {}
-        self.asked = 0
-        self.given = 0
+        self.lookups = 0
+        self.assigned = 0
         self.open()
 
     def open(self) -> None:
@@ -39,24 +39,18 @@ class Dictionary:
 
     def append(self, *keys: bytes | None, is_written: bool = True) -> list[int]:
         """Number keys, and write the entries of new ones."""
-        numbered = self.numbers.number(rows_of_keys(keys), self.given)
+        numbered = self.numbers.number(rows_of_keys(keys), self.assigned)
         if is_written:
             batch = Batch()
-            self.given = put_new_keys(batch, numbered.new, self.given)
+            self.assigned = put_new_keys(batch, numbered.new, self.assigned)
             self.store |= {key: value for _, key, value in batch.every_put()}
             self.numbers.accept(numbered.new)
-        found: list[int] = numbered.rows.secondary.tolist()
-        return found
+        numbers: list[int] = numbered.rows.secondary.tolist()
+        return numbers
 
     def _load(self, keys: list[bytes]) -> list[bytes | None]:
-        self.asked += len(keys)
+        self.lookups += len(keys)
         return [self.store.get(key) for key in keys]
-
-
-def test_keys_are_numbered_as_they_come():
-    dictionary = Dictionary()
-    assert dictionary.append(b"b", None, b"a", b"b", b"") == [0, -1, 1, 0, 2]
-    assert dictionary.append(b"", b"c", b"a") == [2, 3, 1]
 
 
 def test_number_of_a_batch_that_was_not_written_is_given_again():
@@ -78,17 +72,17 @@ def test_each_key_has_one_number_for_ever(batches, remembered):
             for key in batch:
                 if key is not None:
                     expected.setdefault(key, len(expected))
-            shown = [-1 if key is None else expected[key] for key in batch]
-            assert dictionary.append(*batch) == shown
-        assert dictionary.given == len(expected)
+            expected_numbers = [-1 if key is None else expected[key] for key in batch]
+            assert dictionary.append(*batch) == expected_numbers
+        assert dictionary.assigned == len(expected)
 
 
 def test_key_that_came_lately_is_not_looked_up():
     dictionary = Dictionary()
     dictionary.append(b"a", b"b")
-    asked = dictionary.asked
+    lookups = dictionary.lookups
     dictionary.append(b"b", b"a")
-    assert dictionary.asked == asked
+    assert dictionary.lookups == lookups
 
 
 def test_what_is_remembered_is_bounded_in_keys_and_in_bytes(monkeypatch):
@@ -108,20 +102,14 @@ def test_what_is_remembered_is_bounded_in_keys_and_in_bytes(monkeypatch):
 def test_entry_of_a_number_that_was_not_given_is_damage():
     dictionary = Dictionary()
     dictionary.store[number_key(b"a")] = encode_key_number(5)
-    with pytest.raises(CorruptionError, match="has number 5, and 0 were given") as raised:
+    with pytest.raises(CorruptionError, match="has number 5, but only 0 were assigned") as raised:
         dictionary.append(b"a")
     assert (raised.value.stream, raised.value.shard) == ("stream", 0)
 
 
 def test_no_number_is_given_beyond_the_last_one():
     dictionary = Dictionary()
-    dictionary.given = INT32_MAX - 1
+    dictionary.assigned = INT32_MAX - 1
     assert dictionary.append(b"last") == [INT32_MAX - 1]
     with pytest.raises(InvalidRequestError, match="can number no more"):
         dictionary.append(b"one more")
-
-
-def test_numbers_are_found_of_keys_that_have_one():
-    dictionary = Dictionary()
-    dictionary.append(b"a", b"b")
-    assert numbers_of([b"b", b"c", None, b"a"], dictionary.store.get) == (1, -1, 0)

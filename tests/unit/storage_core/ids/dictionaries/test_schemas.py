@@ -29,8 +29,8 @@ class Dictionary:
 
     def __init__(self) -> None:
         self.store: dict[bytes, bytes] = {}
-        self.asked = 0
-        self.given = 0
+        self.lookups = 0
+        self.assigned = 0
         self.open()
 
     def open(self) -> None:
@@ -44,30 +44,22 @@ class Dictionary:
         rows = rows_from_arrow(batch_of(range(len(places)), schema=places), 1, schemas=named)
         if not rows.schemas:
             return [None] * len(places)
-        numbered = self.numbers.number(rows, self.given)
+        numbered = self.numbers.number(rows, self.assigned)
         if is_written:
             batch = Batch()
-            self.given = put_new_schemas(batch, numbered.new, self.given)
+            self.assigned = put_new_schemas(batch, numbered.new, self.assigned)
             self.store |= {key: value for _, key, value in batch.every_put()}
             self.numbers.accept(numbered.new)
-        found: list[int | None] = numbered.rows.envelope[SCHEMA].to_pylist()
-        return found
+        numbers: list[int | None] = numbered.rows.envelope[SCHEMA].to_pylist()
+        return numbers
 
-    def known(self) -> list[SchemaEntry]:
+    def entries(self) -> list[SchemaEntry]:
         """Return the schemas by number."""
-        return [schema_of(number, self.given, self.store.get) for number in range(self.given)]
+        return [schema_of(number, self.assigned, self.store.get) for number in range(self.assigned)]
 
     def _load(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        self.asked += 1
+        self.lookups += 1
         return [self.store.get(key) for key in keys]
-
-
-def test_schemas_are_numbered_as_they_come():
-    dictionary = Dictionary()
-    assert dictionary.append(B, None, A, B) == [0, None, 1, 0]
-    assert dictionary.append(A) == [1]
-    assert dictionary.append(C, A) == [2, 1]
-    assert dictionary.known() == [B, A, C]
 
 
 def test_number_of_a_batch_that_was_not_written_is_given_again():
@@ -82,7 +74,7 @@ def test_two_texts_of_one_identity_are_one_schema():
     dictionary = Dictionary()
     assert dictionary.append(A, again) == [0, 0]
     assert dictionary.append(again) == [0]
-    assert dictionary.known() == [A]
+    assert dictionary.entries() == [A]
 
 
 @few
@@ -97,7 +89,7 @@ def test_each_schema_has_one_number_for_ever(batches, remembered):
             expected += [one for one in dict.fromkeys(batch) if one and one not in expected]
             numbers = [None if one is None else expected.index(one) for one in batch]
             assert dictionary.append(*batch) == numbers
-            assert dictionary.known() == expected
+            assert dictionary.entries() == expected
             assert len(dictionary.numbers._recent) <= remembered
 
 
@@ -105,16 +97,16 @@ def test_schema_that_came_lately_is_not_looked_up():
     dictionary = Dictionary()
     for _ in range(5):
         dictionary.append(A)
-    assert dictionary.asked == 0
+    assert dictionary.lookups == 0
     dictionary.open()
     for _ in range(5):
         dictionary.append(A)
-    assert dictionary.asked == 1
+    assert dictionary.lookups == 1
 
 
 def test_last_number_is_given_and_none_behind_it():
     dictionary = Dictionary()
-    dictionary.given = INT32_MAX - 1
+    dictionary.assigned = INT32_MAX - 1
     assert dictionary.append(A) == [INT32_MAX - 1]
     with pytest.raises(InvalidRequestError, match=f"has numbered {INT32_MAX} schemas"):
         dictionary.append(B)
@@ -134,5 +126,5 @@ def test_entry_that_is_no_number_given_is_refused(value):
 def test_number_that_was_not_given_is_refused(number):
     dictionary = Dictionary()
     dictionary.append(A)
-    with pytest.raises(CorruptionError, match=f"a row has schema number {number}, and 1 were"):
-        schema_of(number, dictionary.given, dictionary.store.get)
+    with pytest.raises(CorruptionError, match=f"a row has schema number {number}, but only 1 were"):
+        schema_of(number, dictionary.assigned, dictionary.store.get)

@@ -36,7 +36,7 @@ batches = st.lists(
 @given(batches, st.sampled_from([1, 4, 2**18]))
 def test_rows_are_judged_as_with_all_heads(parts, bounds_most):
     table, bounds, address = HeadTable(), PrimaryBounds(bounds_most=bounds_most), 100
-    for rows, is_sorted, rules, asked in parts:
+    for rows, is_sorted, rules, requested in parts:
         primaries = int64_array([primary for primary, _ in (sorted(rows) if is_sorted else rows)])
         groups = group(int32_array([secondary for _, secondary in rows]))
         addresses = np.arange(address, address + len(rows))
@@ -53,7 +53,7 @@ def test_rows_are_judged_as_with_all_heads(parts, bounds_most):
             table.put(after)
             bounds.raise_to(after.ids, after.primary)
         assert answers[0] == answers[1]
-        bounds.note_asked(asked)
+        bounds.note_asked(requested)
         address += len(rows)
 
 
@@ -63,16 +63,16 @@ def test_rows_in_order_of_time_need_no_head_whatever_their_ids():
     assert not bounds.undecided(groups, int64_array([20, 20, 21]), INT64_MIN, INT64_MAX).any()
 
 
-def bounds_after(heads: dict[int, int], most: int = INT64_MIN, asked: int = 0) -> PrimaryBounds:
+def bounds_after(heads: dict[int, int], most: int = INT64_MIN, requested: int = 0) -> PrimaryBounds:
     """Return bounds that have seen heads, once so many were asked for."""
     bounds = PrimaryBounds(most)
-    bounds.note_asked(asked)
+    bounds.note_asked(requested)
     bounds.raise_to(int32_array(list(heads)), int64_array(list(heads.values())))
     return bounds
 
 
 def test_fine_bounds_tell_ids_apart():
-    bounds = bounds_after({1: 10, 2: 20}, asked=1000)
+    bounds = bounds_after({1: 10, 2: 20}, most=1000)
     groups = group(int32_array([1, 2, 3]))
     undecided = bounds.undecided(groups, int64_array([11, 19, 5]), INT64_MIN, INT64_MAX)
     assert undecided.tolist() == [False, True, False]

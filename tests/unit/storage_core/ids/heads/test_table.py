@@ -21,10 +21,10 @@ head_dicts = st.dictionaries(
 )
 
 
-def heads_of(known: dict[int, Head]) -> Heads:
+def heads_of(heads: dict[int, Head]) -> Heads:
     """Return a dictionary as columns."""
-    ids = sorted(known)
-    values = int64_array([known[secondary] for secondary in ids]).reshape(-1, 3)
+    ids = sorted(heads)
+    values = int64_array([heads[secondary] for secondary in ids]).reshape(-1, 3)
     return Heads(int32_array(ids), values)
 
 
@@ -58,35 +58,35 @@ def remember_plainly(
     address: int,
 ) -> None:
     """Let each normal row move its id's head."""
-    for at, (primary, secondary) in enumerate(rows):
-        if states is None or states[at] == 0:
+    for row, (primary, secondary) in enumerate(rows):
+        if states is None or states[row] == 0:
             largest, where, _ = plain.get(secondary, (INT64_MIN, -1, -1))
-            place = (primary, address + at) if primary >= largest else (largest, where)
-            plain[secondary] = (*place, address + at)
+            place = (primary, address + row) if primary >= largest else (largest, where)
+            plain[secondary] = (*place, address + row)
 
 
 @few
 @given(st.lists(head_dicts, max_size=5), st.lists(st.integers(-12, 12), min_size=1, unique=True))
-def test_table_is_a_dictionary(puts, asked):
+def test_table_is_a_dictionary(puts, requested):
     table, plain = HeadTable(), dict[int, Head]()
-    for known in puts:
-        table.put(heads_of(known))
-        plain |= known
+    for heads in puts:
+        table.put(heads_of(heads))
+        plain |= heads
     assert dict_of(table.heads) == plain
-    found, present = table.find(int32_array(sorted(asked)))
-    assert present.tolist() == [secondary in plain for secondary in sorted(asked)]
-    assert dict_of(found) == {key: plain[key] for key in asked if key in plain}
+    stored, present = table.find(int32_array(sorted(requested)))
+    assert present.tolist() == [secondary in plain for secondary in sorted(requested)]
+    assert dict_of(stored) == {key: plain[key] for key in requested if key in plain}
     assert len(table) == len(plain)
 
 
 @few
 @given(head_dicts, st.integers(0, 5))
-def test_what_the_table_gave_out_does_not_change_with_it(known, delta):
+def test_what_the_table_gave_out_does_not_change_with_it(first, delta):
     table = HeadTable()
-    table.put(heads_of(known))
-    given_out = [table.heads, table.find(heads_of(known).ids)[0]]
-    table.put(heads_of(dict.fromkeys(known, (delta, delta, delta))))
-    assert [dict_of(heads) for heads in given_out] == [known, known]
+    table.put(heads_of(first))
+    given_out = [table.heads, table.find(heads_of(first).ids)[0]]
+    table.put(heads_of(dict.fromkeys(first, (delta, delta, delta))))
+    assert [dict_of(heads) for heads in given_out] == [first, first]
 
 
 def test_what_was_put_does_not_change_the_table_afterwards():
@@ -95,12 +95,6 @@ def test_what_was_put_does_not_change_the_table_afterwards():
         table.put(heads)
     heads.primary[:] = 99
     assert dict_of(table.heads) == {1: (5, 6, 7)}
-
-
-def test_fresh_heads_are_those_at_or_above_what_was_written():
-    table = HeadTable()
-    table.put(heads_of({1: (0, 0, 9), 2: (0, 0, 10), 3: (0, 0, 11)}))
-    assert sorted(dict_of(table.fresh(10))) == [2, 3]
 
 
 @few

@@ -9,7 +9,7 @@ from storage_core.errors import UnavailableError
 from storage_core.format.counters import IndexCounts
 from storage_core.format.window import WindowScheme
 from storage_core.ids.index.adaptive_writer import ROWS_HANDED_MOST, ShardIndex
-from storage_core.ids.index.entries import IndexedRows, SealedRows
+from storage_core.ids.index.entries import IndexedRows, WrittenRows
 
 
 class Written:
@@ -41,7 +41,7 @@ class Written:
         secondary = np.arange(rows, dtype=np.int32) % np.int32(ids)
         numbers = np.arange(rows)
         self.index.hand_over(
-            SealedRows(IndexedRows(secondary, numbers[:primaries], numbers, None), 1)
+            WrittenRows(IndexedRows(secondary, numbers[:primaries], numbers, None), 1)
         )
 
 

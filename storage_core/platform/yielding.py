@@ -1,10 +1,9 @@
-"""A process that works for another one gives way to it: where that waits for a processor, it rests.
+"""Yielding: a helper process sleeps while its owner's threads wait for a processor.
 
-A niceness alone does not do that. It says how processors are shared out, and a thread of the owner
-that wakes waits a few milliseconds all the same for one that is nicer; while the nicest get next to
-nothing of a machine that is busy with other things, and what holds a lock of upkeep would hold it
-for minutes. So this one looks at how long the owner's threads have waited, and rests for twice as
-long, but never for more than three times what it has worked since.
+A niceness alone is not enough: a thread of the owner that wakes still waits some milliseconds for
+a nicer one; and on a busy machine the nicest threads get next to nothing, and would hold a
+maintenance lock for minutes. So the helper measures how long the owner's threads have waited, and
+sleeps for twice as long, but never for more than three times what it has worked since.
 """
 
 import time
@@ -14,17 +13,17 @@ from typing import Final
 
 from storage_core.platform.clock import Clock, SystemClock
 
-# A look takes 10 to 15 µs for each thread of the owner, who may have a thousand. There are two to a
-# step, which together take a twentieth of the work at most.
-_LOOK_EVERY_S: Final = 0.01
-_LOOK_SHARE: Final = 40.0
-_FOR_WAITED: Final = 2.0
-_FOR_WORKED: Final = 3.0
+# A check takes 10 to 15 µs for each thread of the owner, which may have a thousand. There are two
+# a step, which together take at most 5 % of the time.
+_CHECK_EVERY_S: Final = 0.01
+_CHECK_COSTS: Final = 40.0
+_SLEEP_PER_WAITED: Final = 2.0
+_SLEEP_PER_WORKED_MAX: Final = 3.0
 _NS_A_S: Final = 1_000_000_000
 
 
-class GivingWay:
-    """Rests as another process has to wait. One thread."""
+class Yielding:
+    """Sleeps while another process waits for a processor. One thread."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class GivingWay:
 
         Args:
             process: Whose threads go first.
-            clock: Rests.
+            clock: Sleeps.
             worked_s: Tells how long this process has worked.
         """
         self._process = process
@@ -49,20 +48,20 @@ class GivingWay:
         before = self._worked_s()
         self._waited = waited_s(self._process)
         self._worked = self._worked_s()
-        self._look_s = self._worked - before
+        self._check_s = self._worked - before
 
     def step(self) -> None:
-        """Rest, if the other has waited since the last look, and that was not just now."""
+        """Sleep if the other has waited since the last check, and that is some time ago."""
         worked = self._worked_s() - self._worked
-        if worked < max(_LOOK_EVERY_S, _LOOK_SHARE * self._look_s):
+        if worked < max(_CHECK_EVERY_S, _CHECK_COSTS * self._check_s):
             return
-        self._clock.sleep(rest_s(waited_s(self._process) - self._waited, worked))
+        self._clock.sleep(sleep_s(waited_s(self._process) - self._waited, worked))
         self.begin()
 
 
-def rest_s(waited: float, worked: float) -> float:
-    """Return for how long to rest, by what the other has waited and what was worked."""
-    return max(0.0, min(_FOR_WAITED * waited, _FOR_WORKED * worked))
+def sleep_s(waited: float, worked: float) -> float:
+    """Return how long to sleep, by what the other has waited and what was worked."""
+    return max(0.0, min(_SLEEP_PER_WAITED * waited, _SLEEP_PER_WORKED_MAX * worked))
 
 
 def waited_s(process: int) -> float:

@@ -27,15 +27,15 @@ from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.arrow import concat, int_array
-from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, schemas_of_part
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedRows, schemas_of_part
 
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
 # shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.
 HELD_BYTES_MAX: Final = 64 * 2**20
-_GIVEN_BYTES_TARGET: Final = 16 * 2**20
+_MERGED_BYTES_TARGET: Final = 16 * 2**20
 
 
-def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
+def read_sorted(directory: Path, parts: Sequence[StagedRows]) -> Iterator[Rows]:
     """Yield the rows of a shard's sorted parts that are whole."""
     for group in merge_groups(parts):
         numbers: dict[SchemaEntry, int] = {}
@@ -44,9 +44,9 @@ def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
             yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
 
 
-def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
-    """Cut a shard's parts into stretches that are merged each for itself; mostly it is one."""
-    groups: list[tuple[StagedPart, ...]] = []
+def merge_groups(parts: Iterable[StagedRows]) -> list[tuple[StagedRows, ...]]:
+    """Cut a shard's parts into slices that are merged each for itself; mostly it is one."""
+    groups: list[tuple[StagedRows, ...]] = []
     held = HELD_BYTES_MAX + 1
     for part in parts:
         size = min(part.size, BATCH_BYTES_TARGET)
@@ -59,7 +59,7 @@ def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
 
 
 def _merged(
-    directory: Path, parts: Sequence[StagedPart], numbers: dict[SchemaEntry, int]
+    directory: Path, parts: Sequence[StagedRows], numbers: dict[SchemaEntry, int]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of parts, whose schemas count through those that are known of all parts."""
     with ExitStack() as files:
@@ -67,7 +67,7 @@ def _merged(
         while runs:
             taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
-            yield from _given([one for one in taken if one.num_rows])
+            yield from _merged_batches([batch for batch in taken if batch.num_rows])
 
 
 def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
@@ -84,14 +84,14 @@ def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
     ]
 
 
-def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield sorted stretches as one, cut to batches of a size."""
-    if len(stretches) <= 1:
-        yield from stretches
+def _merged_batches(slices: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield sorted slices as one, cut to batches of a size."""
+    if len(slices) <= 1:
+        yield from slices
         return
-    batch = _as_one(stretches)
+    batch = _as_one(slices)
     order = np.argsort(batch.column("primary").to_numpy(), kind="stable")
-    count = max(1, batch.num_rows * _GIVEN_BYTES_TARGET // max(1, batch.nbytes))
+    count = max(1, batch.num_rows * _MERGED_BYTES_TARGET // max(1, batch.nbytes))
     for start in range(0, len(order), count):
         yield batch.take(int_array(order[start : start + count]))
 
@@ -117,7 +117,7 @@ class _Run:
     _batch: pa.RecordBatch
 
     def __init__(
-        self, directory: Path, part: StagedPart, files: ExitStack, numbers: dict[SchemaEntry, int]
+        self, directory: Path, part: StagedRows, files: ExitStack, numbers: dict[SchemaEntry, int]
     ) -> None:
         self._path = directory / part.file
         file = files.enter_context(pa.OSFile(str(self._path), "rb"))
@@ -153,9 +153,7 @@ class _Run:
         self.times = self._batch.column("primary").to_numpy()
         self.rows_left -= len(self.times)
         if not len(self.times) or bool((self.times[1:] < self.times[:-1]).any()):
-            message = (
-                "staged rows that are called sorted are not; whoever wrote them sorts otherwise"
-            )
+            message = "staged rows that are marked as sorted are not sorted"
             raise CorruptionError(message, path=self._path)
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -34,7 +34,7 @@ class Threads:
         self._calls: SimpleQueue[_Shared[Any, Any]] = SimpleQueue()
         self._lock = threading.Lock()
 
-    def each(self, do: Callable[[_A], _B], things: Sequence[_A]) -> list[_B]:
+    def map(self, do: Callable[[_A], _B], things: Sequence[_A]) -> list[_B]:
         """Do something to each of several things and return the answers in their order.
 
         Raises:

@@ -69,7 +69,7 @@ def test_directory_that_is_replaced_without_end_is_told_and_costs_no_descriptor(
     path, times = replaced_before_lock
     before = open_files(path.parent)
     times[0] = 1000
-    with pytest.raises(UnavailableError, match=r"replaced again and again.*shard"):
+    with pytest.raises(UnavailableError, match=r"keeps replacing the directory.*shard"):
         held(path)
     assert open_files(path.parent) == before
 
@@ -190,8 +190,8 @@ os.waitpid(child, 0)
 
 def test_forked_child_neither_lets_go_nor_keeps_others_out(root):
     command = [sys.executable, "-c", FORKED_INSIDE, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, check=True)
-    assert told.stdout == b"True\nTrue\n"
+    ran = subprocess.run(command, capture_output=True, check=True)
+    assert ran.stdout == b"True\nTrue\n"
 
 
 KILLED_BESIDE_ITS_CHILD = """

@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 
-from storage_core.platform.parallel import Threads
+from storage_core.platform.threads import Threads
 from tests.log.disks import STALL_MAX_S
 from tests.log.writing.interruptions import interrupted_everywhere
 
@@ -49,8 +49,8 @@ def helpers(monkeypatch):
     """All threads that are started to help, as ones that can be joined."""
     started: list[threading.Thread] = []
 
-    def start(work: Callable[..., None], given: tuple[object, ...]) -> None:
-        started.append(threading.Thread(target=work, args=given))
+    def start(work: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        started.append(threading.Thread(target=work, args=arguments))
         started[-1].start()
 
     monkeypatch.setattr(_thread, "start_new_thread", start)
@@ -58,26 +58,26 @@ def helpers(monkeypatch):
 
 
 def test_answers_come_in_the_order_of_the_things(threads):
-    assert threads.each(str, range(100)) == [str(number) for number in range(100)]
+    assert threads.map(str, range(100)) == [str(number) for number in range(100)]
 
 
 @pytest.mark.parametrize("things", [[], [5]])
 def test_caller_does_one_thing_without_threads(threads, things):
-    assert set(threads.each(lambda _: threading.get_ident(), things)) <= {threading.get_ident()}
+    assert set(threads.map(lambda _: threading.get_ident(), things)) <= {threading.get_ident()}
 
 
 def test_as_many_as_asked_are_done_at_once():
     meeting = threading.Barrier(3)
-    assert len(set(Threads(3).each(lambda _: meeting.wait(STALL_MAX_S), range(9)))) == 3
+    assert len(set(Threads(3).map(lambda _: meeting.wait(STALL_MAX_S), range(9)))) == 3
 
 
 def test_no_more_than_asked_are_done_at_once():
-    assert len(set(Threads(2).each(lambda _: threading.get_ident(), range(50)))) <= 2
+    assert len(set(Threads(2).map(lambda _: threading.get_ident(), range(50)))) <= 2
 
 
 def test_caller_does_all_where_no_thread_can_be_had(no_threads):
     caller = threading.get_ident()
-    assert no_threads.each(lambda _: threading.get_ident(), range(3)) == [caller] * 3
+    assert no_threads.map(lambda _: threading.get_ident(), range(3)) == [caller] * 3
 
 
 def test_caller_does_all_where_the_system_gives_no_thread(threads, monkeypatch):
@@ -86,10 +86,10 @@ def test_caller_does_all_where_the_system_gives_no_thread(threads, monkeypatch):
         raise RuntimeError(message)
 
     monkeypatch.setattr(_thread, "start_new_thread", refuse)
-    assert threads.each(str, range(3)) == ["0", "1", "2"]
+    assert threads.map(str, range(3)) == ["0", "1", "2"]
     monkeypatch.undo()
     meeting = threading.Barrier(4)
-    assert len(threads.each(lambda _: meeting.wait(STALL_MAX_S), range(4))) == 4
+    assert len(threads.map(lambda _: meeting.wait(STALL_MAX_S), range(4))) == 4
 
 
 def test_caller_goes_on_while_others_keep_all_threads_busy(threads):
@@ -99,11 +99,11 @@ def test_caller_goes_on_while_others_keep_all_threads_busy(threads):
         all_busy.wait(STALL_MAX_S)
         waiting.wait(STALL_MAX_S)
 
-    other = threading.Thread(target=threads.each, args=(be_busy, range(4)))
+    other = threading.Thread(target=threads.map, args=(be_busy, range(4)))
     other.start()
     all_busy.wait(STALL_MAX_S)
     caller = threading.get_ident()
-    assert threads.each(lambda _: threading.get_ident(), range(3)) == [caller] * 3
+    assert threads.map(lambda _: threading.get_ident(), range(3)) == [caller] * 3
     waiting.set()
     other.join()
 
@@ -117,7 +117,7 @@ def test_first_failure_in_order_is_raised_once_nothing_is_under_way(threads):
         raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):
-        threads.each(fail, range(2))
+        threads.map(fail, range(2))
     assert sorted(ended) == [0, 1]
 
 
@@ -132,9 +132,9 @@ def test_failure_in_a_thread_is_raised(threads):
             failed.append(number)
             raise ValueError(number)
 
-    with pytest.raises(ValueError, match=r"0|1") as told:
-        threads.each(fail, range(2))
-    assert told.value.args == (failed[0],)
+    with pytest.raises(ValueError, match=r"0|1") as raised:
+        threads.map(fail, range(2))
+    assert raised.value.args == (failed[0],)
 
 
 def test_nothing_is_begun_behind_a_failure(no_threads):
@@ -145,7 +145,7 @@ def test_nothing_is_begun_behind_a_failure(no_threads):
         raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):
-        no_threads.each(fail, range(5))
+        no_threads.map(fail, range(5))
     assert begun == [0]
 
 
@@ -160,7 +160,7 @@ def test_nothing_is_begun_behind_a_failure_in_another_thread(helpers):
         helpers[0].join(STALL_MAX_S)
 
     with pytest.raises(ValueError, match=r"0|1"):
-        Threads(2).each(fail, range(30))
+        Threads(2).map(fail, range(30))
     assert sorted(begun) == [0, 1]
 
 
@@ -168,7 +168,7 @@ def test_thread_that_comes_once_the_call_is_left_does_nothing(threads, monkeypat
     late: list[Callable[[], None]] = []
     done: list[int] = []
     monkeypatch.setattr(_thread, "start_new_thread", lambda work, _: late.append(work))
-    threads.each(done.append, range(5))
+    threads.map(done.append, range(5))
     for work in late:
         work()
     assert (len(late), done) == (3, [0, 1, 2, 3, 4])
@@ -185,11 +185,11 @@ def test_call_that_is_interrupted_anywhere_leaves_nothing_under_way_and_all_thre
 
     def call(_: int) -> None:
         under_way.clear()
-        threads.each(do, range(4))
+        threads.map(do, range(4))
 
     for _ in interrupted_everywhere(call):
         assert not under_way
-        assert len(threads.each(str, range(4))) == 4
+        assert len(threads.map(str, range(4))) == 4
 
 
 def test_interruption_goes_before_an_error(threads):
@@ -200,7 +200,7 @@ def test_interruption_goes_before_an_error(threads):
         raise KeyboardInterrupt if threading.get_ident() == caller else ValueError
 
     with pytest.raises(KeyboardInterrupt):
-        threads.each(fail, range(2))
+        threads.map(fail, range(2))
 
 
 class Held:
@@ -216,7 +216,7 @@ def test_what_was_under_way_ends_with_the_failure_that_tells_of_it(threads):
     gc.disable()
     try:
         with pytest.raises(ValueError, match="Held"):
-            threads.each(fail, things)
+            threads.map(fail, things)
         things.clear()
         assert [one() for one in left] == [None] * 3
     finally:
@@ -224,7 +224,7 @@ def test_what_was_under_way_ends_with_the_failure_that_tells_of_it(threads):
 
 
 def test_threads_are_gone_afterwards(threads, helpers):
-    threads.each(str, range(20))
+    threads.map(str, range(20))
     for helper in helpers:
         helper.join(STALL_MAX_S)
     assert not any(helper.is_alive() for helper in helpers)
@@ -232,5 +232,5 @@ def test_threads_are_gone_afterwards(threads, helpers):
 
 def test_stream_goes_on_in_a_thread_that_outlives_the_main_one(root):
     command = [sys.executable, "-c", AT_THE_END, os.fspath(root)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (told.stdout.strip(), told.stderr) == ("{0: 1, 1: 1} 2", "")
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ran.stdout.strip(), ran.stderr) == ("{0: 1, 1: 1} 2", "")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from storage_core.platform import giving_way
-from storage_core.platform.giving_way import GivingWay, rest_s, waited_s
+from storage_core.platform import yielding as giving_way
+from storage_core.platform.yielding import Yielding, sleep_s, waited_s
 from storage_core.testing import ManualClock
 
 TWO_ON_ONE = """
@@ -60,7 +60,7 @@ def owner():
         process.kill()
 
 
-def told(process: subprocess.Popen[str]) -> str:
+def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -71,13 +71,13 @@ def told(process: subprocess.Popen[str]) -> str:
 )
 def test_it_rests_where_the_other_waited(owner):
     worked = iter([0.0, 0.0, 0.5, 0.5, 0.5])
-    assert told(owner) == "begun"
+    assert line_of(owner) == "begun"
     clock = ManualClock()
-    way = GivingWay(owner.pid, clock, lambda: next(worked))
+    way = Yielding(owner.pid, clock, lambda: next(worked))
     before = clock.monotonic_s()
     owner.stdin.write("\n")
     owner.stdin.flush()
-    assert told(owner) == "waited"
+    assert line_of(owner) == "waited"
     way.step()
     assert clock.monotonic_s() > before
 
@@ -85,7 +85,7 @@ def test_it_rests_where_the_other_waited(owner):
 def test_it_does_not_look_before_it_has_worked():
     worked = iter([0.0, 0.0, 0.009])
     clock = ManualClock()
-    way = GivingWay(0, clock, lambda: next(worked))
+    way = Yielding(0, clock, lambda: next(worked))
     before = clock.monotonic_s()
     way.step()
     assert clock.monotonic_s() == before
@@ -102,7 +102,7 @@ def test_looks_take_a_small_share_of_what_is_worked(monkeypatch):
         return 0.0
 
     monkeypatch.setattr(giving_way, "waited_s", look)
-    way = GivingWay(0, ManualClock(), lambda: now_s)
+    way = Yielding(0, ManualClock(), lambda: now_s)
     looks = 0
     for _ in range(1000):
         now_s += 0.01
@@ -116,7 +116,7 @@ def test_one_that_has_ended_waits_for_nothing():
     assert waited_s(process.pid) == 0.0
     worked = iter([0.0, 0.0, 1.0, 1.0, 1.0])
     clock = ManualClock()
-    way = GivingWay(process.pid, clock, lambda: next(worked))
+    way = Yielding(process.pid, clock, lambda: next(worked))
     before = clock.monotonic_s()
     way.step()
     assert clock.monotonic_s() == before
@@ -134,4 +134,4 @@ def test_one_that_has_ended_waits_for_nothing():
     ],
 )
 def test_a_rest_is_bounded_by_what_was_worked(waited, worked, rest):
-    assert rest_s(waited, worked) == pytest.approx(rest)
+    assert sleep_s(waited, worked) == pytest.approx(rest)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core.errors import UnavailableError
-from storage_core.platform import forking
+from storage_core.platform import fork_guard
 from storage_core.platform.clock import Clock
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 
@@ -33,7 +33,7 @@ class DirectoryLock:
     def __init__(self, descriptor: OwnedDescriptor) -> None:
         """Take over an open directory that is to be locked; use `if_free` or `within`."""
         self._owner: OwnedDescriptor | None = descriptor
-        forking.register(self)
+        fork_guard.register(self)
 
     @classmethod
     def if_free(cls, path: Path) -> Self | None:
@@ -58,7 +58,7 @@ class DirectoryLock:
                 lock._close()
                 raise
             lock._close()
-        message = "the directory is replaced again and again; find out by whom"
+        message = "another process keeps replacing the directory"
         raise UnavailableError(message, path=path)
 
     @classmethod
