@@ -112,11 +112,11 @@ class OpenShards(Generic[S]):
         return {number: list(facts.lost) for number, facts in self._facts().items()}
 
     def gaps(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
+        """Return each open shard's committed ranges that `skip` left out, as (start, end)."""
         return {number: list(facts.passed) for number, facts in self._facts().items()}
 
     def source(self, shard: int) -> Mapping[str, object] | None:
-        """Return where the source of a shard's rows stands, as `append_batch` was told.
+        """Return where the source of a shard's rows stands, as `append_batch` was given it.
 
         It is that of the last batch written, which may not be committed yet.
         """

@@ -157,7 +157,7 @@ class Stream(StreamFacade[Shard]):
             InvalidRequestError: There is no such root, stream or shard.
             ShardLockedError: Another writer has a shard; nothing is opened.
             InvalidRequestError: This process may not open as many files as the shards need.
-            CorruptionError: A file is damaged beyond what opening can mend.
+            CorruptionError: A file is damaged beyond what opening can repair.
         """
         refuse_writing_in_fork()
         outside = environment or Environment()
@@ -312,10 +312,10 @@ class Stream(StreamFacade[Shard]):
         self._open.threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
-    def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
-        """Leave out what the source no longer has, from the tail to `end`; durable on return.
+    def skip(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
+        """Skip what the source no longer has, from the tail to `end`; durable on return.
 
-        Reads find nothing there, `gaps` tells of it. Where the tail is at `end` already only
+        Reads find nothing there, and `gaps` returns it. Where the tail is at `end` already only
         the source is written.
 
         Args:
@@ -335,7 +335,7 @@ class Stream(StreamFacade[Shard]):
     def clear_dead_letters(
         self, shard: int, addresses: Iterable[int], *, dropped: bool = False
     ) -> int:
-        """Let dead letters go that were forwarded, or are dropped; durable on return.
+        """Delete dead letters that were forwarded, or are dropped; durable on return.
 
         Args:
             shard: The shard.
@@ -372,7 +372,7 @@ class Stream(StreamFacade[Shard]):
     # --- the rest --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit and let go of the shards; closing twice is fine.
+        """Commit and close the shards; closing twice is fine.
 
         Raises:
             UnavailableError: Another call holds a shard; that shard is still open, close again.

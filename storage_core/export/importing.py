@@ -334,7 +334,7 @@ class _ShardCopy:
         if self._tail < start and "next" in (self._moment.source or {}):
             # What lies before has no rows any more, and is no gap.
             self._move(start)
-        self._stream.pass_over(self._shard, end)
+        self._stream.skip(self._shard, end)
         self._tail = end
 
     def _end(self) -> None:
@@ -345,7 +345,7 @@ class _ShardCopy:
                 self._move(self._moment.committed)
                 self._stream.commit()
         elif self._tail < self._moment.committed or source is not None:
-            self._stream.pass_over(self._shard, self._moment.committed, source=source)
+            self._stream.skip(self._shard, self._moment.committed, source=source)
         self._tail = self._moment.committed
 
     def _move(self, end: int) -> None:

@@ -63,7 +63,7 @@ def by_number(snapshot: ShardSnapshot, request: ReadRequest) -> ReadRequest:
 
 
 def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:
-    """Yield what was scanned by number as it is shown: without numbers, `primary` by key."""
+    """Yield what was scanned by number without numbers; of order `primary` by key."""
     for batch, reached in scanned:
         if order == "primary":
             rows = in_order([ranked(batch)], SORT_COLUMNS, columns)

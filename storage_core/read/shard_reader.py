@@ -1,4 +1,4 @@
-"""What answers the reads of one shard, and what a shard reports of itself at one moment."""
+"""What answers the reads of one shard, and what a shard reports of itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ _NO_INDEX: Final = IndexCounts()
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:
-    """What a shard says of itself at one moment.
+    """What a shard reports of itself, as of one snapshot.
 
     Attributes:
-        committed: The exclusive end of what may be shown.
+        committed: The exclusive end of the rows that reads return.
         start: The first address that is still kept.
         lost: The ranges that were acknowledged and are gone.
         passed: The committed ranges that the source no longer had.
@@ -87,11 +87,11 @@ class ShardReader(Protocol):
     """What answers a read: a writer's shard, a follower in another process, later a service."""
 
     def committed(self) -> int:
-        """Return the exclusive end of what may be shown."""
+        """Return the exclusive end of the rows that reads return."""
         ...
 
     def state(self) -> ShardFacts:
-        """Return what the shard says of itself at this moment."""
+        """Return what the shard reports of itself now."""
         ...
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:

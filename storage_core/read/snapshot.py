@@ -1,4 +1,4 @@
-"""A shard at one moment, as reads see it: clipped to committed, its chain of zones proven.
+"""A snapshot of a shard, as reads see it: clipped to committed, its chain of zones proven.
 
 Writers and followers make the same kind of snapshot; all reading code stands on it. The zones of
 a shard form a chain (each names the end of the one before), and the tail names the end of the
@@ -62,9 +62,9 @@ TrimmedRowsOf = Callable[["ShardSnapshot"], TrimmedRows]
 
 
 class ShardSnapshot:
-    """One shard at one moment."""
+    """A snapshot of one shard."""
 
-    def __init__(  # noqa: PLR0913 - what makes a moment
+    def __init__(  # noqa: PLR0913 - what makes a snapshot
         self,
         place: BlockPlace,
         meta: StreamMeta,
@@ -78,7 +78,7 @@ class ShardSnapshot:
 
         `committed` was read before the state, so the state holds all that it covers.
         `trimmed_rows_of` gives the rows of blocks that were trimmed. `heads_for` gives the heads
-        of the same moment; not every snapshot is asked for them.
+        of the same snapshot; not every snapshot is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -107,7 +107,7 @@ class ShardSnapshot:
 
     def close(self) -> None:
         """Close it; its files may be deleted then."""
-        # It knows this snapshot, so that it would stay until somebody looks for rings.
+        # It refers to this snapshot: a cycle would stay until the garbage collector runs.
         self._trimmed = None
         self._store.close()
 
@@ -348,7 +348,7 @@ class ShardSnapshot:
         return self._store.bytes_under(FAMILY_LOG, log_key(start), log_key(end))
 
     def shows(self, address: int) -> bool:
-        """Tell whether a record is committed and its block was not given up."""
+        """Tell whether a record is committed and its block was not accepted as lost."""
         return address < self.committed and not any(
             gap.start <= address < gap.end for gap in self.state.gaps
         )

@@ -102,7 +102,7 @@ class ShardFollower:
         self._home = Home(files.meta.name, shard)
 
     def committed(self) -> int:
-        """Return the exclusive end of what may be shown, by one reading of the marker."""
+        """Return the exclusive end of the rows that reads return, by one reading of the marker."""
         return self._read_marker().committed
 
     def refresh(self) -> int:
@@ -360,7 +360,7 @@ class ShardFollower:
         try:
             changed_ns = (self._directory / "db").stat().st_mtime_ns
         except FileNotFoundError:
-            # Nothing was written yet; it is told elsewhere if something should be there.
+            # Nothing was written yet; reading the marker raises if something should be there.
             return
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return

@@ -1,11 +1,11 @@
-"""The newest row of each id inside a request's bounds: looked for from the newest block back.
+"""The newest row of each id inside a request's bounds, searched from the newest block back.
 
-For what heads do not answer: rows below an end, of a version, as of an earlier address, or of
-an id whose head's row was given up. It reads the blocks that can hold such a row, newest first,
-one at a time, and is done with an id as soon as its rows say that no older one can win:
+For what heads do not answer: rows below an end, of a version, as of an earlier address, or of an
+id whose head's row was accepted as lost. It reads the blocks that can hold such a row, newest
+first, one at a time, and is done with an id as soon as its rows say that no older one can win:
 
     A normal row has a primary of at least (all before it) - jitter. So before a normal row of
-    primary p nothing lies above p + jitter, ahead records aside, which are asked for by id.
+    primary p nothing lies above p + jitter, future-dated records aside, which are asked for by id.
 
 Of an id that had its last normal row before the addresses asked for, as where a cap took it, no
 block is read: what is left of it are late rows, which have copies.
@@ -57,7 +57,7 @@ class _Search:
         return RowPlaces(self._ids, self._primary, self._address).where(self._address >= 0)
 
     def look_ahead(self) -> None:
-        """Take the ahead records, each by its key."""
+        """Take the future-dated records, each by its key."""
         wanted = self._wanted
         places = ahead_between(self._snapshot, self._ids, wanted.start, wanted.end)
         gone = without_blocks(self._snapshot, places)
@@ -106,7 +106,7 @@ class _Search:
         self._take_rows(RowPlaces(block.secondaries, block.primaries, block.addresses), chosen)
 
     def _take_copies(self, places: RowPlaces) -> None:
-        """Take the wanted ones of ahead rows whose blocks are gone."""
+        """Take the wanted ones of future-dated rows whose blocks are gone."""
         late = copies_at(self._snapshot, places)
         if late is not None:
             rows = RowPlaces(late.secondary, late.primary, late.address)
@@ -141,7 +141,7 @@ class _Search:
 
 
 def _least_address(snapshot: ShardSnapshot, start: int) -> int:
-    """Return the least address that a row from a primary on can have, ahead records aside.
+    """Return the least address that a row from a primary on can have, future-dated records aside.
 
     A late one lies behind a normal one with a larger primary, which only a cap takes before it.
     """

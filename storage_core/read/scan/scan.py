@@ -4,9 +4,9 @@
     time              ascending slices of primaries, each sorted; memory of one slice
     primary           by (secondary, primary, address); with a limit it stops early; of these
                       only the newest as `latest_by` says (latest_by.py)
-    newest            by heads, and by ahead records above them (latest.py)
+    newest            by heads, and by future-dated records above them (latest.py)
 
-Normal rows come from blocks; in the sorted orders late and ahead rows come from their own
+Normal rows come from blocks; in the sorted orders late and future-dated rows come from their own
 copy. Where a sorted scan begins and ends is bounded by the windows it touches, and of few ids by
 the index and their heads (id_ranges.py); from there zones skip blocks. Bounds are only a
 shortcut: without them a scan takes time, and has the same rows.
@@ -38,7 +38,7 @@ from storage_core.read.scan.zone_fields import ZoneFields
 from storage_core.read.snapshot import ShardSnapshot
 
 _SLICE_ZONES: Final = 16
-# So many addresses cost little to look through, whatever windows they belong to.
+# So many addresses cost little to scan, whatever windows they belong to.
 ADDRESSES_MIN: Final = 2**16
 
 
@@ -262,7 +262,7 @@ def _normal_zones(
 def _rows_of(
     snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone]
 ) -> list[pa.RecordBatch]:
-    """Return wanted rows: normal ones of these zones, late and ahead ones from their copies."""
+    """Return wanted rows: normal ones of these zones, the out-of-order ones from their copies."""
     return [*_normal_rows(snapshot, wanted, zones), *flagged_rows(snapshot, wanted)]
 
 
@@ -297,7 +297,7 @@ def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], 
 
 
 def flagged_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted late and ahead rows of a snapshot, by their copies."""
+    """Yield the wanted late and future-dated rows of a snapshot, by their copies."""
     window = snapshot.late_window_at_or_after(snapshot.scheme.of(wanted.start))
     last = snapshot.scheme.of(wanted.end)
     while window is not None and window <= last:

@@ -135,9 +135,9 @@ def test_headers_that_arrow_lets_pass_come_back_from_normal_and_late_rows_alike(
     bench.append([10, 11], headers=headers)
     bench.keep([4, 5], headers=headers)
     names = ("primary", "headers")
-    found = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
-    assert found == list(zip([4, 5, 10, 11], headers * 2, strict=True))
-    assert sorted(tuple_rows(bench.stream.scan(columns=names), names)) == found
+    rows = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
+    assert rows == list(zip([4, 5, 10, 11], headers * 2, strict=True))
+    assert sorted(tuple_rows(bench.stream.scan(columns=names), names)) == rows
 
 
 def tuple_rows(rows: Any, names: tuple[str, ...]) -> list[tuple]:

@@ -57,10 +57,12 @@ def forged(shard, count):
     def change(state, _window_now):
         batch = Batch()
         made = [replace(late, last=FAR * 2)]
-        for at, number in enumerate(range(state.parts, state.parts + count)):
-            first, kind = FAR + 10 * number, ("A", "B", "C")[at % 3]
+        for place, number in enumerate(range(state.parts, state.parts + count)):
+            first, kind = FAR + 10 * number, ("A", "B", "C")[place % 3]
             made.append(
-                replace(late, first=first, last=first + 40, number=number, kind=kind, level=at % 4)
+                replace(
+                    late, first=first, last=first + 40, number=number, kind=kind, level=place % 4
+                )
             )
         made[1:] = [replace(part, is_flagged=part.number % 5 == 0) for part in made[1:]]
         return batch, replace_parts(batch, state, [late], made)
@@ -88,21 +90,21 @@ def calls_of(do):
 READS = {
     "one id": lambda reads: reads.read(ids=[1], columns=COLUMNS).to_pylist(),
     "few addresses": lambda reads: [
-        row for one in reads.tail(0, 30, 60, columns=COLUMNS) for row in one.to_pylist()
+        row for batch in reads.tail(0, 30, 60, columns=COLUMNS) for row in batch.to_pylist()
     ],
 }
 
 
-@pytest.mark.parametrize("what", READS)
+@pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("where", ["writer", "reader"])
-def test_read_costs_what_it_asks_for_however_many_parts_there_are(lab, what, where):
+def test_read_costs_what_it_asks_for_however_many_parts_there_are(lab, name, where):
     reads = lab.stream if where == "writer" else StreamReader.open(lab.root, NAME)
     for shard in lab.stream._shards.values():
         forged(shard, FEW)
-    few, calls_few = calls_of(partial(READS[what], reads))
+    few, calls_few = calls_of(partial(READS[name], reads))
     for shard in lab.stream._shards.values():
         forged(shard, MANY)
-    many, calls_many = calls_of(partial(READS[what], reads))
+    many, calls_many = calls_of(partial(READS[name], reads))
     assert few == many
     assert few
     assert calls_many < calls_few + 200
@@ -165,5 +167,5 @@ def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
 def test_fork_while_another_thread_looks_begins_anew(lab):
     lab.stream.parts()
     with _part_lists()._lock:
-        found = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
-    assert found == len(lab.stream.parts())
+        count = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
+    assert count == len(lab.stream.parts())
