@@ -4,6 +4,8 @@ Method: the bounds are made small, so that some thousand rows are many slices; w
 are read is counted, and the rows are compared with those that the blocks gave.
 """
 
+import weakref
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError
+from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
 from storage_core.parts.row_groups import PartFile, foot_of
+from storage_core.parts.snapshot import index_of, parts_directory
 from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
 from storage_core.read.cold.rows import ColdRows
@@ -180,3 +184,46 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
     assert damaged in ([part.path], [part.path] * 2)
     assert readable == ROWS - lost
     assert len(tried) == len(set(tried))
+
+
+def test_slices_go_before_more_is_held(lab, small):
+    before = trimmed(lab, np.zeros(ROWS))
+    small.setattr(cold_blocks, "SLICE_BYTES", 400_000)
+    with closing(lab.stream._shards[0].views.committed()) as snapshot:
+        slices = decoded_slices(lab, snapshot)
+        for first in (0, 9000, 19_000, 3000, 9000):
+            rows = pa.Table.from_batches(slices.between(first, first + 50)).combine_chunks()
+            assert rows == before.select(["address", "payload"]).slice(first, 50)
+            assert sum(decoded.bytes_held for decoded in slices._decoded.values()) <= 400_000
+        assert len(slices._decoded) > 1
+
+
+@pytest.mark.usefixtures("small")
+def test_windows_go_as_others_are_made(lab):
+    before = trimmed(lab, in_turns())
+    with closing(lab.stream._shards[0].views.committed()) as snapshot:
+        slices = decoded_slices(lab, snapshot)
+        batches = []
+        for rows in slices.between(0, ROWS):
+            batches.append(rows)
+            # What is asked for next may reach into those before.
+            assert len(slices._windows) <= 2
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    assert rows == before.select(["address", "payload"])
+
+
+def test_snapshot_that_is_closed_holds_no_rows(lab):
+    trimmed(lab, in_turns(3000))
+    snapshot = lab.stream._shards[0].views.committed()
+    zone = next(snapshot.zones(0, INT64_MAX))
+    assert snapshot.block(zone).batch.num_rows == zone.count
+    held = weakref.ref(snapshot.trimmed)
+    snapshot.close()
+    assert held() is None
+
+
+def decoded_slices(lab, snapshot):
+    directory = parts_directory(lab.stream._shards[0].context.directory)
+    slices = cold_slices.ColdSlices(index_of(snapshot), directory)
+    columns = ("address", "payload")
+    return cold_blocks.DecodedSlices(ColdRows(snapshot, directory), slices, columns)
