@@ -44,13 +44,13 @@ class RowFilter:
         """Tell whether every primary is wanted."""
         return self.start == INT64_MIN and self.end == INT64_MAX
 
-    def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
+    def wants_zones(self, chunk: ZoneChunk, *, out_of_order: bool) -> Mask:
         """Tell which blocks can hold a wanted primary, and a wanted id where they have one id."""
         fields = chunk.fields
         wanted: Mask = np.ones(len(fields), dtype=np.bool_)
         if not self.is_all_primaries:
             wanted = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
-            if flagged:
+            if out_of_order:
                 wanted |= (fields["flagged_min"] <= self.end) & (
                     fields["flagged_max"] >= self.start
                 )

@@ -25,7 +25,7 @@ from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.future_rows import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, begin_of_ids
-from storage_core.read.scan.scan import flagged_rows
+from storage_core.read.scan.scan import out_of_order_rows
 from storage_core.read.snapshot import ShardSnapshot
 
 Int32s = npt.NDArray[np.int32]
@@ -76,7 +76,7 @@ class _Search:
         is_gone = np.maximum(heads.last, heads.address) < begin
         if is_gone.any():
             wanted = replace(self._wanted, ids=ids[is_gone], columns=SORT_COLUMNS)
-            for rows in flagged_rows(self._snapshot, wanted):
+            for rows in out_of_order_rows(self._snapshot, wanted):
                 columns = (rows.column(name).to_numpy() for name in SORT_COLUMNS)
                 self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
             self._open_ids = ids[~is_gone]

@@ -73,7 +73,7 @@ def _scan_blocks(
     is_replay = wanted.is_replay
     if begin < snapshot.state.start:
         raise _expired(snapshot, begin, snapshot.state.start)
-    wants = partial(wanted.wants_zones, flagged=True)
+    wants = partial(wanted.wants_zones, out_of_order=True)
     zones = snapshot.zones(begin, end, wants, with_expired=is_replay)
     if is_replay:
         zones = _none_expired(snapshot, zones, wanted.expired_until)
@@ -165,7 +165,7 @@ def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.Recor
     if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
         snapshot.refuse_lost(wanted.address_start, wanted.address_end)
         yield from _normal_rows(snapshot, wanted, _normal_zones(snapshot, wanted), is_once=True)
-        yield from flagged_rows(snapshot, wanted)
+        yield from out_of_order_rows(snapshot, wanted)
 
 
 def _slices(
@@ -247,7 +247,7 @@ def _normal_zones(
     begin = max(begin, snapshot.state.start)
     if begin >= end:
         return
-    wants = partial(wanted.wants_zones, flagged=False)
+    wants = partial(wanted.wants_zones, out_of_order=False)
     reached = 0
     for first, last in ranges_of_ids(snapshot, wanted, begin, end):
         for zone in snapshot.zones(first, last, wants):
@@ -263,7 +263,7 @@ def _rows_of(
     snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone]
 ) -> list[pa.RecordBatch]:
     """Return wanted rows: normal ones of these zones, the out-of-order ones from their copies."""
-    return [*_normal_rows(snapshot, wanted, zones), *flagged_rows(snapshot, wanted)]
+    return [*_normal_rows(snapshot, wanted, zones), *out_of_order_rows(snapshot, wanted)]
 
 
 def _normal_rows(
@@ -296,7 +296,7 @@ def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], 
     return runs, iter(())
 
 
-def flagged_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+def out_of_order_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield the wanted late and future-dated rows of a snapshot, by their copies."""
     window = snapshot.late_window_at_or_after(snapshot.scheme.of(wanted.start))
     last = snapshot.scheme.of(wanted.end)

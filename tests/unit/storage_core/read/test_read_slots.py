@@ -1,4 +1,4 @@
-"""The gate: never more threads inside than it lets in, and no place is ever lost."""
+"""Read slots: never more threads inside than it lets in, and no slot is ever lost."""
 
 import random
 import threading
@@ -9,25 +9,25 @@ from storage_core import StreamOptions
 from storage_core.read.read_slots import ReadSlots
 from tests.log.writing.interruptions import interrupted_everywhere
 
-THREADS, PLACES, READS = 8, 3, 1500
+THREADS, SLOTS, READS = 8, 3, 1500
 
 
-def test_places_are_never_too_many_and_none_is_lost():
-    gate = ReadSlots("s", StreamOptions(reads_max=PLACES, wait_max=timedelta(minutes=5)))
+def test_slots_are_never_too_many_and_none_is_lost():
+    slots = ReadSlots("s", StreamOptions(reads_max=SLOTS, wait_max=timedelta(minutes=5)))
     inside: set[int] = set()
     most = []
 
     def half_way() -> Generator[None, None, None]:
-        with gate.enter():
+        with slots.enter():
             yield
 
     def read_often(seed: int) -> None:
         chance = random.Random(seed)
         for _ in range(READS):
-            with gate.enter():
+            with slots.enter():
                 inside.add(seed)
                 most.append(len(inside))
-                left = [half_way() for _ in range(chance.randrange(PLACES))]
+                left = [half_way() for _ in range(chance.randrange(SLOTS))]
                 for one in left:
                     next(one)
                 if chance.random() < 0.5:
@@ -42,21 +42,21 @@ def test_places_are_never_too_many_and_none_is_lost():
     for thread in threads:
         thread.join()
     assert len(most) == THREADS * READS
-    assert max(most) <= PLACES
-    assert gate._free.qsize() == PLACES
+    assert max(most) <= SLOTS
+    assert slots._free.qsize() == SLOTS
 
 
-def test_interruption_costs_no_place_once_its_thread_has_read_again():
-    gate = ReadSlots("s", StreamOptions(reads_max=1))
+def test_interruption_costs_no_slot_once_its_thread_has_read_again():
+    slots = ReadSlots("s", StreamOptions(reads_max=1))
 
     def read_within_a_read(_: int) -> None:
-        with gate.enter(), gate.enter():
+        with slots.enter(), slots.enter():
             pass
 
-    places = 0
+    slots = 0
     for _ in interrupted_everywhere(read_within_a_read):
-        with gate.enter():
-            assert gate._free.qsize() == 0
-        assert gate._free.qsize() == 1
-        places += 1
-    assert places
+        with slots.enter():
+            assert slots._free.qsize() == 0
+        assert slots._free.qsize() == 1
+        slots += 1
+    assert slots
