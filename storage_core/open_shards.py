@@ -4,7 +4,7 @@ Rows (rows.py) and maintenance (stream_maintenance.py) are composed over it. Not
 a shard answers. Any thread may call it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from storage_core.catalog.options import StreamOptions
@@ -15,6 +15,7 @@ from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
+from storage_core.format.shard_state import AddressRange
 from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.platform.forking import Home
 from storage_core.platform.parallel import Threads
@@ -109,11 +110,11 @@ class OpenShards(Generic[S]):
 
     def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
         """Return each open shard's lost ranges as (start, end)."""
-        return {number: list(facts.lost) for number, facts in self._facts().items()}
+        return {number: _pairs(facts.lost) for number, facts in self._facts().items()}
 
     def gaps(self) -> dict[int, list[tuple[int, int]]]:
         """Return each open shard's committed ranges that `skip` left out, as (start, end)."""
-        return {number: list(facts.passed) for number, facts in self._facts().items()}
+        return {number: _pairs(facts.skipped) for number, facts in self._facts().items()}
 
     def source(self, shard: int) -> Mapping[str, object] | None:
         """Return where the source of a shard's rows stands, as `append_batch` was given it.
@@ -171,9 +172,13 @@ class OpenShards(Generic[S]):
         states = [opened.state() for opened in shards]
         least = IndexCounts(spacing=self.options.index.spacing_min)
         return stats_of(
-            (facts.counters, facts.index.plus(least), facts.dead_letters_dropped)
+            (facts.tail.counters, facts.index.plus(least), facts.dead_letters_dropped)
             for facts in states
         )
 
     def _facts(self) -> dict[int, ShardFacts]:
         return {number: shard.state() for number, shard in self.opened().items()}
+
+
+def _pairs(ranges: Iterable[AddressRange]) -> list[tuple[int, int]]:
+    return [(addresses.start, addresses.end) for addresses in ranges]

@@ -126,7 +126,7 @@ class StreamReader(StreamFacade[ShardFollower]):
         """
         follower, born = self._open.shard(shard), self.born(shard)
         state = follower.state()
-        gone = [(born, state.start), *state.lost]
+        gone = [(born, state.start), *((lost.start, lost.end) for lost in state.lost)]
         if start < state.expired_end:
             gone += follower.expired(start, end, expired_until)
         gaps = [(max(start, first), min(end, last)) for first, last in gone]

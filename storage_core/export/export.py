@@ -28,6 +28,7 @@ from storage_core.export.manifest import (
 )
 from storage_core.export.plain_rows import CHUNK_ROWS, Numbers, asked_columns, chunks_of
 from storage_core.export.work_place import WorkPlace
+from storage_core.format.shard_state import AddressRange
 from storage_core.platform.clock import SystemClock
 from storage_core.read.request import (
     Ids,
@@ -169,7 +170,7 @@ def _plan(  # noqa: PLR0913 - the parts of a plan
     for number in reader.committed():
         facts = reader.shard(number).state()
         if facts.lost and not without_lost:
-            first, end = facts.lost[0]
+            first, end = facts.lost[0].start, facts.lost[0].end
             message = "rows are lost; `accept-loss` gives them up, `--without-lost` leaves them out"
             raise LostRangeError(
                 message, stream=whole.meta.name, shard=number, start=first, end=end
@@ -206,15 +207,15 @@ def _moment(reader: StreamReader, shard: int, facts: ShardFacts) -> ShardMoment:
         born,
         max(facts.start, born),
         facts.committed,
-        _below(facts.passed, facts.committed),
+        _below(facts.skipped, facts.committed),
         _below(facts.lost, facts.committed),
         source,
     )
 
 
-def _below(ranges: Iterable[tuple[int, int]], committed: int) -> Ranges:
+def _below(ranges: Iterable[AddressRange], committed: int) -> Ranges:
     """Return what of some ranges is committed: the rest may be of a batch that is not yet."""
-    return tuple((first, min(end, committed)) for first, end in ranges if first < committed)
+    return tuple((gap.start, min(gap.end, committed)) for gap in ranges if gap.start < committed)
 
 
 def _write_all(

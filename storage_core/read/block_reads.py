@@ -37,12 +37,13 @@ _Run = list[tuple[Zone, bytes | None]]
 class BlockReads:
     """Reads blocks of a snapshot, and remembers which it could not. One thread at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what blocks are read by
         self,
         stream: str,
         place: BlockPlace,
         store: StoreView,
         trimmed: int = 0,
+        expired_end: int = 0,
         rebuild: Callable[[Zone], Block] | None = None,
     ) -> None:
         """Read blocks of this place, those below `trimmed` by what rebuilds them."""
@@ -53,6 +54,7 @@ class BlockReads:
         self._place = place
         self._store = store
         self._trimmed = trimmed
+        self._expired_end = expired_end
         self._rebuild = rebuild
 
     def block(self, zone: Zone) -> Block:
@@ -79,9 +81,7 @@ class BlockReads:
             while run:
                 yield self._next_of(run)
 
-    def blocks_or_joined(
-        self, zones: Iterator[Zone], expired_end: int
-    ) -> Iterator[tuple[Zone, Block]]:
+    def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield what `blocks` does, of small neighbours one zone and one block for all.
 
         The zone spans theirs, and has no ids. Below `expired_end` only blocks are joined between
@@ -92,7 +92,7 @@ class BlockReads:
         """
         for run in self._runs(zones, _SMALL_BLOCKS):
             while run:
-                count = _small_neighbours(run, expired_end)
+                count = _small_neighbours(run, self._expired_end)
                 joined = self._joined(run[-count:][::-1]) if count > 1 else None
                 if joined is None:
                     for _ in range(max(1, count)):
@@ -224,7 +224,7 @@ class BlockReads:
 
 def _refuse_other(zone: Zone, block: Block) -> None:
     """Raise if parts make another block than the zone had."""
-    if difference := disagreement(zone, block):
+    if difference := disagreement([zone], block):
         message = f"its parts make another block: {difference}"
         raise CorruptionError(message)
 
