@@ -124,7 +124,7 @@ def scan_time(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[tuple[pa.R
 
     Rows of a slice are sorted by (primary, secondary, address).
     """
-    for last, batches in _slices(snapshot, wanted):
+    for last, batches in scan_slices(snapshot, wanted):
         yield in_order(batches, ("primary", "secondary", "address"), wanted.columns), last
 
 
@@ -144,7 +144,7 @@ def scan_primary(
             gathered.add(rows)
     else:
         seen = RowsOfEach(wanted.ids, limit)
-        for batches in scan_slices(snapshot, wanted):
+        for _, batches in scan_slices(snapshot, wanted):
             for rows in batches:
                 gathered.add(rows)
                 seen.add(rows)
@@ -152,12 +152,6 @@ def scan_primary(
                 break
     if gathered.batches:
         yield in_order(gathered.batches, SORT_COLUMNS, wanted.columns, limit)
-
-
-def scan_slices(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
-    """Yield all rows in slices of primaries, ascending and disjoint, the rows of each unsorted."""
-    for _, batches in _slices(snapshot, wanted):
-        yield batches
 
 
 def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
@@ -168,7 +162,7 @@ def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.Recor
         yield from out_of_order_rows(snapshot, wanted)
 
 
-def _slices(
+def scan_slices(
     snapshot: ShardSnapshot, wanted: RowFilter
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Yield (last primary of the slice, its rows unsorted), slices ascending and disjoint.

@@ -2,7 +2,7 @@
 
 Method: a catalogue of 2,000 entries is forged about the parts of some rows, in other places; reads
 are compared by how many calls they make, of Python's functions and of C's. What is kept between
-views is then held against catalogues that change, lack a sum, lack an entry, and against forks.
+views is then held against catalogues that change, lack a sum, or lack an entry.
 """
 
 import sys
@@ -19,7 +19,6 @@ from storage_core.parts import snapshot as parts
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.snapshot import _part_lists, index_of, read_index
 from tests.log.cold.cold_lab import NAME, ColdLab
-from tests.unit.forks import in_fork
 
 FAR = 2**40
 FEW = 20
@@ -161,11 +160,4 @@ def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
         snapshot = shard.views.committed()
         assert index_of(snapshot) is index_of(snapshot)
         snapshot.close()
-        assert len(_part_lists()._cached) == 1
-
-
-def test_fork_while_another_thread_looks_begins_anew(lab):
-    lab.stream.parts()
-    with _part_lists()._lock:
-        count = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
-    assert count == len(lab.stream.parts())
+        assert len(_part_lists()) == 1

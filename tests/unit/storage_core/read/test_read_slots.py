@@ -53,10 +53,10 @@ def test_interruption_costs_no_slot_once_its_thread_has_read_again():
         with slots.enter(), slots.enter():
             pass
 
-    slots = 0
+    interruptions = 0
     for _ in interrupted_everywhere(read_within_a_read):
         with slots.enter():
             assert slots._free.qsize() == 0
         assert slots._free.qsize() == 1
-        slots += 1
-    assert slots
+        interruptions += 1
+    assert interruptions

@@ -44,12 +44,6 @@ def test_request_comes_back(request):
     assert ReadRequest.from_json(request.to_json()) == request
 
 
-@few
-@given(requests())
-def test_request_can_be_a_key(request):
-    assert {request: 1}[ReadRequest.from_json(request.to_json())] == 1
-
-
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -105,36 +99,3 @@ def test_request_without_meaning_is_refused_by_name(fields, named):
 def test_text_that_is_no_request_is_refused(text):
     with pytest.raises(InvalidRequestError):
         ReadRequest.from_json(text)
-
-
-@few
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
-def test_no_json_value_breaks_a_request_but_by_its_own_error(value):
-    names = (
-        "shard",
-        "start_address",
-        "start",
-        "ids",
-        "keys",
-        "versions",
-        "columns",
-        "order",
-        "limit",
-    )
-    for name in names:
-        try:
-            ReadRequest.from_json(json.dumps({"shard": 0, name: value}))
-        except InvalidRequestError as error:
-            assert str(error)  # noqa: PT017 - most values are refused, some are right
-
-
-def test_keys_are_bytes():
-    with pytest.raises(InvalidRequestError, match="keys are bytes, or None"):
-        ReadRequest(0, keys=("text",))  # type: ignore[arg-type]  # what callers may do
-
-
-def test_request_asks_for_everything_unless_told():
-    request = ReadRequest(3)
-    assert (request.ids, request.versions, request.columns, request.limit) == (None, None, None, 0)
-    assert request.keys is None
-    assert (request.start, request.end) == (-(2**63), 2**63 - 1)

@@ -3,22 +3,20 @@
 It reaches inside: what is claimed is how much is looked up, and for which moment.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from storage_core import ReadRequest, ShardPoisonedError, StreamReader
+from storage_core import ReadRequest
 from storage_core.engine.key_value import StoreView
-from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.read.answer import scan_snapshot
 from storage_core.read.snapshot import ShardSnapshot
 from tests.log.disks import ReinedDisk
-from tests.log.transactions.test_transaction import transact_in_parts
-from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
-from tests.unit.storage_core.strategies import head_value, int32_array
+from tests.log.workbench import Workbench, rows_of
+from tests.unit.storage_core.strategies import int32_array
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
 DAY = 86400
@@ -86,18 +84,6 @@ def test_snapshot_of_a_writer_that_went_on_reads_a_block_an_id(bench):
     assert newest(snapshot) == {1: 99, 2: 99}
     assert store.asked[FAMILY_LOG] == 1
     assert newest(of_writer(bench)) == {1: 199, 2: 199}
-
-
-def test_snapshot_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
-    bench.keep([5], secondary=7)
-    bench.shard._heads._committed._capacity = 2
-    for at in range(2 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at], secondary=100 + at)
-    assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
-    snapshot = of_writer(bench)
-    for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at], secondary=7)
-    assert newest(snapshot)[7] == 5
 
 
 def test_older_of_two_snapshots_of_a_reader_does_not_take_the_newers_heads(bench):
@@ -195,46 +181,6 @@ IDS = int32_array([1, 2, 5, 6])
 OF_IDS = replace(ALL, ids=(1, 2, 5, 6))
 
 
-def test_ahead_rows_above_committed_are_passed_over(clocked):
-    clocked.keep([NOW, NOW + 20, NOW + 30])
-    clocked.append([NOW + 50, NOW + 60])
-    clocked.append([NOW + 70], secondary=2)
-    assert newest(of_writer(clocked)) == {1: NOW + 30}
-    with clocked.read_beside() as reader:
-        assert {one: row.primary for one, row in reader.latest().items()} == {1: NOW + 30}
-
-
-def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
-    rows = rows_of(reader.shard(0).scan(replace(ALL, end=end)))
-    return {row["secondary"]: row["primary"] for row in rows}
-
-
-def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
-    """Return the keys by which ahead rows are found; the stream must be closed."""
-    store = bench.store()
-    snapshot = store.view()
-    keys = [key for key, _ in snapshot.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
-    store.close()
-    return keys
-
-
-def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, disk):
-    bench = make_bench(unit="s", disk=disk, ahead_max=10, block_records=1)
-    bench.append([NOW, NOW + 20])
-    disk.failing = {"third write"}
-    parts = (batch_of([NOW + count] * count) for count in (26, 40, 5))
-    with pytest.raises(ShardPoisonedError):
-        transact_in_parts(bench, 71, *each_a_write(parts))
-    disk.failing = set()
-    bench.crash()
-    shutil.rmtree(bench.staging)
-    assert len(keys_of_ahead_rows(bench)) > 1
-    bench.open(give_up_transactions=["t"])
-    assert newest(of_writer(bench)) == {1: NOW + 20}
-    bench.close()
-    assert len(keys_of_ahead_rows(bench)) == 1
-
-
 # --- where heads do not answer ----------------------------------------------------------------
 
 
@@ -276,13 +222,3 @@ def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
     assert newest(snapshot, replace(ALL, end=80)) == {1: 80}
     assert newest(snapshot, replace(ALL, end=80, start=80, versions=(5,))) == {}
     assert store.asked[FAMILY_LOG] < 20
-
-
-def test_head_that_points_at_another_row_does_not_decide_and_verify_tells(bench):
-    bench.append([1, 2], secondary=[1, 2])
-    bench.close()
-    bench.call_heads_written(through=2)
-    bench.change((FAMILY_DEFAULT, head_key(1), head_value(1, 1, 1)))
-    bench.open()
-    assert bench.stream.latest(1)[1].address == 0
-    assert [problem.kind for problem in bench.stream.verify().problems].count("head") > 0
