@@ -53,7 +53,10 @@ class StreamRows(Generic[S]):
     def __init__(self, shards: OpenShards[S]) -> None:
         """Read these shards."""
         self._shards = shards
-        self._slots = ReadSlots(shards.files.meta.name, shards.options)
+        self._slots = ReadSlots(shards.meta.name, shards.options)
+        self._has_keys = shards.meta.has_keys
+        self._key_column = ("key",) if self._has_keys else ()
+        self._record_columns = (*READ_COLUMNS, *self._key_column)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -231,18 +234,6 @@ class StreamRows(Generic[S]):
             return None, schema_of(own_columns(self._shards.meta, request)).empty_table()
         last = saturating_add(first, width)
         return last, self.read(ids, first, last, limit, keys=request.keys)
-
-    @property
-    def _has_keys(self) -> bool:
-        return self._shards.meta.has_keys
-
-    @property
-    def _key_column(self) -> tuple[str, ...]:
-        return ("key",) if self._has_keys else ()
-
-    @property
-    def _record_columns(self) -> tuple[str, ...]:
-        return (*READ_COLUMNS, *self._key_column)
 
     def _of(
         self,
