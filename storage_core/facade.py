@@ -42,7 +42,7 @@ class StreamFacade(Generic[S]):
     @property
     def origin(self) -> StreamOrigin | None:
         """What the stream is a copy of; None if its rows come from callers."""
-        return self._open.origin
+        return self._open.meta.origin
 
     @property
     def options(self) -> StreamOptions:
@@ -52,7 +52,9 @@ class StreamFacade(Generic[S]):
     @property
     def has_ids(self) -> bool:
         """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
-        return self._open.has_ids
+        if self.options.key_mode == "dictionary":
+            return False
+        return self.origin is None or self.origin.has_ids
 
     lineage = delegate("_open", OpenShards.lineage)
     committed = delegate("_open", OpenShards.committed)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import ClosedError, InvalidRequestError
@@ -82,21 +81,9 @@ class OpenShards(Generic[S]):
         return self.files.meta
 
     @property
-    def origin(self) -> StreamOrigin | None:
-        """What the stream is a copy of; None if its rows come from callers."""
-        return self.files.meta.origin
-
-    @property
     def options(self) -> StreamOptions:
         """The options in force; a reader's as they were at its last `refresh`."""
         return self.files.settings.options
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
-        if self.options.key_mode == "dictionary":
-            return False
-        return self.origin is None or self.origin.has_ids
 
     def lineage(self, shard: int) -> str:
         """Return the random id of a shard's log, in hex; the shard need not be open here."""
