@@ -1,4 +1,4 @@
-"""Goal: parts are found by address as a look at all of them finds them.
+"""Goal: parts are parts_found by address as a look at all of them finds them.
 
 Method: random parts, of kinds that share no addresses of their own and of some that do, are asked
 for random ranges, and compared with a list.
@@ -59,8 +59,8 @@ def test_parts_are_found_by_address(count, is_apart):
         for start, end in [*np.sort(rng.integers(0, 4100, (60, 2))).tolist(), [9, 9]]:
             assert index.overlapping(start, end) == [p for p in parts if overlap(p, start, end)]
             runs = [AddressRange(start, start + 9), AddressRange(start + 20, start + 300)]
-            found = [p for p in parts if any(overlap(p, run.start, run.end) for run in runs)]
-            assert index.overlapping_any(runs) == found
+            parts_found = [p for p in parts if any(overlap(p, run.start, run.end) for run in runs)]
+            assert index.overlapping_any(runs) == parts_found
 
 
 def test_no_part_begins_or_ends_in_the_range_about_an_address():
@@ -70,10 +70,10 @@ def test_no_part_begins_or_ends_in_the_range_about_an_address():
         index = PartIndex(parts)
         cuts = {0, *(part.first for part in parts), *(part.last + 1 for part in parts)}
         for address in rng.integers(0, 4100, 60).tolist():
-            found = index.around(address)
-            assert found.start == max(cut for cut in cuts if cut <= address)
+            parts_found = index.around(address)
+            assert parts_found.start == max(cut for cut in cuts if cut <= address)
             ends = [cut for cut in cuts if cut > address]
-            assert found.end == min(ends, default=2**63 - 1)
+            assert parts_found.end == min(ends, default=2**63 - 1)
 
 
 def test_without_parts_nothing_is_found():

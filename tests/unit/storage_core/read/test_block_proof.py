@@ -40,19 +40,24 @@ def test_zones_agree_with_the_block_of_all_their_rows(small):
 @pytest.mark.parametrize("field", FIELDS)
 def test_one_zone_that_says_another_number_is_noticed(small, field):
     zones, block = small
-    for at in range(0, len(zones), 7):
-        value = getattr(zones[at], field)
+    for position in range(0, len(zones), 7):
+        value = getattr(zones[position], field)
         for other in (value + 1 if value < INT64_MAX else 5, value - 1 if value > INT64_MIN else 5):
             assert disagreement(
-                [*zones[:at], replace(zones[at], **{field: other}), *zones[at + 1 :]], block
+                [
+                    *zones[:position],
+                    replace(zones[position], **{field: other}),
+                    *zones[position + 1 :],
+                ],
+                block,
             )
 
 
 def test_one_zone_that_says_another_id_is_noticed(small):
     zones, block = small
-    for at in range(0, len(zones), 7):
-        other = replace(zones[at], sections=encode_one_secondary(99))
-        assert disagreement([*zones[:at], other, *zones[at + 1 :]], block)
+    for position in range(0, len(zones), 7):
+        other = replace(zones[position], sections=encode_one_secondary(99))
+        assert disagreement([*zones[:position], other, *zones[position + 1 :]], block)
     assert disagreement([replace(zone, sections=b"") for zone in zones], block) is None
 
 

@@ -19,8 +19,8 @@ def columns_of(values, kind):
 @given(keys)
 def test_keys_come_once_each_and_null_first(values):
     expected = {one for some in values for one in some}
-    found = list(distinct_in_order(columns_of(values, pa.binary())))
-    assert found == sorted(expected, key=lambda one: (one is not None, one or b""))
+    values_found = list(distinct_in_order(columns_of(values, pa.binary())))
+    assert values_found == sorted(expected, key=lambda one: (one is not None, one or b""))
 
 
 @few

@@ -28,12 +28,12 @@ def test_slots_are_never_too_many_and_none_is_lost():
                 inside.add(seed)
                 most.append(len(inside))
                 left = [half_way() for _ in range(chance.randrange(SLOTS))]
-                for one in left:
-                    next(one)
+                for iterator in left:
+                    next(iterator)
                 if chance.random() < 0.5:
                     left.clear()
-                for one in left:
-                    one.close()
+                for iterator in left:
+                    iterator.close()
                 inside.discard(seed)
 
     threads = [threading.Thread(target=read_often, args=(seed,)) for seed in range(THREADS)]
