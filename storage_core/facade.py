@@ -29,7 +29,11 @@ def delegate(
 
 
 class StreamFacade(Generic[S]):
-    """Shards that are open, and the rows in them. Any thread may call it."""
+    """What a writer and a reader of a stream both answer. Any thread may call it.
+
+    Attributes:
+        rows: Reads of the stream's rows; `read`, `scan` and the like are its methods.
+    """
 
     def __init__(self, shards: OpenShards[S]) -> None:
         """Answer through these shards."""

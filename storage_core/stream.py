@@ -50,7 +50,8 @@ from storage_core.write.shard import Shard
 class Stream(StreamFacade[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
-    A context manager: leaving commits; an exception discards what was not sealed.
+    A context manager: leaving commits; an exception discards what was not sealed. `maintenance` has
+    `expire`, `seal`, `trim` and the like, `rows` all reads; each is a method here, too.
 
     Example:
         >>> with Stream.create(root, "trips", StreamOptions(shards=4)) as stream:

@@ -34,9 +34,9 @@ Int32s = npt.NDArray[np.int32]
 def newest_within(snapshot: ShardSnapshot, wanted: RowFilter, ids: Int32s) -> RowPlaces:
     """Return the newest wanted row's place of each of sorted ids that has one."""
     search = _Search(snapshot, wanted, ids)
-    search.look_ahead()
-    search.look_at_late()
-    search.look_back()
+    search.take_future_dated()
+    search.close_ids_of_late_rows()
+    search.search_back()
     return search.places()
 
 
@@ -56,7 +56,7 @@ class _Search:
         """Return the best places."""
         return RowPlaces(self._ids, self._primary, self._address).where(self._address >= 0)
 
-    def look_ahead(self) -> None:
+    def take_future_dated(self) -> None:
         """Take the future-dated records, each by its key."""
         wanted = self._wanted
         places = ahead_between(self._snapshot, self._ids, wanted.start, wanted.end)
@@ -67,7 +67,7 @@ class _Search:
                 zone = self._snapshot.zone_at(address)
                 self._take(zone, self._snapshot.block(zone), self._ids)
 
-    def look_at_late(self) -> None:
+    def close_ids_of_late_rows(self) -> None:
         """Be done with the ids of which a few have at most late rows where it is asked for."""
         begin, ids = self._wanted.address_start, self._ids
         if begin <= self._snapshot.state.born or len(ids) > SEEK_IDS_MAX:
@@ -81,7 +81,7 @@ class _Search:
                 self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
             self._open_ids = ids[~is_gone]
 
-    def look_back(self) -> None:
+    def search_back(self) -> None:
         """Take blocks from the newest back until none can hold anything better."""
         wanted = self._wanted
         begin = max(wanted.address_start, _least_address(self._snapshot, wanted.start))
