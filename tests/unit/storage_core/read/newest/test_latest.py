@@ -3,19 +3,21 @@
 It reaches inside: what is claimed is how much is looked up, and for which moment.
 """
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from storage_core import ReadRequest
+from storage_core import ReadRequest, ShardPoisonedError
 from storage_core.engine.key_value import StoreView
-from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.read.answer import scan_snapshot
 from storage_core.read.snapshot import ShardSnapshot
 from tests.log.disks import ReinedDisk
-from tests.log.workbench import Workbench, rows_of
+from tests.log.transactions.test_transaction import transact_in_parts
+from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
 from tests.unit.storage_core.strategies import int32_array
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
@@ -191,6 +193,32 @@ def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
 
 IDS = int32_array([1, 2, 5, 6])
 OF_IDS = replace(ALL, ids=(1, 2, 5, 6))
+
+
+def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
+    """Return the keys by which ahead rows are found; the stream must be closed."""
+    store = bench.store()
+    view = store.view()
+    keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
+    store.close()
+    return keys
+
+
+def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, disk):
+    bench = make_bench(unit="s", disk=disk, ahead_max=10, block_records=1)
+    bench.append([NOW, NOW + 20])
+    disk.failing = {"third write"}
+    parts = (batch_of([NOW + count] * count) for count in (26, 40, 5))
+    with pytest.raises(ShardPoisonedError):
+        transact_in_parts(bench, 71, *each_a_write(parts))
+    disk.failing = set()
+    bench.crash()
+    shutil.rmtree(bench.staging)
+    assert len(keys_of_ahead_rows(bench)) > 1
+    bench.open(give_up_transactions=["t"])
+    assert newest(of_writer(bench)) == {1: NOW + 20}
+    bench.close()
+    assert len(keys_of_ahead_rows(bench)) == 1
 
 
 # --- where heads do not answer ----------------------------------------------------------------
