@@ -90,3 +90,22 @@ def test_zone_that_does_not_fit_the_chain_is_told(bench, changes):
     reopen_with(bench, (FAMILY_DEFAULT, zone_key(10), encode_zone(changed)))
     with pytest.raises(CorruptionError, match=r"shard 0, addresses"):
         firsts(bench.shard.views.committed(), 0, 400)
+
+
+def test_block_that_is_missing_is_told_and_remembered(bench):
+    filled(bench)
+    reopen_with(bench, deleted_blocks=[10])
+    snapshot = bench.shard.views.committed()
+    for read in (snapshot.block, lambda zone: list(snapshot.blocks(iter([zone])))):
+        with pytest.raises(CorruptionError, match=r"the block is missing.*addresses \[10, 16\)"):
+            read(zone_at(snapshot, 10))
+    assert {(lost.start, lost.end) for lost in snapshot.unreadable} == {(10, 16)}
+
+
+def test_block_of_another_zone_is_told(bench):
+    filled(bench)
+    changed = replace(zone_at(bench.shard.views.committed(), 390), count=3)
+    reopen_with(bench, (FAMILY_DEFAULT, zone_key(390), encode_zone(changed)))
+    snapshot = bench.shard.views.committed()
+    with pytest.raises(CorruptionError, match="differs from its zone"):
+        snapshot.block(zone_at(snapshot, 390))
