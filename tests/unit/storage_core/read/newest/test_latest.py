@@ -11,14 +11,14 @@ import pytest
 
 from storage_core import ReadRequest, ShardPoisonedError
 from storage_core.engine.key_value import StoreView
-from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.read.answer import scan_snapshot
 from storage_core.read.snapshot import ShardSnapshot
 from tests.log.disks import ReinedDisk
 from tests.log.transactions.test_transaction import transact_in_parts
 from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
-from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.strategies import head_value, int32_array
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
 DAY = 86400
@@ -262,3 +262,13 @@ def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
     assert newest(snapshot, replace(ALL, end=80)) == {1: 80}
     assert newest(snapshot, replace(ALL, end=80, start=80, versions=(5,))) == {}
     assert store.lookups[FAMILY_LOG] < 20
+
+
+def test_head_that_points_at_another_row_does_not_decide_and_verify_tells(bench):
+    bench.append([1, 2], secondary=[1, 2])
+    bench.close()
+    bench.call_heads_written(through=2)
+    bench.change((FAMILY_DEFAULT, head_key(1), head_value(1, 1, 1)))
+    bench.open()
+    assert bench.stream.latest(1)[1].address == 0
+    assert [problem.kind for problem in bench.stream.verify().problems].count("head") > 0
