@@ -11,6 +11,7 @@ from storage_core.rows import StreamRows
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def delegate(
@@ -22,12 +23,22 @@ def delegate(
     """
 
     @wraps(method)
-    def call(facade: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(getattr(facade, part), *args, **kwargs)
+    def call(owner: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(owner, part), *args, **kwargs)
 
     return call
 
 
+def facade(owner: type[T]) -> type[T]:
+    """Give the methods that a class delegates its own name, by which they are pickled, too."""
+    for name, method in vars(owner).items():
+        if hasattr(method, "__wrapped__"):
+            method.__module__ = owner.__module__
+            method.__qualname__ = f"{owner.__qualname__}.{name}"
+    return owner
+
+
+@facade
 class StreamFacade(Generic[S]):
     """What a writer and a reader of a stream both answer. Any thread may call it.
 

@@ -17,7 +17,7 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocks import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.facade import StreamFacade, delegate
+from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
@@ -47,6 +47,7 @@ from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.shard import Shard
 
 
+@facade
 class Stream(StreamFacade[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 

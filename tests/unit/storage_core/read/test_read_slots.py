@@ -4,8 +4,6 @@ from storage_core import StreamOptions
 from storage_core.read.read_slots import ReadSlots
 from tests.log.writing.interruptions import interrupted_everywhere
 
-THREADS, SLOTS, READS = 8, 3, 1500
-
 
 def test_interruption_costs_no_slot_once_its_thread_has_read_again():
     slots = ReadSlots("s", StreamOptions(reads_max=1))
