@@ -11,6 +11,7 @@ from storage_core.rows import StreamRows
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def delegate(
@@ -22,14 +23,28 @@ def delegate(
     """
 
     @wraps(method)
-    def call(facade: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(getattr(facade, part), *args, **kwargs)
+    def call(owner: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(owner, part), *args, **kwargs)
 
     return call
 
 
+def facade(owner: type[T]) -> type[T]:
+    """Give the methods that a class delegates its own name, by which they are pickled, too."""
+    for name, method in vars(owner).items():
+        if hasattr(method, "__wrapped__"):
+            method.__module__ = owner.__module__
+            method.__qualname__ = f"{owner.__qualname__}.{name}"
+    return owner
+
+
+@facade
 class StreamFacade(Generic[S]):
-    """Shards that are open, and the rows in them. Any thread may call it."""
+    """What a writer and a reader of a stream both answer. Any thread may call it.
+
+    Attributes:
+        rows: Reads of the stream's rows; `read`, `scan` and the like are its methods.
+    """
 
     def __init__(self, shards: OpenShards[S]) -> None:
         """Answer through these shards."""
@@ -42,7 +57,7 @@ class StreamFacade(Generic[S]):
     @property
     def origin(self) -> StreamOrigin | None:
         """What the stream is a copy of; None if its rows come from callers."""
-        return self._open.origin
+        return self._open.meta.origin
 
     @property
     def options(self) -> StreamOptions:
@@ -52,7 +67,9 @@ class StreamFacade(Generic[S]):
     @property
     def has_ids(self) -> bool:
         """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
-        return self._open.has_ids
+        if self.options.key_mode == "dictionary":
+            return False
+        return self.origin is None or self.origin.has_ids
 
     lineage = delegate("_open", OpenShards.lineage)
     committed = delegate("_open", OpenShards.committed)

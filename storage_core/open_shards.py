@@ -4,17 +4,17 @@ Rows (rows.py) and maintenance (stream_maintenance.py) are composed over it. Not
 a shard answers. Any thread may call it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
+from storage_core.format.shard_state import AddressRange
 from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.platform.fork_guard import Home
 from storage_core.platform.threads import Threads
@@ -81,21 +81,9 @@ class OpenShards(Generic[S]):
         return self.files.meta
 
     @property
-    def origin(self) -> StreamOrigin | None:
-        """What the stream is a copy of; None if its rows come from callers."""
-        return self.files.meta.origin
-
-    @property
     def options(self) -> StreamOptions:
         """The options in force; a reader's as they were at its last `refresh`."""
         return self.files.settings.options
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
-        if self.options.key_mode == "dictionary":
-            return False
-        return self.origin is None or self.origin.has_ids
 
     def lineage(self, shard: int) -> str:
         """Return the random id of a shard's log, in hex; the shard need not be open here."""
@@ -109,14 +97,14 @@ class OpenShards(Generic[S]):
 
     def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
         """Return each open shard's lost ranges as (start, end)."""
-        return {number: list(facts.lost) for number, facts in self._facts().items()}
+        return {number: _pairs(facts.lost) for number, facts in self._facts().items()}
 
     def gaps(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
-        return {number: list(facts.passed) for number, facts in self._facts().items()}
+        """Return each open shard's committed ranges that `skip` left out, as (start, end)."""
+        return {number: _pairs(facts.skipped) for number, facts in self._facts().items()}
 
     def source(self, shard: int) -> Mapping[str, object] | None:
-        """Return where the source of a shard's rows stands, as `append_batch` was told.
+        """Return where the source of a shard's rows stands, as `append_batch` was given it.
 
         It is that of the last batch written, which may not be committed yet.
         """
@@ -171,9 +159,13 @@ class OpenShards(Generic[S]):
         states = [opened.state() for opened in shards]
         least = IndexCounts(spacing=self.options.index.spacing_min)
         return stats_of(
-            (facts.counters, facts.index.plus(least), facts.dead_letters_dropped)
+            (facts.tail.counters, facts.index.plus(least), facts.dead_letters_dropped)
             for facts in states
         )
 
     def _facts(self) -> dict[int, ShardFacts]:
         return {number: shard.state() for number, shard in self.opened().items()}
+
+
+def _pairs(ranges: Iterable[AddressRange]) -> list[tuple[int, int]]:
+    return [(addresses.start, addresses.end) for addresses in ranges]

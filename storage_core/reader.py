@@ -94,11 +94,11 @@ class StreamReader(StreamFacade[ShardFollower]):
         return self._open.files.born(shard)
 
     def start(self, shard: int) -> int:
-        """Return the first address that a shard still has or will have, by one look at it."""
+        """Return the first address that a shard still has or will have, by one snapshot of it."""
         return max(self._open.shard(shard).state().start, self.born(shard))
 
     def horizon(self, shard: int) -> tuple[int, int]:
-        """Return where a shard starts, and its generation, by one look.
+        """Return where a shard starts, and its generation, by one snapshot.
 
         What has expired by then lies below that start, or is gone since that generation or an
         earlier one.
@@ -109,7 +109,7 @@ class StreamReader(StreamFacade[ShardFollower]):
     def missing(
         self, shard: int, start: int, end: int, *, expired_until: int = 0
     ) -> list[tuple[int, int]]:
-        """Return what of a range was there once and cannot be read any more, by one look.
+        """Return what of a range was there once and cannot be read any more, by one snapshot.
 
         That is what has expired, below the log's start down to the shard's birth and behind a
         row that has not, and what is lost.
@@ -118,15 +118,15 @@ class StreamReader(StreamFacade[ShardFollower]):
             shard: The shard's number.
             start: The range's first address.
             end: Its exclusive end.
-            expired_until: A generation of the shard; what had expired behind a row by then is not
-                told.
+            expired_until: A generation of the shard; what had expired behind a row by then is left
+                out.
 
         Returns:
             Parts of the range as (start, end), in order.
         """
         follower, born = self._open.shard(shard), self.born(shard)
         state = follower.state()
-        gone = [(born, state.start), *state.lost]
+        gone = [(born, state.start), *((lost.start, lost.end) for lost in state.lost)]
         if start < state.expired_end:
             gone += follower.expired(start, end, expired_until)
         gaps = [(max(start, first), min(end, last)) for first, last in gone]
@@ -175,7 +175,7 @@ class StreamReader(StreamFacade[ShardFollower]):
         )
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Close everything; closing twice is fine."""
         self._open.home.refuse_elsewhere()
         with self._growing:
             self._open.is_closed = True
@@ -188,7 +188,7 @@ class StreamReader(StreamFacade[ShardFollower]):
             self.close()
 
     def _grow(self) -> None:
-        """Take in what options.json says, if it was replaced since the last look."""
+        """Take in what options.json says, if it was replaced since it was read."""
         stamp = self._open.files.settings_stamp()
         if stamp is not None and stamp == self._stamp:
             return

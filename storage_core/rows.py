@@ -36,7 +36,7 @@ from storage_core.read.request import (
 from storage_core.read.rows import Gathered, in_order, joined
 from storage_core.read.shard_reader import ShardReader
 
-# What `latest` tells records by: an id, or a key.
+# An id, or a key: `latest` returns one record of each.
 Id = int | bytes | None
 S = TypeVar("S", bound=ShardReader)
 
@@ -53,7 +53,10 @@ class StreamRows(Generic[S]):
     def __init__(self, shards: OpenShards[S]) -> None:
         """Read these shards."""
         self._shards = shards
-        self._slots = ReadSlots(shards.files.meta.name, shards.options)
+        self._slots = ReadSlots(shards.meta.name, shards.options)
+        self._has_keys = shards.meta.has_keys
+        self._key_column = ("key",) if self._has_keys else ()
+        self._record_columns = (*READ_COLUMNS, *self._key_column)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -81,8 +84,8 @@ class StreamRows(Generic[S]):
             versions: Only these versions.
             latest_by: `primary`: of rows of one id (or key) and primary only the newest, whole;
                 `key`: of rows of one id and column `key` only the one with the largest primary, of
-                these the newest. Equals are told as by `latest`. The limit, but no other condition,
-                is of what is left.
+                these the newest. Equals are decided as by `latest`. The limit, but no other
+                condition, is of what is left.
             tombstones: With `latest_by`: also show tombstones that are the newest. Without it they
                 are rows like others.
             columns: Columns wanted, in this order.
@@ -169,9 +172,9 @@ class StreamRows(Generic[S]):
     def latest(self, ids: Ids = None, *, keys: Keys = None) -> dict[Id, Record]:
         """Return the record with the largest primary of each id or key, of equals the last stored.
 
-        Ahead records count. An id or key without records is absent from what is returned. Of equals
-        in several shards the one wins whose block was written later by the writers' clocks, then
-        that of the larger shard.
+        Future-dated records count. An id or key without records is absent from what is returned.
+        Of equals in several shards the newest is that of the block written later by the writers'
+        clocks, then that of the larger shard.
 
         Example:
             >>> stream.latest([7, 8])[7].payload
@@ -231,18 +234,6 @@ class StreamRows(Generic[S]):
             return None, schema_of(own_columns(self._shards.meta, request)).empty_table()
         last = saturating_add(first, width)
         return last, self.read(ids, first, last, limit, keys=request.keys)
-
-    @property
-    def _has_keys(self) -> bool:
-        return self._shards.meta.has_keys
-
-    @property
-    def _key_column(self) -> tuple[str, ...]:
-        return ("key",) if self._has_keys else ()
-
-    @property
-    def _record_columns(self) -> tuple[str, ...]:
-        return (*READ_COLUMNS, *self._key_column)
 
     def _of(
         self,

@@ -17,7 +17,7 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocksdb_options import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.facade import StreamFacade, delegate
+from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
@@ -47,10 +47,12 @@ from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.shard import Shard
 
 
+@facade
 class Stream(StreamFacade[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
-    A context manager: leaving commits; an exception discards what was not sealed.
+    A context manager: leaving commits; an exception discards what was not sealed. `maintenance` has
+    `expire`, `seal`, `trim` and the like, `rows` all reads; each is a method here, too.
 
     Example:
         >>> with Stream.create(root, "trips", StreamOptions(shards=4)) as stream:
@@ -157,7 +159,7 @@ class Stream(StreamFacade[Shard]):
             InvalidRequestError: There is no such root, stream or shard.
             ShardLockedError: Another writer has a shard; nothing is opened.
             InvalidRequestError: This process may not open as many files as the shards need.
-            CorruptionError: A file is damaged beyond what opening can mend.
+            CorruptionError: A file is damaged beyond what opening can repair.
         """
         refuse_writing_in_fork()
         outside = environment or Environment()
@@ -316,10 +318,10 @@ class Stream(StreamFacade[Shard]):
         self._open.threads.map(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
-    def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
-        """Leave out what the source no longer has, from the tail to `end`; durable on return.
+    def skip(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
+        """Skip what the source no longer has, from the tail to `end`; durable on return.
 
-        Reads find nothing there, `gaps` tells of it. Where the tail is at `end` already only
+        Reads find nothing there, and `gaps` returns it. Where the tail is at `end` already only
         the source is written.
 
         Args:
@@ -339,7 +341,7 @@ class Stream(StreamFacade[Shard]):
     def clear_dead_letters(
         self, shard: int, addresses: Iterable[int], *, dropped: bool = False
     ) -> int:
-        """Let dead letters go that were forwarded, or are dropped; durable on return.
+        """Delete dead letters that were forwarded, or are dropped; durable on return.
 
         Args:
             shard: The shard.
@@ -376,7 +378,7 @@ class Stream(StreamFacade[Shard]):
     # --- the rest --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit and let go of the shards; closing twice is fine.
+        """Commit and close the shards; closing twice is fine.
 
         Raises:
             UnavailableError: Another call holds a shard; that shard is still open, close again.

@@ -28,6 +28,7 @@ from storage_core.export.manifest import (
     RowSelection,
 )
 from storage_core.export.work_directory import WorkDirectory
+from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_rows import stored_columns
 from storage_core.platform.clock import SystemClock
 from storage_core.read.request import (
@@ -170,7 +171,7 @@ def _plan(  # noqa: PLR0913 - the parts of a plan
     for number in reader.committed():
         state = reader.shard(number).state()
         if state.lost and not without_lost:
-            first, end = state.lost[0]
+            first, end = state.lost[0].start, state.lost[0].end
             message = "rows are lost; use `accept-loss`, or `--without-lost` to leave them out"
             raise LostRangeError(
                 message, stream=stream_files.meta.name, shard=number, start=first, end=end
@@ -207,15 +208,15 @@ def _exported_shard(reader: StreamReader, shard: int, state: ShardFacts) -> Expo
         born,
         max(state.start, born),
         state.committed,
-        _below(state.passed, state.committed),
+        _below(state.skipped, state.committed),
         _below(state.lost, state.committed),
         source,
     )
 
 
-def _below(ranges: Iterable[tuple[int, int]], committed: int) -> AddressRanges:
+def _below(ranges: Iterable[AddressRange], committed: int) -> AddressRanges:
     """Return the committed part of some ranges; the rest may be of an uncommitted batch."""
-    return tuple((first, min(end, committed)) for first, end in ranges if first < committed)
+    return tuple((gap.start, min(gap.end, committed)) for gap in ranges if gap.start < committed)
 
 
 def _write_all(

@@ -347,7 +347,7 @@ class _ShardCopy:
         if self._tail < start and "next" in (self._exported_shard.source or {}):
             # The addresses before have no rows any more, and are not a gap.
             self._set_source(start)
-        self._stream.pass_over(self._shard, end)
+        self._stream.skip(self._shard, end)
         self._tail = end
 
     def _finish(self) -> None:
@@ -358,7 +358,7 @@ class _ShardCopy:
                 self._set_source(self._exported_shard.committed)
                 self._stream.commit()
         elif self._tail < self._exported_shard.committed or source is not None:
-            self._stream.pass_over(self._shard, self._exported_shard.committed, source=source)
+            self._stream.skip(self._shard, self._exported_shard.committed, source=source)
         self._tail = self._exported_shard.committed
 
     def _set_source(self, end: int) -> None:

@@ -10,13 +10,11 @@ equal entries, so a snapshot with a cached sum reads no entry. Any thread may as
 """
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from threading import Lock
 from typing import Final, Protocol
 
 from storage_core.errors import CorruptionError
@@ -36,7 +34,6 @@ from storage_core.format.shard_state import (
     ShardState,
     decode_int,
 )
-from storage_core.platform.fork_guard import register
 
 # What is cached in all, but for the part list that was read last: some 50 MB.
 ENTRIES_CACHED: Final = 100_000
@@ -132,41 +129,10 @@ class PartIndex:
         return AddressRange(start, min((end for _, end in ranges), default=INT64_MAX))
 
 
-class _PartLists:
-    """The part lists that a process has cached. Any thread may ask."""
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def get(self, key: _Key) -> PartIndex | None:
-        with self._lock:
-            index = self._cached.get(key)
-            if index is not None:
-                self._cached.move_to_end(key)
-            return index
-
-    def put(self, key: _Key, index: PartIndex) -> None:
-        with self._lock:
-            self._cached[key] = index
-            self._cached.move_to_end(key)
-            count = sum(len(cached.entries) for cached in self._cached.values())
-            while count > ENTRIES_CACHED and len(self._cached) > 1:
-                _, oldest = self._cached.popitem(last=False)
-                count -= len(oldest.entries)
-
-    def leave_to_parent(self, _process: int) -> None:
-        """Begin anew in a fork: another thread may have held the lock."""
-        self._begin()
-
-    def _begin(self) -> None:
-        self._cached: OrderedDict[_Key, PartIndex] = OrderedDict()
-        self._lock = Lock()
-        register(self)
-
-
 @cache
-def _part_lists() -> _PartLists:
-    return _PartLists()
+def _part_lists() -> dict[_Key, PartIndex]:
+    """Return the part lists that are cached in this process, those read last behind the others."""
+    return {}
 
 
 def parts_in(snapshot: Snapshot) -> ShardParts:
@@ -191,10 +157,17 @@ def index_of(snapshot: Snapshot) -> PartIndex:
     place = snapshot.place
     entries_sum, count = snapshot.value_at(KEY_CATALOGUE), snapshot.value_at(KEY_PARTS)
     key = (place.lineage, place.shard, entries_sum, count)
-    index = _part_lists().get(key)
-    if index is None:
-        index = read_index(snapshot)
-        _part_lists().put(key, index)
+    # Each step is one call of the dictionary: threads, and forks, need no lock.
+    cached = _part_lists()
+    index = cached.pop(key, None) or read_index(snapshot)
+    cached[key] = index
+    lists = [*cached.items()]
+    entries = sum(len(part_list.entries) for _, part_list in lists)
+    for oldest, part_list in lists[:-1]:
+        if entries <= ENTRIES_CACHED:
+            break
+        cached.pop(oldest, None)
+        entries -= len(part_list.entries)
     return index
 
 

@@ -1,1 +1,1 @@
-"""Read: one shard at one moment, from any process."""
+"""Read: snapshots of one shard, from any process."""

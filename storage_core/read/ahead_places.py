@@ -1,10 +1,10 @@
-"""Where the ahead records of each id are, whatever window their primaries claim.
+"""Where the future-dated records of each id are, whatever window their primaries claim.
 
     key    f secondary primary address      value  empty
 
 A head knows the largest primary of its id's normal records, and a late record is late because
-it lies below that. Only an ahead record, which moves no head, can lie above it. So each has a
-key by its id, written in the batch of the record itself, and `latest` looks at the last one.
+it lies below that. Only a future-dated record, which moves no head, can lie above it. So each has a
+key by its id, written in the batch of the record itself, and `latest` reads the last one.
 """
 
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ class RowPlaces:
 
 
 def newest_ahead(snapshot: ShardSnapshot, ids: Int32s | None) -> RowPlaces:
-    """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
+    """Return the newest future-dated record of each of sorted ids (None: of all) that has one."""
     if not snapshot.state.tail.counters.ahead:
         return RowPlaces.of([])
     places = (_newest_of(snapshot, secondary) for secondary in _ids_with_keys(snapshot, ids))
@@ -82,7 +82,7 @@ def newest_ahead(snapshot: ShardSnapshot, ids: Int32s | None) -> RowPlaces:
 
 
 def ahead_between(snapshot: ShardSnapshot, ids: Int32s | None, start: int, end: int) -> RowPlaces:
-    """Return all ahead records of sorted ids (None: of all) in the closed range of primaries."""
+    """Return the future-dated records of sorted ids (None: of all) in a range of primaries."""
     if not snapshot.state.tail.counters.ahead:
         return RowPlaces.of([])
     places: list[_Place] = []
@@ -94,7 +94,7 @@ def ahead_between(snapshot: ShardSnapshot, ids: Int32s | None, start: int, end: 
 
 
 def ids_with_ahead_below(snapshot: ShardSnapshot, primary: int) -> Iterator[int]:
-    """Yield the ids that have an ahead record below a primary, with one seek each id."""
+    """Yield the ids that have a future-dated record below a primary, with one seek each id."""
     secondary = INT32_MIN
     while secondary <= INT32_MAX:
         item = snapshot.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
@@ -107,7 +107,7 @@ def ids_with_ahead_below(snapshot: ShardSnapshot, primary: int) -> Iterator[int]
 
 
 def _newest_of(snapshot: ShardSnapshot, secondary: int) -> _Place | None:
-    """Return an id's newest ahead record that the snapshot shows."""
+    """Return an id's newest future-dated record that the snapshot shows."""
     key = ahead_key(secondary, INT64_MAX, INT64_MAX)
     while True:
         item = snapshot.item_at_or_before(key)
@@ -120,7 +120,7 @@ def _newest_of(snapshot: ShardSnapshot, secondary: int) -> _Place | None:
 
 
 def _ids_with_keys(snapshot: ShardSnapshot, ids: Int32s | None) -> Iterator[int]:
-    """Yield those of sorted ids (None: of all) that have ahead records, with one seek each."""
+    """Yield those of sorted ids (None: of all) with future-dated records, one seek each."""
     secondary = INT32_MIN
     while secondary <= INT32_MAX:
         if ids is not None:

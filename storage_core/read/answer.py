@@ -15,11 +15,12 @@ from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
+from storage_core.ids.dictionaries.routing import shard_of_key
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
 from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.loading import loading
-from storage_core.read.keyed import Scanned, by_key, by_number, keys_routed_here
+from storage_core.read.keyed import Scanned, by_key, by_number
 from storage_core.read.newest.latest import scan_newest
 from storage_core.read.newest.latest_by import scan_latest_by
 from storage_core.read.request import ReadRequest, own_columns, refuse_unfit
@@ -116,16 +117,20 @@ def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequ
 
     Where ids are not routed, or a shard has strays, rows that do not route to it, all ids stay.
     """
-    if request.keys is not None:
-        return keys_routed_here(request, meta)
-    route_mask = meta.route_mask
-    if request.ids is None or route_mask is None or strays:
+    mask = meta.shard_mask if request.keys is not None else meta.route_mask
+    if mask is None or (request.keys is None and (request.ids is None or strays)):
         return request
-    ids = tuple(value for value in request.ids if value & route_mask == request.shard)
-    if not ids:
+    keys, ids = request.keys, request.ids
+    if keys is not None:
+        keys = tuple(key for key in keys if shard_of_key(key, mask) == request.shard)
+    elif ids is not None:
+        ids = tuple(value for value in ids if value & mask == request.shard)
+    if () in (keys, ids):
         return None
     # A request is checked whenever it is made, so one that stays as it is is handed on.
-    return request if len(ids) == len(request.ids) else replace(request, ids=ids)
+    if (keys, ids) == (request.keys, request.ids):
+        return request
+    return replace(request, keys=keys, ids=ids)
 
 
 def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:

@@ -35,14 +35,15 @@ _Run = list[tuple[Zone, bytes | None]]
 
 
 class BlockReads:
-    """Reads blocks at one moment, and remembers which it could not. One thread at a time."""
+    """Reads blocks of a snapshot, and remembers which it could not. One thread at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what blocks are read by
         self,
         stream: str,
         place: BlockPlace,
         store: StoreSnapshot,
         trimmed: int = 0,
+        expired_end: int = 0,
         rebuild: Callable[[Zone], Block] | None = None,
     ) -> None:
         """Read blocks of this place, those below `trimmed` by what rebuilds them."""
@@ -53,6 +54,7 @@ class BlockReads:
         self._place = place
         self._store = store
         self._trimmed = trimmed
+        self._expired_end = expired_end
         self._rebuild = rebuild
 
     def block(self, zone: Zone) -> Block:
@@ -79,20 +81,18 @@ class BlockReads:
             while run:
                 yield self._next_of(run)
 
-    def blocks_or_joined(
-        self, zones: Iterator[Zone], expired_end: int
-    ) -> Iterator[tuple[Zone, Block]]:
+    def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield what `blocks` does, of small neighbours one zone and one block for all.
 
         The zone spans theirs, and has no ids. Below `expired_end` only blocks are joined between
-        which none has expired: a scan has ahead records to show in its place.
+        which none has expired: a scan has future-dated records to show in its place.
 
         Raises:
             CorruptionError: As `blocks` does.
         """
         for run in self._runs(zones, _SMALL_BLOCKS):
             while run:
-                count = _small_neighbours(run, expired_end)
+                count = _small_neighbours(run, self._expired_end)
                 joined = self._joined(run[-count:][::-1]) if count > 1 else None
                 if joined is None:
                     for _ in range(max(1, count)):
@@ -104,7 +104,7 @@ class BlockReads:
     def several(self, zones: Sequence[Zone]) -> Block | None:
         """Return the blocks of small zones, none of them trimmed, as one.
 
-        None where one is damaged or is not what its zone says: `block` tells which.
+        None where one is damaged or is not what its zone says: `block` raises for that one.
         """
         before = len(self.unreadable)
         try:
@@ -136,7 +136,7 @@ class BlockReads:
         return zone, self._of_parts(zone) if data is None else self._decoded(zone, data)
 
     def _joined(self, run: _Run) -> tuple[Zone, Block] | None:
-        """Return small blocks as one; None where they are better told apart."""
+        """Return small blocks as one; None where each is better read by itself."""
         zone = spanning([zone for zone, _ in run])
         blocks = [data for _, data in run if data is not None]
         decoded = decode_small_blocks([zone for zone, _ in run], blocks, self._place)
@@ -202,7 +202,7 @@ class BlockReads:
     def _with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
         place = None
-        # What is wrong is told, whatever becomes of this.
+        # The error is raised, whether the place is found or not.
         with suppress(ShardlogError):
             place = self._store.segment_location(log_key(zone.first))
         return f"{error}" if place is None else f"{error}, {place}"
@@ -224,7 +224,7 @@ class BlockReads:
 
 def _refuse_other(zone: Zone, block: Block) -> None:
     """Raise if parts make another block than the zone had."""
-    if difference := disagreement(zone, block):
+    if difference := disagreement([zone], block):
         message = f"its parts make another block: {difference}"
         raise CorruptionError(message)
 

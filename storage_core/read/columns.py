@@ -20,7 +20,7 @@ from storage_core.platform.arrow import Array, int_array, nulls, repeated
 
 Positions = npt.NDArray[np.int64]
 
-# What may be null in a block that does not store it; numbers of schemas are shown to no caller.
+# What may be null in a block that does not store it; no caller gets numbers of schemas.
 _NULLS: Final = frozenset((*ENVELOPE, "schema_id", "schema_fingerprint", SCHEMA))
 _CONSTANT_ROWS: Final = 2**16
 _PAGE_ROWS: Final = 2**16

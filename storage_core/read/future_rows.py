@@ -1,6 +1,6 @@
 """Future-dated records that outlive their blocks.
 
-The log is cut by when rows came, as windows tell, and an ahead record is in none: a clock in
+The log is cut by when rows came, as windows tell, and a future-dated record is in none: a clock in
 2100 must not keep what came beside it. What it says of itself is not yet over then, so its
 ordered copy stays until its own window goes, and answers in the block's place: in order of
 arrival, and as the newest of its id. A replay, which is of the log, begins above it.

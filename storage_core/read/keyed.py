@@ -13,11 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import CorruptionError
 from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.ids.dictionaries.keys import numbers_of
-from storage_core.ids.dictionaries.routing import shard_of_key
 from storage_core.platform.arrow import Array, distinct, int_array, nulls
 from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.rows import in_order
@@ -27,15 +25,6 @@ Keys = bytes | Iterable[bytes | None] | None
 Scanned = Iterator[tuple[pa.RecordBatch, int | None]]
 
 _NO_RANK: Final = -1
-
-
-def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | None:
-    """Return a request without the keys that route to other shards; None if no key is left."""
-    mask = meta.shard_mask
-    if request.keys is None or mask is None:
-        return request
-    keys = tuple(key for key in request.keys if shard_of_key(key, mask) == request.shard)
-    return replace(request, keys=keys) if keys else None
 
 
 def numbers_in(snapshot: ShardSnapshot, keys: Iterable[bytes | None]) -> tuple[int, ...]:
@@ -63,7 +52,7 @@ def by_number(snapshot: ShardSnapshot, request: ReadRequest) -> ReadRequest:
 
 
 def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:
-    """Yield what was scanned by number as it is shown: without numbers, `primary` by key."""
+    """Yield what was scanned by number without numbers; of order `primary` by key."""
     for batch, reached in scanned:
         if order == "primary":
             rows = in_order([ranked(batch)], SORT_COLUMNS, columns)

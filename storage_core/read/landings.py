@@ -31,7 +31,7 @@ class Landings:
 
     Attributes:
         committed: The snapshot's.
-        ledger: By which a later snapshot tells what has landed since.
+        ledger: A later snapshot finds by it what has landed since.
         since: Those that landed since an earlier snapshot, by name.
         named: Those asked for by name that are there.
         is_whole: Whether none that landed since is forgotten already.

@@ -1,15 +1,15 @@
 """How many threads read one open stream at once: the others wait, for a bounded time.
 
-A thread has one place, whatever reads it has under way: whoever reads in the callback of
+A thread has one slot, whatever reads it has under way: whoever reads in the callback of
 `for_each`, or between two batches of a `scan`, needs no second one and so cannot wait for itself.
-The place is free again when the last of its reads is over: answered, failed, closed or, where an
+The slot is free again when the last of its reads is over: answered, failed, closed or, where an
 iterator was left half-way, collected. Of those one thread may leave no more than `OPEN_MAX` open.
 
-A place is a token, which is among the free ones or with its thread, never in between. Where an
+A slot is a token, which is among the free ones or with its thread, never in between. Where an
 interruption (Ctrl-C) ends a read before it could give the token back, its thread's next read does.
 
 No lock is held: an iterator may be collected in the middle of any line here, on any thread, and
-lets go of its read then. So each step is one call of a list or a `SimpleQueue`, which do not tear.
+ends its read then. So each step is one call of a list or a `SimpleQueue`, which do not tear.
 """
 
 import threading
@@ -31,7 +31,7 @@ class ReadSlots:
     """Lets so many threads read at once. Any thread may call it."""
 
     def __init__(self, stream: str, options: StreamOptions) -> None:
-        """Begin with all places free."""
+        """Begin with all slots free."""
         self.options = options
         self._stream = stream
         self._free: _Tokens = SimpleQueue()
@@ -40,7 +40,7 @@ class ReadSlots:
         self._own = _OfThread()
 
     def under(self, options: StreamOptions) -> "ReadSlots":
-        """Return the gate under other options: this one, or one for the reads that come now."""
+        """Return the slots under other options: these, or new ones for the reads that come now."""
         if options is not self.options:
             if options.reads_max != self.options.reads_max:
                 return ReadSlots(self._stream, options)
@@ -51,19 +51,19 @@ class ReadSlots:
         """Begin a read; leave it by `with`.
 
         Raises:
-            UnavailableError: All places were taken for too long.
+            UnavailableError: All slots were taken for too long.
             InvalidRequestError: This thread has left as many reads open.
         """
         own = self._own
         if not own.token:
             self._take(own.token)
-        place = own.place()
-        if place is None:
-            place = _Place(self._free, own.token)
-            own.place = ref(place)
-        elif len(place.reads) >= OPEN_MAX:
+        slot = own.slot()
+        if slot is None:
+            slot = _Slot(self._free, own.token)
+            own.slot = ref(slot)
+        elif len(slot.reads) >= OPEN_MAX:
             self._refuse_open()
-        return Read(place)
+        return Read(slot)
 
     def _take(self, token: list[None]) -> None:
         try:
@@ -91,8 +91,8 @@ class ReadSlots:
         raise InvalidRequestError(message, stream=self._stream)
 
 
-class _Place:
-    """A thread's place: only its reads know it, so that what an interruption left is no read."""
+class _Slot:
+    """A thread's slot: only its reads know it, so that what an interruption left is no read."""
 
     __slots__ = ("__weakref__", "_free", "_token", "reads")
 
@@ -102,7 +102,7 @@ class _Place:
         self.reads: list[None] = []
 
     def leave(self) -> None:
-        """End one read; with the last one the place is free."""
+        """End one read; with the last one the slot is free."""
         self.reads.pop()
         if not self.reads:
             # Another thread may have ended the last but one in the same moment.
@@ -115,10 +115,10 @@ class Read:
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, slot: _Slot) -> None:
         """Take part in what a thread reads."""
-        self._place = place
-        place.reads.append(None)
+        self._place = slot
+        slot.reads.append(None)
 
     def __enter__(self) -> None:
         pass
@@ -128,14 +128,14 @@ class Read:
 
 
 class _OfThread(threading.local):
-    """What a thread has of the gate: a token if it has a place, and that place while it reads."""
+    """What a thread has: a token if it has a slot, and that slot while it reads."""
 
     def __init__(self) -> None:
         self.token: list[None] = []
-        self.place: Callable[[], _Place | None] = _no_place
+        self.slot: Callable[[], _Slot | None] = _no_slot
 
 
-def _no_place() -> None:
+def _no_slot() -> None:
     return None
 
 

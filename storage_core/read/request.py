@@ -1,4 +1,4 @@
-"""A read as a frozen, JSON-able value, and what makes one of the arguments of a call.
+"""A read as a frozen value, and what makes one of the arguments of a call.
 
 Every way of reading (the methods of `Stream` and `StreamReader`, Spark partitions, a remote
 service) passes one `ReadRequest` to one `ShardReader` (shard_reader.py).
@@ -7,10 +7,8 @@ Of a call's arguments numbers may be of any type that is an integer; ids and ver
 several. What is none is refused by name, before anything is read.
 """
 
-import json
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from operator import index
 from typing import Literal, get_args
@@ -128,36 +126,6 @@ class ReadRequest:
                 "shard, addresses, primaries, ids, versions, limit, bytes_max and expired_until "
                 "are integers"
             )
-
-    def to_json(self) -> str:
-        """Return the request as JSON text."""
-        keys = None if self.keys is None else [_text(key) for key in self.keys]
-        return json.dumps(asdict(self) | {"keys": keys})
-
-    @classmethod
-    def from_json(cls, text: str) -> "ReadRequest":
-        """Return what `to_json` was given."""
-        try:
-            fields = json.loads(text)
-            for name in ("ids", "versions", "columns"):
-                if fields.get(name) is not None:
-                    fields[name] = tuple(fields[name])
-            if fields.get("keys") is not None:
-                fields["keys"] = tuple(map(_bytes, fields["keys"]))
-            return cls(**fields)
-        except (TypeError, AttributeError, RecursionError, ValueError) as error:
-            if isinstance(error, InvalidRequestError):
-                raise
-            message = f"not a read request: {error}"
-            raise InvalidRequestError(message) from error
-
-
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else b64encode(key).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text, validate=True)
 
 
 def _refuse(message: str) -> None:

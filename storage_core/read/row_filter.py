@@ -44,13 +44,13 @@ class RowFilter:
         """Tell whether every primary is wanted."""
         return self.start == INT64_MIN and self.end == INT64_MAX
 
-    def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
+    def wants_zones(self, chunk: ZoneChunk, *, out_of_order: bool) -> Mask:
         """Tell which blocks can hold a wanted primary, and a wanted id where they have one id."""
         fields = chunk.fields
         wanted: Mask = np.ones(len(fields), dtype=np.bool_)
         if not self.is_all_primaries:
             wanted = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
-            if flagged:
+            if out_of_order:
                 wanted |= (fields["flagged_min"] <= self.end) & (
                     fields["flagged_max"] >= self.start
                 )
@@ -94,7 +94,7 @@ class RowFilter:
         return np.flatnonzero(mask)
 
     def choose_late(self, late: LateRows) -> Positions:
-        """Return the positions of wanted rows among copies of late and ahead ones."""
+        """Return the positions of wanted rows among copies of late and future-dated ones."""
         return np.flatnonzero(
             self.choose_rows(late.secondary, late.primary, late.address, late.fields["version"])
         )
@@ -113,7 +113,7 @@ class RowFilter:
 
 
 def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFilter:
-    """Return a request clipped to what may be shown."""
+    """Return a request clipped to the rows that reads return."""
     first, last = request.start_address, request.end_address
     is_replay = request.order == "replay"
     columns = TAIL_COLUMNS if is_replay else READ_COLUMNS
@@ -121,7 +121,7 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
         request.start if is_replay else max(request.start, state.floor),
         request.end,
         # Below its birth a shard never had anything, so there is nothing to miss there. Rows that
-        # are ahead outlive their blocks, so what is no replay begins below the log.
+        # are future-dated outlive their blocks, so what is no replay begins below the log.
         _begin(state, first, is_replay=is_replay),
         committed if last is None else min(last, committed),
         None if request.ids is None else np.unique(np.array(request.ids, dtype=np.int32)),

@@ -1,8 +1,8 @@
 """What rows show of their schemas, and which schemas a shard knows.
 
-Blocks and late rows have a shard's own numbers, which no one else is told. Where `schema_id` or
+Blocks and late rows have a shard's own numbers, which no caller gets. Where `schema_id` or
 `schema_fingerprint` is asked for, a scan reads the numbers in their stead, and here they become
-what the snapshot's dictionary has under them. Each schema is looked up once a scan.
+what the snapshot's dictionary has under them. Each schema is read once a scan.
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def _numbers_of(snapshot: ShardSnapshot, registry_id: int) -> list[int]:
 def _column(
     snapshot: ShardSnapshot, name: str, numbers: Array, entries: dict[int, SchemaEntry]
 ) -> Array:
-    """Return what a column shows of schemas; `entries` are those that were looked up before."""
+    """Return a column of the rows' schemas; `entries` are those that were read before."""
     kind = TYPES[name]
     if numbers.null_count == len(numbers):
         return nulls(len(numbers), kind)

@@ -1,56 +1,31 @@
-"""What answers the reads of one shard, and what a shard reports of itself at one moment."""
+"""What answers the reads of one shard, and what a shard reports of itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Protocol, Self
 
 import pyarrow as pa
 
-from storage_core.format.counters import Counters, IndexCounts
-from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.shard_state import ShardState
+from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.read.request import ReadRequest
 
-_NO_INDEX: Final = IndexCounts()
 
-
-@dataclass(frozen=True, slots=True)
-class ShardFacts:
-    """What a shard says of itself at one moment.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardFacts(ShardState):
+    """What a shard reports of itself: its state, as of the last batch written, committed or not.
 
     Attributes:
-        committed: The exclusive end of what may be shown.
-        start: The first address that is still kept.
-        lost: The ranges that were acknowledged and are gone.
-        passed: The committed ranges that the source no longer had.
-        source: Where the source of the rows stands, as of the last batch written.
-        counters: What was counted, as of the last batch written, committed or not.
-        floor: The primary below which everything has expired.
-        expired_end: The exclusive end of the last blocks that expired behind one that has not.
-        index: What the sparse index has counted; a reader's as of the last entries written.
-        generation: Raised by each open for writing and by each expiry that takes something away.
-        parts: How many parts have got a number.
-        sealed: The address below which rows are in parts.
-        trimmed: The address below which they are there alone.
-        dead_letters_dropped: How many dead letters went without having been forwarded.
+        committed: The exclusive end of the rows that reads return; read before the state.
     """
 
     committed: int
-    start: int
-    lost: Sequence[tuple[int, int]]
-    passed: Sequence[tuple[int, int]]
-    source: Mapping[str, object] | None
-    counters: Counters
-    floor: int = INT64_MIN
-    expired_end: int = 0
-    index: IndexCounts = _NO_INDEX
-    generation: int = 0
-    parts: int = 0
-    sealed: int = 0
-    trimmed: int = 0
-    dead_letters_dropped: int = 0
+
+    @property
+    def skipped(self) -> list[AddressRange]:
+        """The committed ranges that the source no longer had."""
+        return [gap for gap in self.passed if gap.end <= self.committed]
 
     @property
     def untrimmed(self) -> int:
@@ -65,33 +40,19 @@ class ShardFacts:
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
         """Return the facts of a shard in one state; committed was read before it."""
-        return cls(
-            committed,
-            state.start,
-            [(lost.start, lost.end) for lost in state.lost],
-            [(gap.start, gap.end) for gap in state.passed if gap.end <= committed],
-            state.source,
-            state.tail.counters,
-            state.floor,
-            state.expired_end,
-            state.index,
-            state.generation,
-            state.parts,
-            state.sealed,
-            state.trimmed,
-            state.dead_letters_dropped,
-        )
+        values = {field.name: getattr(state, field.name) for field in fields(ShardState)}
+        return cls(**values, committed=committed)
 
 
 class ShardReader(Protocol):
     """What answers a read: a writer's shard, a follower in another process, later a service."""
 
     def committed(self) -> int:
-        """Return the exclusive end of what may be shown."""
+        """Return the exclusive end of the rows that reads return."""
         ...
 
     def state(self) -> ShardFacts:
-        """Return what the shard says of itself at this moment."""
+        """Return what the shard reports of itself now."""
         ...
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""A shard at one moment, as reads see it: clipped to committed, its chain of zones proven.
+"""A snapshot of a shard, as reads see it: clipped to committed, its chain of zones proven.
 
 Writers and followers make the same kind of snapshot; all reading code stands on it. The zones of
 a shard form a chain (each names the end of the one before), and the tail names the end of the
@@ -62,9 +62,9 @@ TrimmedRowsOf = Callable[["ShardSnapshot"], TrimmedRows]
 
 
 class ShardSnapshot:
-    """One shard at one moment."""
+    """A snapshot of one shard."""
 
-    def __init__(  # noqa: PLR0913 - what makes a moment
+    def __init__(  # noqa: PLR0913 - what makes a snapshot
         self,
         place: BlockPlace,
         meta: StreamMeta,
@@ -78,7 +78,7 @@ class ShardSnapshot:
 
         `committed` was read before the state, so the state holds all that it covers.
         `trimmed_rows_of` gives the rows of blocks that were trimmed. `heads_for` gives the heads
-        of the same moment; not every snapshot is asked for them.
+        of the same snapshot; not every snapshot is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -92,7 +92,12 @@ class ShardSnapshot:
         self.route_mask = meta.route_mask
         self.state = state
         self.committed = committed
-        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._rebuild)
+        blocks = self._blocks = BlockReads(
+            meta.name, place, store, state.trimmed, state.expired_end, self._rebuild
+        )
+        self.block, self.blocks = blocks.block, blocks.blocks
+        self.blocks_or_joined, self.block_of_several = blocks.blocks_or_joined, blocks.several
+        self.unreadable, self.gone_with_parts = blocks.unreadable, blocks.gone_with_parts
         self._trimmed_rows_of = trimmed_rows_of
         self._trimmed: TrimmedRows | None = None
         self._store = store
@@ -107,7 +112,7 @@ class ShardSnapshot:
 
     def close(self) -> None:
         """Close it; its files may be deleted then."""
-        # It knows this snapshot, so that it would stay until somebody looks for rings.
+        # It refers to this snapshot: a cycle would stay until the garbage collector runs.
         self._trimmed = None
         self._store.close()
 
@@ -234,26 +239,6 @@ class ShardSnapshot:
             before = int(breaks[0])
             self._refuse_hole(int(fields["last"][before]) + 1, int(fields["first"][before + 1]))
 
-    def block(self, zone: Zone) -> Block:
-        """Return a zone's block, proven.
-
-        Raises:
-            CorruptionError: The block is missing or damaged.
-        """
-        return self._blocks.block(zone)
-
-    def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
-        """Yield zones with their blocks, reading neighbours in one pass."""
-        return self._blocks.blocks(zones)
-
-    def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
-        """Yield what `blocks` does, of small neighbours one zone and one block for all."""
-        return self._blocks.blocks_or_joined(zones, self.state.expired_end)
-
-    def block_of_several(self, zones: Sequence[Zone]) -> Block | None:
-        """Return the small blocks of some zones as one; None where one is amiss."""
-        return self._blocks.several(zones)
-
     @property
     def trimmed(self) -> TrimmedRows:
         """The rows of blocks that were trimmed."""
@@ -263,16 +248,6 @@ class ShardSnapshot:
 
     def _rebuild(self, zone: Zone) -> Block:
         return self.trimmed.block(zone)
-
-    @property
-    def unreadable(self) -> list[AddressRange]:
-        """The blocks found missing or damaged so far."""
-        return self._blocks.unreadable
-
-    @property
-    def gone_with_parts(self) -> list[AddressRange]:
-        """The trimmed blocks that could not be rebuilt so far, since a part is damaged."""
-        return self._blocks.gone_with_parts
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
         """Yield the windows in the closed range of window numbers that have a summary."""
@@ -348,7 +323,7 @@ class ShardSnapshot:
         return self._store.bytes_under(FAMILY_LOG, log_key(start), log_key(end))
 
     def shows(self, address: int) -> bool:
-        """Tell whether a record is committed and its block was not given up."""
+        """Tell whether a record is committed and its block was not accepted as lost."""
         return address < self.committed and not any(
             gap.start <= address < gap.end for gap in self.state.gaps
         )

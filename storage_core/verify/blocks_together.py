@@ -12,7 +12,7 @@ from storage_core.format.block import Block
 from storage_core.format.joined_zone import spanning
 from storage_core.format.small_blocks import SMALL_BYTES, SMALL_ROWS
 from storage_core.format.zone import Zone
-from storage_core.read.block_proof import all_agree
+from storage_core.read.block_proof import disagreement
 from storage_core.read.snapshot import ShardSnapshot
 
 # So many, that whoever waits is told often how far it is.
@@ -88,4 +88,4 @@ def _is_lost(view: ShardSnapshot, zone: Zone) -> bool:
 def _block_of(view: ShardSnapshot, group: Sequence[Zone]) -> Block | None:
     """Return the block of several zones, if each says of its rows what it has."""
     block = view.block_of_several(group)
-    return block if block is not None and all_agree(group, block) else None
+    return block if block is not None and disagreement(group, block) is None else None

@@ -276,7 +276,7 @@ class _ShardCheck:
     def _compare_block(self, zone: Zone | None, block: Block, blocks: int) -> None:
         """Compare a block with its zone, unless it was, and with what is kept beside it."""
         view = self._view
-        if zone is not None and (message := disagreement(zone, block)) is not None:
+        if zone is not None and (message := disagreement([zone], block)) is not None:
             self._findings.add("zone", message, zone.first, zone.end)
         self._copies.compare(block)
         self._dead.compare(block)

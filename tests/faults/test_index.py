@@ -186,8 +186,7 @@ def _answer(  # noqa: PLR0913 - a read's parts
         return sorted(_rows(stream.scan(ids, start, end)))
     if way == "newest":
         request = ReadRequest(0, start=start, end=end, ids=tuple(ids), order="newest")
-        assert isinstance(stream, Stream)
-        return _rows(stream._shards[0].scan(request))
+        return _rows(stream._open.by_number[0].scan(request))
     if way == "earliest":
         earliest = stream.earliest(ids, start)
         return [] if earliest is None else [(0, earliest, 0)]

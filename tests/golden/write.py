@@ -219,7 +219,7 @@ def _write_readings(root: Path, environment: Environment) -> None:
 
 def _feed(stream: Stream, first: int, count: int) -> None:
     """Append some readings, a dead letter behind them; what the topic lost lies before them."""
-    stream.pass_over(0, first, source={"next": first})
+    stream.skip(0, first, source={"next": first})
     addresses = [*range(first, first + count)]
     dead = {first + 98: b"poison"} if count == 8 else {}
     end = first + (99 if dead else count)

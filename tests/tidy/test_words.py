@@ -68,6 +68,8 @@ WITHOUT_THEM = (
     *("connectors/dlq/", "connectors/ingest/", "connectors/monitoring/"),
     *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
+    *("storage_core/facade.py", "storage_core/open_shards.py", "storage_core/parts/snapshot.py"),
+    *("storage_core/read/", "storage_core/rows.py"),
     *("storage_core/stream.py", "storage_core/stream_maintenance.py"),
     *("tests/faults/", "tests/golden/", "tests/log/expiry/", "tests/log/index/"),
     *("tests/log/opening/", "tests/log/transactions/", "tests/log/workbench.py"),

@@ -197,7 +197,7 @@ class ShardOpening:
             self._log.warning(
                 "records skipped", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
             )
-            stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
+            stream.skip(number, gap[1], source={**source, "next": gap[1]})
             shard_next = gap[1]
         epoch = source.get("epoch")
         return PartitionWriter(

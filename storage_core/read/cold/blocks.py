@@ -44,43 +44,6 @@ _WINDOW_ROWS: Final = 2**15
 _WINDOWS_HELD: Final = 2
 
 
-class ColdBlocks:
-    """Rebuilds blocks of one snapshot. One thread at a time."""
-
-    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
-        """Read the parts of a snapshot, whose files lie in a directory.
-
-        Raises:
-            CorruptionError: An entry of the part list is damaged.
-        """
-        self._snapshot = snapshot
-        self._directory = directory
-        self._rows = ColdRows(snapshot, directory)
-        self._decoded: DecodedSlices | None = None
-
-    def block(self, zone: Zone) -> Block:
-        """Return a zone's block as its parts have it.
-
-        Raises:
-            CorruptionError: A part is damaged or gone, or they do not have each row of the block.
-            UnavailableError: The system does not let one be read now.
-        """
-        batches = self._decoded_for(zone).of_block(zone.first, zone.end)
-        count = sum(rows.num_rows for rows in batches)
-        if count != zone.count:
-            message = f"the block has {zone.count} rows, its parts have {count}"
-            raise CorruptionError(message)
-        return rows_as_block(zone, concat(batches) if len(batches) > 1 else batches[0])
-
-    def _decoded_for(self, zone: Zone) -> "DecodedSlices":
-        # Most shards have no joined zone, and need not read when each row was committed.
-        if self._decoded is None or (zone.is_joined and COMMITTED not in self._decoded.columns):
-            columns = (*BLOCK_COLUMNS, COMMITTED) if zone.is_joined else BLOCK_COLUMNS
-            slices = ColdSlices(index_of(self._snapshot), self._directory)
-            self._decoded = DecodedSlices(self._rows, slices, columns)
-        return self._decoded
-
-
 class _DecodedSlice:
     """A slice's rows as the files have them."""
 
@@ -103,31 +66,47 @@ class _DecodedSlice:
         return AddressRange(begin, int(self.addresses[behind - 1]) + 1)
 
 
-class DecodedSlices:
-    """The rows of a snapshot's parts by address, for who reads neighbours. One thread at a time."""
+class ColdBlocks:
+    """Rebuilds blocks of one snapshot. One thread at a time."""
 
-    def __init__(self, rows: ColdRows, slices: ColdSlices, columns: tuple[str, ...]) -> None:
-        """Make rows with these columns, `address` among them."""
-        self.columns = columns
-        self._rows = rows
-        self._slices = slices
+    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
+        """Read the parts of a snapshot, whose files lie in a directory.
+
+        Raises:
+            CorruptionError: An entry of the part list is damaged.
+        """
+        self._rows = ColdRows(snapshot, directory)
+        self._slices = ColdSlices(index_of(snapshot), directory)
+        self._begin(BLOCK_COLUMNS)
+
+    def _begin(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
         self._decoded: OrderedDict[AddressRange, _DecodedSlice] = OrderedDict()
         self._windows: OrderedDict[AddressRange, pa.RecordBatch] = OrderedDict()
         # Whoever asks for a block of them asks for the next one, too.
         self._failed: list[AddressRange] = []
 
-    def of_block(self, start: int, end: int) -> list[pa.RecordBatch]:
-        """Return the rows of addresses from one to before another, by address.
+    def block(self, zone: Zone) -> Block:
+        """Return a zone's block as its parts have it.
 
         Raises:
-            CorruptionError: A part that has rows of them is damaged or gone.
-            UnavailableError: It cannot be read now.
+            CorruptionError: A part is damaged or gone, or they do not have each row of the block.
+            UnavailableError: The system does not let one be read now.
         """
+        if zone.is_joined and COMMITTED not in self._columns:
+            # Most shards have no such zone, and need not read when each row was committed.
+            self._begin((*BLOCK_COLUMNS, COMMITTED))
         try:
-            return list(self.between(start, end))
+            batches = list(self.between(zone.first, zone.end))
         except (CorruptionError, UnavailableError):
             # It need not be a part that has rows of this block.
-            return [self._rows.of_slice(self._slices.of(start, end), self.columns)]
+            own = self._slices.of(zone.first, zone.end)
+            batches = [self._rows.of_slice(own, self._columns)]
+        count = sum(rows.num_rows for rows in batches)
+        if count != zone.count:
+            message = f"the block has {zone.count} rows, its parts have {count}"
+            raise CorruptionError(message)
+        return rows_as_block(zone, concat(batches) if len(batches) > 1 else batches[0])
 
     def between(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of addresses from one to before another, by address.
@@ -181,7 +160,7 @@ class DecodedSlices:
         while self._decoded and held > SLICE_BYTES:
             held -= self._decoded.popitem(last=False)[1].bytes_held
         try:
-            parts = self._rows.decoded(cut, self.columns)
+            parts = self._rows.decoded(cut, self._columns)
         except (CorruptionError, UnavailableError):
             self._failed.append(cut.range)
             raise
@@ -192,8 +171,8 @@ class DecodedSlices:
         for part in decoded.parts:
             first, behind = _places(part.addresses, window)
             if behind > first:
-                batches.append(self._rows.as_log_rows(part, first, behind, self.columns))
-        return in_order(batches, ("address",), self.columns) if batches else no_rows(self.columns)
+                batches.append(self._rows.as_log_rows(part, first, behind, self._columns))
+        return in_order(batches, ("address",), self._columns) if batches else no_rows(self._columns)
 
 
 def _about(ranges: Iterable[AddressRange], address: int) -> AddressRange | None:

@@ -238,10 +238,6 @@ class ColdRows:
         Raises:
             CorruptionError: One has a key that the shard has no number for.
         """
-        if not columns:
-            # Arrow counts rows of no columns only if they had one before.
-            addresses = one_array(rows.column("address"))
-            return pa.RecordBatch.from_arrays([addresses], names=["address"]).select([])
         arrays = [self._column(footer, rows, name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=schema_of(tuple(columns)))
 

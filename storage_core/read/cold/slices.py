@@ -35,7 +35,7 @@ class ColdSlice:
     Attributes:
         range: The addresses.
         parts: By first address.
-        held_bytes: What its rows take in memory, about, so far as that was looked at.
+        held_bytes: What its rows take in memory, about; 0 where that was not computed.
     """
 
     range: AddressRange

@@ -55,7 +55,7 @@ class FollowedHeads:
             if replayed.begin == begin and replayed.end <= snapshot.committed:
                 replayed.advance(snapshot)
                 return heads_of(replayed.table, snapshot, ids)
-        # A newer snapshot was here first: its heads do not go with this one's moment.
+        # A newer snapshot was here first: its heads are not those of this one.
         replayed = _Replayed(store, begin)
         replayed.advance(snapshot)
         return heads_of(replayed.table, snapshot, ids)

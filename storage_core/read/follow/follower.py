@@ -20,11 +20,13 @@ A shard of which nothing was ever committed is empty whatever its store looks li
 writer may be about to make it, or may have died over it.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -40,6 +42,7 @@ from storage_core.errors import (
     ClosedError,
     CorruptionError,
     ForeignDataError,
+    InvalidRequestError,
     LostRangeError,
     UnavailableError,
 )
@@ -56,7 +59,6 @@ from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
 from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
-from storage_core.read.follow.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
@@ -66,6 +68,9 @@ _T = TypeVar("_T")
 _TRIES_MAX: Final = 40
 _TRIES_AT_ONCE: Final = 2
 _RETRY_PAUSE_S: Final = 0.05
+# NOTE: rocksdict (0.3.29) writes its own configuration beside the store at every opening, also when
+# it opens one that another process writes.
+_CONFIG_FILE: Final = "rocksdict-config.json"
 
 
 @dataclass(slots=True)
@@ -102,7 +107,7 @@ class ShardFollower:
         self._home = Home(files.meta.name, shard)
 
     def committed(self) -> int:
-        """Return the exclusive end of what may be shown, by one reading of the marker."""
+        """Return the exclusive end of the rows that reads return, by one reading of the marker."""
         return self._read_marker().committed
 
     def refresh(self) -> int:
@@ -360,7 +365,7 @@ class ShardFollower:
         try:
             changed_ns = (self._directory / "db").stat().st_mtime_ns
         except FileNotFoundError:
-            # Nothing was written yet; it is told elsewhere if something should be there.
+            # Nothing was written yet; reading the marker raises if something should be there.
             return
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return
@@ -376,7 +381,7 @@ class ShardFollower:
 
     def _opened_store(self) -> RocksDbStore:
         if self._store is None:
-            refuse_unwritable(self._directory / "db")
+            _refuse_unwritable(self._directory / "db")
             self._private = PrivateDirectory(self._clock)
             self._logs = log_sizes(self._directory / "db")
             try:
@@ -409,3 +414,15 @@ def _went_back(last: MarkerState, state: MarkerState) -> bool:
     """Tell whether a marker says less than it did; a new generation may take rows back."""
     is_same_writer = state.generation == last.generation
     return _age(state) < _age(last) or (is_same_writer and state.committed < last.committed)
+
+
+def _refuse_unwritable(store: Path) -> None:
+    """Refuse a store whose file a reader may not write; time does not change that."""
+    config = store / _CONFIG_FILE
+    path = config if os.access(config, os.F_OK) else store
+    if os.access(path, os.F_OK) and not os.access(path, os.W_OK):
+        message = (
+            f"a reader must be allowed to write {_CONFIG_FILE}, which the store's library writes "
+            "at every opening: give this user the right, or read a copy that is writable"
+        )
+        raise InvalidRequestError(message, path=store)

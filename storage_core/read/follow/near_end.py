@@ -44,7 +44,7 @@ def prove_near_end(snapshot: ShardSnapshot, proven: int | None, log_bytes: int) 
     """Prove that no zone is missing between what came from tables and the end of the snapshot.
 
     Args:
-        snapshot: The snapshot, of a moment whose marker was read before.
+        snapshot: The snapshot; its marker was read before it was taken.
         proven: Where the chain ended that the same store proved before; None for a new store.
         log_bytes: The most that a new store can have taken from write-ahead logs.
 
@@ -70,7 +70,7 @@ def prove_near_end(snapshot: ShardSnapshot, proven: int | None, log_bytes: int) 
 
 
 class _Zones:
-    """Counts the zones that it is shown, and wants none of them."""
+    """Counts the zones that it is given, and wants none of them."""
 
     def __init__(self, end: int) -> None:
         """Count those in front of an address."""

@@ -1,12 +1,13 @@
-"""The row with the largest primary of each id: by heads, and by ahead records above them.
+"""The row with the largest primary of each id: by heads, and by future-dated records above them.
 
-Of equal primaries the highest address wins. A head and the key of an ahead record name the
+Of equal primaries the highest address wins. A head and the key of a future-dated record name the
 address of a row; the block there answers, one block read for all ids that it holds. What lies
-between head and answer never has to be looked through.
+between head and answer is never scanned.
 
 A request with bounds wants the newest row inside them. Mostly that is the newest of all; where
-it is not, or where the head's row was given up, the row is looked for (latest_within.py). So it is
-where a head names a row that its block does not hold: blocks decide, and verify tells.
+it is not, or where the head's row was accepted as lost, the row is searched for
+(latest_within.py). So it is where a head names a row that its block does not hold: blocks decide,
+and verify reports it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +67,7 @@ def _newest_of_all(snapshot: ShardSnapshot, wanted: RowFilter) -> RowPlaces:
 
 
 def _is_inside(snapshot: ShardSnapshot, wanted: RowFilter, places: RowPlaces) -> Mask:
-    """Tell which places lie inside a request's bounds and were not given up."""
+    """Tell which places lie inside a request's bounds and were not accepted as lost."""
     address = places.address
     inside: Mask = (places.primary <= wanted.end) & (address >= wanted.address_start)
     inside &= address < wanted.address_end

@@ -53,7 +53,7 @@ def _first_of_each(
     """Yield the newest by `primary`, slice by slice, until each id has as many as wanted."""
     assert wanted.ids is not None, "without ids nobody knows when each has its rows"
     seen = RowsOfEach(wanted.ids, request.limit)
-    for batches in scan_slices(snapshot, wanted):
+    for _, batches in scan_slices(snapshot, wanted):
         rows = without_tombstones(contest.in_shard(joined(batches)), tombstones=request.tombstones)
         yield rows
         seen.add(rows)

@@ -1,11 +1,11 @@
-"""The newest row of each id inside a request's bounds: looked for from the newest block back.
+"""The newest row of each id inside a request's bounds, searched from the newest block back.
 
-For what heads do not answer: rows below an end, of a version, as of an earlier address, or of
-an id whose head's row was given up. It reads the blocks that can hold such a row, newest first,
-one at a time, and is done with an id as soon as its rows say that no older one can win:
+For what heads do not answer: rows below an end, of a version, as of an earlier address, or of an
+id whose head's row was accepted as lost. It reads the blocks that can hold such a row, newest
+first, one at a time, and is done with an id as soon as its rows say that no older one can win:
 
     A normal row has a primary of at least (all before it) - jitter. So before a normal row of
-    primary p nothing lies above p + jitter, ahead records aside, which are asked for by id.
+    primary p nothing lies above p + jitter, future-dated records aside, which are asked for by id.
 
 Of an id that had its last normal row before the addresses asked for, as where a cap took it, no
 block is read: what is left of it are late rows, which have copies.
@@ -25,7 +25,7 @@ from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.future_rows import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, begin_of_ids
-from storage_core.read.scan.scan import flagged_rows
+from storage_core.read.scan.scan import out_of_order_rows
 from storage_core.read.snapshot import ShardSnapshot
 
 Int32s = npt.NDArray[np.int32]
@@ -34,9 +34,9 @@ Int32s = npt.NDArray[np.int32]
 def newest_within(snapshot: ShardSnapshot, wanted: RowFilter, ids: Int32s) -> RowPlaces:
     """Return the newest wanted row's place of each of sorted ids that has one."""
     search = _Search(snapshot, wanted, ids)
-    search.look_ahead()
-    search.look_at_late()
-    search.look_back()
+    search.take_future_dated()
+    search.close_ids_of_late_rows()
+    search.search_back()
     return search.places()
 
 
@@ -56,8 +56,8 @@ class _Search:
         """Return the best places."""
         return RowPlaces(self._ids, self._primary, self._address).where(self._address >= 0)
 
-    def look_ahead(self) -> None:
-        """Take the ahead records, each by its key."""
+    def take_future_dated(self) -> None:
+        """Take the future-dated records, each by its key."""
         wanted = self._wanted
         places = ahead_between(self._snapshot, self._ids, wanted.start, wanted.end)
         gone = without_blocks(self._snapshot, places)
@@ -67,7 +67,7 @@ class _Search:
                 zone = self._snapshot.zone_at(address)
                 self._take(zone, self._snapshot.block(zone), self._ids)
 
-    def look_at_late(self) -> None:
+    def close_ids_of_late_rows(self) -> None:
         """Be done with the ids of which a few have at most late rows where it is asked for."""
         begin, ids = self._wanted.address_start, self._ids
         if begin <= self._snapshot.state.born or len(ids) > SEEK_IDS_MAX:
@@ -76,12 +76,12 @@ class _Search:
         is_gone = np.maximum(heads.last, heads.address) < begin
         if is_gone.any():
             wanted = replace(self._wanted, ids=ids[is_gone], columns=SORT_COLUMNS)
-            for rows in flagged_rows(self._snapshot, wanted):
+            for rows in out_of_order_rows(self._snapshot, wanted):
                 columns = (rows.column(name).to_numpy() for name in SORT_COLUMNS)
                 self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
             self._open_ids = ids[~is_gone]
 
-    def look_back(self) -> None:
+    def search_back(self) -> None:
         """Take blocks from the newest back until none can hold anything better."""
         wanted = self._wanted
         begin = max(wanted.address_start, _least_address(self._snapshot, wanted.start))
@@ -106,7 +106,7 @@ class _Search:
         self._take_rows(RowPlaces(block.secondaries, block.primaries, block.addresses), chosen)
 
     def _take_copies(self, places: RowPlaces) -> None:
-        """Take the wanted ones of ahead rows whose blocks are gone."""
+        """Take the wanted ones of future-dated rows whose blocks are gone."""
         late = copies_at(self._snapshot, places)
         if late is not None:
             rows = RowPlaces(late.secondary, late.primary, late.address)
@@ -141,7 +141,7 @@ class _Search:
 
 
 def _least_address(snapshot: ShardSnapshot, start: int) -> int:
-    """Return the least address that a row from a primary on can have, ahead records aside.
+    """Return the least address that a row from a primary on can have, future-dated records aside.
 
     A late one lies behind a normal one with a larger primary, which only a cap takes before it.
     """

@@ -1,4 +1,4 @@
-"""Which record of several is shown: the newest, as `latest_by` says.
+"""Which record of several is the newest, as `latest_by` says.
 
     primary   of equal (id, primary) the one with the highest address; of shards that
     between them have several, the one committed later, then that of the larger shard

@@ -71,7 +71,7 @@ def _bounds(snapshot: ShardSnapshot) -> IndexBounds | None:
         return None
 
     def stands(address: int) -> bool:
-        # IMPORTANT: what is lost counts too; rows behind it can be asked for before it is given up.
+        # IMPORTANT: what is lost counts too; rows behind it are read before a loss is accepted.
         lost = snapshot.state.lost
         return snapshot.shows(address) and not any(one.start <= address < one.end for one in lost)
 

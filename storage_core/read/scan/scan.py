@@ -4,9 +4,9 @@
     time              ascending slices of primaries, each sorted; memory of one slice
     primary           by (secondary, primary, address); with a limit it stops early; of these
                       only the newest as `latest_by` says (latest_by.py)
-    newest            by heads, and by ahead records above them (latest.py)
+    newest            by heads, and by future-dated records above them (latest.py)
 
-Normal rows come from blocks; in the sorted orders late and ahead rows come from their own
+Normal rows come from blocks; in the sorted orders late and future-dated rows come from their own
 copy. Where a sorted scan begins and ends is bounded by the windows it touches, and of few ids by
 the index and their heads (id_ranges.py); from there zones skip blocks. Bounds are only a
 shortcut: without them a scan takes time, and has the same rows.
@@ -38,7 +38,7 @@ from storage_core.read.scan.zone_fields import ZoneFields
 from storage_core.read.snapshot import ShardSnapshot
 
 _SLICE_ZONES: Final = 16
-# So many addresses cost little to look through, whatever windows they belong to.
+# So many addresses cost little to scan, whatever windows they belong to.
 ADDRESSES_MIN: Final = 2**16
 
 
@@ -73,7 +73,7 @@ def _scan_blocks(
     is_replay = wanted.is_replay
     if begin < snapshot.state.start:
         raise _expired(snapshot, begin, snapshot.state.start)
-    wants = partial(wanted.wants_zones, flagged=True)
+    wants = partial(wanted.wants_zones, out_of_order=True)
     zones = snapshot.zones(begin, end, wants, with_expired=is_replay)
     if is_replay:
         zones = _none_expired(snapshot, zones, wanted.expired_until)
@@ -124,7 +124,7 @@ def scan_time(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[tuple[pa.R
 
     Rows of a slice are sorted by (primary, secondary, address).
     """
-    for last, batches in _slices(snapshot, wanted):
+    for last, batches in scan_slices(snapshot, wanted):
         yield in_order(batches, ("primary", "secondary", "address"), wanted.columns), last
 
 
@@ -144,7 +144,7 @@ def scan_primary(
             gathered.add(rows)
     else:
         seen = RowsOfEach(wanted.ids, limit)
-        for batches in scan_slices(snapshot, wanted):
+        for _, batches in scan_slices(snapshot, wanted):
             for rows in batches:
                 gathered.add(rows)
                 seen.add(rows)
@@ -154,21 +154,15 @@ def scan_primary(
         yield in_order(gathered.batches, SORT_COLUMNS, wanted.columns, limit)
 
 
-def scan_slices(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
-    """Yield all rows in slices of primaries, ascending and disjoint, the rows of each unsorted."""
-    for _, batches in _slices(snapshot, wanted):
-        yield batches
-
-
 def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield all rows piece by piece, in no order."""
     if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
         snapshot.refuse_lost(wanted.address_start, wanted.address_end)
         yield from _normal_rows(snapshot, wanted, _normal_zones(snapshot, wanted), is_once=True)
-        yield from flagged_rows(snapshot, wanted)
+        yield from out_of_order_rows(snapshot, wanted)
 
 
-def _slices(
+def scan_slices(
     snapshot: ShardSnapshot, wanted: RowFilter
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Yield (last primary of the slice, its rows unsorted), slices ascending and disjoint.
@@ -247,7 +241,7 @@ def _normal_zones(
     begin = max(begin, snapshot.state.start)
     if begin >= end:
         return
-    wants = partial(wanted.wants_zones, flagged=False)
+    wants = partial(wanted.wants_zones, out_of_order=False)
     reached = 0
     for first, last in ranges_of_ids(snapshot, wanted, begin, end):
         for zone in snapshot.zones(first, last, wants):
@@ -262,8 +256,8 @@ def _normal_zones(
 def _rows_of(
     snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone]
 ) -> list[pa.RecordBatch]:
-    """Return wanted rows: normal ones of these zones, late and ahead ones from their copies."""
-    return [*_normal_rows(snapshot, wanted, zones), *flagged_rows(snapshot, wanted)]
+    """Return wanted rows: normal ones of these zones, the out-of-order ones from their copies."""
+    return [*_normal_rows(snapshot, wanted, zones), *out_of_order_rows(snapshot, wanted)]
 
 
 def _normal_rows(
@@ -296,8 +290,8 @@ def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], 
     return runs, iter(())
 
 
-def flagged_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted late and ahead rows of a snapshot, by their copies."""
+def out_of_order_rows(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted late and future-dated rows of a snapshot, by their copies."""
     window = snapshot.late_window_at_or_after(snapshot.scheme.of(wanted.start))
     last = snapshot.scheme.of(wanted.end)
     while window is not None and window <= last:

@@ -65,7 +65,7 @@ def append_strange(lab: ColdLab, rng: np.random.Generator) -> None:
     """Append and commit some rows; before them a shard may pass over some addresses."""
     count = int(rng.integers(1, 15))
     shard = int(rng.integers(0, 2))
-    lab.stream.pass_over(shard, lab.stream.commit()[shard] + int(rng.integers(0, 4)))
+    lab.stream.skip(shard, lab.stream.commit()[shard] + int(rng.integers(0, 4)))
     times = FIRST_MS + rng.integers(-(10**6), 10**6, count) + (rng.random(count) < 0.1) * _FAR_MS
     chosen = _choice(rng, _PAYLOADS, count)
     columns: dict[str, Any] = {

@@ -176,7 +176,7 @@ def test_copy_of_a_topic_goes_on_where_it_stood(root):
         Stream.add_shards(root / "data", NAME, {0: 5, 2: 0})
     with Stream.open(root / "data", NAME) as stream:
         appended(stream, 0, [5, 7, 8])
-        stream.pass_over(0, 12)
+        stream.skip(0, 12)
         appended(stream, 0, [14, 15], source={"next": 20, "epoch": 3})
         appended(stream, 2, [1], source={"next": 2, "epoch": 1})
     export_stream(root / "data", NAME, root / "x", file_format="avro")

@@ -98,6 +98,15 @@ def test_latest_does_not_look_above_committed(bench):
     assert both(bench, lambda reads: reads.latest(2)) == {}
 
 
+def test_latest_shows_no_row_ahead_above_committed(make_bench):
+    bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
+    bench.keep([NOW, NOW + 20, NOW + 30])
+    bench.append([NOW + 50, NOW + 60])
+    bench.append([NOW + 70], secondary=2)
+    latest = both(bench, lambda reads: {k: v.primary for k, v in reads.latest().items()})
+    assert latest == {1: NOW + 30}
+
+
 def test_tail_below_the_start_of_the_log_is_told(bench):
     bench.append([1, 2])
     bench.append([3])
@@ -135,9 +144,9 @@ def test_headers_that_arrow_lets_pass_come_back_from_normal_and_late_rows_alike(
     bench.append([10, 11], headers=headers)
     bench.keep([4, 5], headers=headers)
     names = ("primary", "headers")
-    found = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
-    assert found == list(zip([4, 5, 10, 11], headers * 2, strict=True))
-    assert sorted(tuple_rows(bench.stream.scan(columns=names), names)) == found
+    rows = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
+    assert rows == list(zip([4, 5, 10, 11], headers * 2, strict=True))
+    assert sorted(tuple_rows(bench.stream.scan(columns=names), names)) == rows
 
 
 def tuple_rows(rows: Any, names: tuple[str, ...]) -> list[tuple]:

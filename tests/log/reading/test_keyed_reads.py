@@ -62,10 +62,10 @@ def two_partitions(root) -> Iterator[Stream]:
 
 
 def test_rows_come_by_key_then_primary_and_show_no_secondary(reads):
-    found = reads.read()
-    assert found["key"].to_pylist() == IN_ORDER
-    assert found["primary"].to_pylist() == [101, 103, 102, 104, 100, 105]
-    assert found["secondary"].to_pylist() == [None] * 6
+    rows = reads.read()
+    assert rows["key"].to_pylist() == IN_ORDER
+    assert rows["primary"].to_pylist() == [101, 103, 102, 104, 100, 105]
+    assert rows["secondary"].to_pylist() == [None] * 6
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_what_is_no_key_is_refused_in_a_line(reads, keys):
 
 @pytest.mark.parametrize("keys", [np.array([b"a"]), bytearray(b"a"), memoryview(b"a"), 1])
 def test_what_is_no_key_is_named_as_it_was_given(reads, keys):
-    one = keys[0] if isinstance(keys, np.ndarray) else keys
-    with pytest.raises(InvalidRequestError, match=re.escape(f"not {one!r}")):
+    key = keys[0] if isinstance(keys, np.ndarray) else keys
+    with pytest.raises(InvalidRequestError, match=re.escape(f"not {key!r}")):
         reads.read(keys=keys)
 
 
@@ -192,17 +192,17 @@ def test_new_keys_of_one_commit_are_seen_together_by_who_asks_meanwhile(make_ben
     with BesideThread(write):
         for number in range(rounds):
             pair = [b"left-%d" % number, b"right-%d" % number]
-            while not (found := bench.stream.latest(keys=pair)):
+            while not (newest := bench.stream.latest(keys=pair)):
                 pass
-            assert list(found) == pair
+            assert list(newest) == pair
 
 
 # --- several shards ---------------------------------------------------------------------------
 
 
 def test_key_in_two_shards_is_one_key(two_partitions):
-    found = two_partitions.read(columns=["key", "primary", "shard"]).to_pylist()
-    assert [(row["key"], row["primary"], row["shard"]) for row in found] == [
+    rows = two_partitions.read(columns=["key", "primary", "shard"]).to_pylist()
+    assert [(row["key"], row["primary"], row["shard"]) for row in rows] == [
         (b"j", 2, 1),
         (b"k", 1, 0),
         (b"k", 3, 1),
@@ -228,8 +228,8 @@ def test_latest_of_a_key_is_the_newest_of_all_shards(two_partitions):
 def test_one_shard_answers_in_order_of_keys_and_without_numbers(written):
     with written.read_beside() as reader:
         for number in range(4):
-            asked = ReadRequest(number, order="primary", keys=tuple(dict.fromkeys(KEYS)))
-            rows = rows_of(reader.shard(number).scan(asked))
+            request = ReadRequest(number, order="primary", keys=tuple(dict.fromkeys(KEYS)))
+            rows = rows_of(reader.shard(number).scan(request))
             keys = [row["key"] for row in rows]
             assert keys == sorted(keys, key=lambda key: (key is not None, key or b""))
             assert {row["secondary"] for row in rows} <= {None}

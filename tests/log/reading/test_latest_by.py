@@ -1,4 +1,4 @@
-"""`latest_by`: of the rows of one thing only the newest, each asked of writer and reader."""
+"""`latest_by`: of the rows of one thing only the newest, each request of writer and reader."""
 
 import random
 from collections import Counter
@@ -19,19 +19,19 @@ Row = dict[str, Any]
 
 def newest(bench: Workbench, name: str = "address", **request: Any) -> list[Any]:
     """Return one column of what `read` shows, of the writer and of a reader beside it."""
-    found: list[Any] = both(bench, lambda reads: column_of(reads.read(**request), name))
-    return found
+    column: list[Any] = both(bench, lambda reads: column_of(reads.read(**request), name))
+    return column
 
 
-# --- which one wins ---------------------------------------------------------------------------
+# --- which is the newest ----------------------------------------------------------------------
 
 
 def test_by_primary_the_last_stored_of_equal_primaries_wins_whole(bench):
     bench.append([5, 5], payload=[b"old", b"older"], version=[1, 2])
     bench.keep([7, 5], payload=[b"other", b"new"], version=[3, 4])
     columns = ["primary", "payload", "version"]
-    found = both(bench, lambda reads: reads.read(latest_by="primary", columns=columns).to_pylist())
-    assert [tuple(row.values()) for row in found] == [(5, b"new", 4), (7, b"other", 3)]
+    rows = both(bench, lambda reads: reads.read(latest_by="primary", columns=columns).to_pylist())
+    assert [tuple(row.values()) for row in rows] == [(5, b"new", 4), (7, b"other", 3)]
 
 
 def test_by_primary_rows_of_other_ids_do_not_compete(bench):
@@ -139,8 +139,8 @@ def test_limit_is_of_what_is_shown(make_bench, shards, ids):
     bench.append(gone, secondary=2, payload=[None] * 100)
     bench.keep(range(90, 105), secondary=3)
     bench.keep([*range(100, 110)], secondary=2)
-    found = newest(bench, "primary", ids=ids, limit=3, latest_by="primary")
-    assert found == ([100, 101, 102] if ids == 2 else [100, 101, 102, 90, 91, 92])
+    primaries = newest(bench, "primary", ids=ids, limit=3, latest_by="primary")
+    assert primaries == ([100, 101, 102] if ids == 2 else [100, 101, 102, 90, 91, 92])
     assert newest(bench, "primary", ids=ids, limit=1, latest_by="key")[0] == 109
 
 
@@ -152,8 +152,8 @@ def test_by_primary_a_limit_stops_before_blocks_that_come_later(make_bench):
     bench.call_heads_written(400)
     bench.damage_block(390)
     bench.open()
-    found = bench.stream.read(1, limit=3, latest_by="primary")
-    assert column_of(found, "primary") == [0, 1, 2]
+    rows = bench.stream.read(1, limit=3, latest_by="primary")
+    assert column_of(rows, "primary") == [0, 1, 2]
     with pytest.raises(CorruptionError):
         bench.stream.read(1, limit=3, latest_by="key")
 
@@ -211,8 +211,8 @@ def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "payload": [chance.choice([None, None, b"", b"x"]) for _ in range(count)],
         }
         bench.append(shard=shard, **batch)
-        for at in range(count):
-            row = {name: values[at] for name, values in batch.items()}
+        for position in range(count):
+            row = {name: values[position] for name, values in batch.items()}
             at_ms = disk.clock.now_ns() // 10**6
             rows.append({**row, "shard": shard, "address": ends[shard], "at_ms": at_ms})
             ends[shard] += 1
@@ -223,30 +223,30 @@ def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
     bench.let_go()
 
 
-def by_hand(rows: list[Row], asked: Row) -> list[tuple[int, int]]:
-    """Return shard and address of the winners, in the order of `read`."""
-    start = 0 if asked["start"] is None else asked["start"]
-    end = 100 if asked["end"] is None else asked["end"]
+def by_hand(rows: list[Row], request: Row) -> list[tuple[int, int]]:
+    """Return shard and address of the newest, in the order of `read`."""
+    start = 0 if request["start"] is None else request["start"]
+    end = 100 if request["end"] is None else request["end"]
     best: dict[Any, Row] = {}
     for row in rows:
-        if asked["ids"] is not None and row["secondary"] not in asked["ids"]:
+        if request["ids"] is not None and row["secondary"] not in request["ids"]:
             continue
         if not start <= row["primary"] <= end:
             continue
-        if asked["versions"] is not None and row["version"] not in asked["versions"]:
+        if request["versions"] is not None and row["version"] not in request["versions"]:
             continue
-        group = (row["secondary"], row[asked["latest_by"]])
+        group = (row["secondary"], row[request["latest_by"]])
         if group not in best or rank(best[group]) < rank(row):
             best[group] = row
     order = ("secondary", "primary", "shard", "address")
-    found, seen = [], Counter[int]()
+    newest_rows, seen = [], Counter[int]()
     for row in sorted(best.values(), key=lambda row: [row[name] for name in order]):
-        if row["payload"] is None and not asked["tombstones"]:
+        if row["payload"] is None and not request["tombstones"]:
             continue
         seen[row["secondary"]] += 1
-        if not asked["limit"] or seen[row["secondary"]] <= asked["limit"]:
-            found.append((row["shard"], row["address"]))
-    return found
+        if not request["limit"] or seen[row["secondary"]] <= request["limit"]:
+            newest_rows.append((row["shard"], row["address"]))
+    return newest_rows
 
 
 def rank(row: Row) -> tuple[int, int, int, int]:
@@ -255,8 +255,8 @@ def rank(row: Row) -> tuple[int, int, int, int]:
 
 @pytest.mark.parametrize("side", ["writer", "reader"])
 @some
-@given(asked=questions)
-def test_newest_are_those_found_by_hand(scattered, side, asked):
+@given(request=questions)
+def test_newest_are_those_found_by_hand(scattered, side, request):
     sides, rows = scattered
-    found = [(row["shard"], row["address"]) for row in rows_of(sides[side].read(**asked))]
-    assert found == by_hand(rows, asked)
+    rows_read = [(row["shard"], row["address"]) for row in rows_of(sides[side].read(**request))]
+    assert rows_read == by_hand(rows, request)

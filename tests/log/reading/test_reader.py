@@ -43,7 +43,7 @@ def reader(bench, clock):
         yield reader
 
 
-def shown(reader: StreamReader) -> list[int]:
+def primaries_of(reader: StreamReader) -> list[int]:
     return column_of(reader.read(), "primary")
 
 
@@ -53,14 +53,14 @@ def shown(reader: StreamReader) -> list[int]:
 def test_each_read_shows_what_is_committed_when_it_begins(bench, reader):
     for primary in range(3):
         bench.keep([primary])
-        assert shown(reader) == list(range(primary + 1))
+        assert primaries_of(reader) == list(range(primary + 1))
 
 
 def test_rows_that_are_not_committed_are_never_shown(bench, reader):
     bench.keep([10])
     bench.append([20, 5])
     reader.refresh()
-    assert (shown(reader), reader.committed()) == ([10], {0: 1})
+    assert (primaries_of(reader), reader.committed()) == ([10], {0: 1})
     assert reader.latest()[1].primary == 10
     assert reader.earliest(None, 0) == 10
     assert column_of(reader.tail(0, 0, 3), "primary") == [10]
@@ -70,8 +70,8 @@ def test_rows_of_a_transaction_are_shown_at_its_end_together(bench, reader):
     with bench.stream.transaction("t", 2) as transaction:
         transaction.append(1, 1, b"")
         transaction.append(2, 1, b"")
-        assert (shown(reader), reader.latest()) == ([], {})
-    assert (shown(reader), reader.latest()[1].primary) == ([1, 2], 2)
+        assert (primaries_of(reader), reader.latest()) == ([], {})
+    assert (primaries_of(reader), reader.latest()[1].primary) == ([1, 2], 2)
 
 
 @pytest.mark.parametrize("quiet", ["flush", "close", "idle"])
@@ -83,25 +83,25 @@ def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, read
         bench.flush_state()
     elif quiet == "close":
         bench.close()
-    assert (reader.refresh(), len(shown(reader))) == ({0: 99}, 99)
+    assert (reader.refresh(), len(primaries_of(reader))) == ({0: 99}, 99)
     assert reader.latest()[1].primary == 99
 
 
 def test_reader_follows_the_next_writer_to_a_new_generation(bench, reader):
     bench.keep([1])
-    before = store_behind(reader) if shown(reader) else None
+    before = store_behind(reader) if primaries_of(reader) else None
     bench.append([2])
     bench.crash()
     bench.open()
-    assert shown(reader) == [1, 2]
+    assert primaries_of(reader) == [1, 2]
     assert store_behind(reader) is not before
 
 
 def test_instance_stays_while_the_generation_does(bench, reader):
     bench.keep([1])
-    before = store_behind(reader) if shown(reader) else None
+    before = store_behind(reader) if primaries_of(reader) else None
     bench.keep([2])
-    assert (shown(reader), store_behind(reader) is before) == ([1, 2], True)
+    assert (primaries_of(reader), store_behind(reader) is before) == ([1, 2], True)
 
 
 def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader, hooked):
@@ -119,19 +119,22 @@ def test_reader_of_a_stream_without_a_writer(bench):
     bench.append([2, 1])
     bench.close()
     with bench.read_beside() as reader:
-        assert (shown(reader), reader.committed()) == ([1, 2], {0: 2})
+        assert (primaries_of(reader), reader.committed()) == ([1, 2], {0: 2})
 
 
 def test_reader_of_a_stream_that_was_never_written(bench):
     with bench.read_beside() as reader:
-        assert (shown(reader), reader.refresh()) == ([], {0: 0})
+        assert (primaries_of(reader), reader.refresh()) == ([], {0: 0})
 
 
 def test_many_readers_and_threads_read_side_by_side(bench):
     bench.keep(range(100))
-    with bench.read_beside() as one, bench.read_beside() as two:
+    with bench.read_beside() as first, bench.read_beside() as second:
         counts: list[int] = []
-        asks = [lambda reads=reads: counts.append(len(shown(reads))) for reads in (one, two) * 2]
+        asks = [
+            lambda reads=reads: counts.append(len(primaries_of(reads)))
+            for reads in (first, second) * 2
+        ]
         with BesideThread(asks[0]), BesideThread(asks[1]), BesideThread(asks[2]):
             asks[3]()
     assert counts == [100] * 4
@@ -143,7 +146,7 @@ def test_accepted_loss_is_seen_by_an_open_reader(bench, reader):
     bench.close()
     bench.damage_block(1)
     bench.open().accept_loss(0, 1, 2)
-    assert shown(reader) == [1]
+    assert primaries_of(reader) == [1]
 
 
 # --- waiting ----------------------------------------------------------------------------------
@@ -269,7 +272,7 @@ def test_unreadable_block_is_told_after_a_bounded_time(bench, reader, clock):
     bench.close()
     bench.damage_block(1)
     with pytest.raises(CorruptionError, match=r"cannot be read.*shard 0, addresses \[1, 2\)"):
-        shown(reader)
+        primaries_of(reader)
     assert 0 < clock.elapsed_s < 10
     assert column_of(reader.tail(0, 0, 1), "primary") == [1]
 
@@ -308,7 +311,7 @@ def test_store_that_does_not_reach_the_marker_is_told(bench, reader, clock):
     bench.crash()
     bench.cut_log(1)
     with pytest.raises(CorruptionError, match=r"does not reach.*shard 0, addresses \[0, 2\)"):
-        shown(reader)
+        primaries_of(reader)
     assert 0 < clock.elapsed_s < 10
     bench.open()
     assert column_of(reader.tail(0, 0, 1), "primary") == [1]
@@ -363,7 +366,7 @@ def test_store_that_a_reader_may_not_open_is_told_by_its_path(bench, reader):
     with pytest.raises(
         UnavailableError, match=r"opening as a reader: .*rocksdict-config\.json.*db"
     ):
-        shown(reader)
+        primaries_of(reader)
 
 
 def test_missing_marker_is_told_when_the_reader_opens(bench):

@@ -161,8 +161,8 @@ def test_newest_inside_bounds_is_the_largest_primary_there(
         if row.shard == shard and (addresses is None or first <= row.address < end)
     ]
     largest = {row.secondary: row for row in sorted(inside, key=lambda row: row.primary)}
-    found = rows_of(scan_one(stream, request))
-    assert found == [largest[secondary] for secondary in sorted(largest)]
+    rows = rows_of(scan_one(stream, request))
+    assert rows == [largest[secondary] for secondary in sorted(largest)]
 
 
 def test_for_each_stops_once_told(stream, plain):
@@ -245,8 +245,8 @@ def test_default_columns_are_those_of_the_contract(stream):
     "columns", [("payload",), ("state", "primary"), ("address", "address"), ("key", "headers")]
 )
 def test_columns_come_as_asked_in_every_read(stream, columns):
-    for found in (stream.read(columns=columns), next(stream.scan(columns=columns))):
-        assert tuple(found.schema.names) == columns
+    for rows in (stream.read(columns=columns), next(stream.scan(columns=columns))):
+        assert tuple(rows.schema.names) == columns
     assert tuple(stream.read(77, columns=columns).column_names) == columns
     assert stream.read(columns=("primary",))["primary"] == stream.read()["primary"]
 

@@ -1,6 +1,6 @@
 """How many threads read at once, and how much one read may hold.
 
-`reads_max` is 1 or 2 here, and whoever waits for a place waits for a short time unless told.
+`reads_max` is 1 or 2 here, and whoever waits for a slot waits for a short time unless told.
 """
 
 import gc
@@ -53,11 +53,11 @@ def beside(call: Callable[[], object]) -> None:
         pass
 
 
-def assert_place_is_free(reads: Reads) -> None:
+def assert_slot_is_free(reads: Reads) -> None:
     beside(lambda: reads.read(1))
 
 
-def assert_place_is_taken(reads: Reads) -> None:
+def assert_slot_is_taken(reads: Reads) -> None:
     with pytest.raises(UnavailableError, match="reads_max"):
         beside(lambda: reads.read(1))
 
@@ -77,7 +77,7 @@ def assert_place_is_taken(reads: Reads) -> None:
         lambda reads: reads.available(),
     ],
 )
-def test_every_read_waits_for_a_place_and_no_longer_than_told(reads, ask):
+def test_every_read_waits_for_a_slot_and_no_longer_than_told(reads, ask):
     first = reads.scan()
     next(first)
     with pytest.raises(UnavailableError, match="reads_max"):
@@ -86,7 +86,7 @@ def test_every_read_waits_for_a_place_and_no_longer_than_told(reads, ask):
     beside(lambda: ask(reads))
 
 
-def test_who_waits_goes_on_once_a_place_is_free(make_bench):
+def test_who_waits_goes_on_once_a_slot_is_free(make_bench):
     bench = make_bench(reads_max=1, wait_max=LONG)
     bench.keep([1])
     first = bench.stream.scan()
@@ -95,9 +95,9 @@ def test_who_waits_goes_on_once_a_place_is_free(make_bench):
         first.close()
 
 
-def test_iterator_that_is_not_begun_takes_no_place(reads):
+def test_iterator_that_is_not_begun_takes_no_slot(reads):
     scan, tail = reads.scan(), reads.tail(0)
-    assert_place_is_free(reads)
+    assert_slot_is_free(reads)
     assert column_of(scan, "primary") == column_of(tail, "primary") == [*range(8)]
 
 
@@ -121,27 +121,27 @@ def end_by_failure(scan: Any) -> None:
 @pytest.mark.parametrize(
     "end", [end_by_reading_on, end_by_close, end_by_close_elsewhere, end_by_failure]
 )
-def test_iterator_gives_its_place_back_when_it_ends(reads, end):
+def test_iterator_gives_its_slot_back_when_it_ends(reads, end):
     scan = reads.scan()
     next(scan)
-    assert_place_is_taken(reads)
+    assert_slot_is_taken(reads)
     end(scan)
-    assert_place_is_free(reads)
+    assert_slot_is_free(reads)
 
 
 @pytest.mark.parametrize("is_in_circle", [False, True])
-def test_iterator_that_is_left_half_way_gives_its_place_back_when_collected(reads, is_in_circle):
+def test_iterator_that_is_left_half_way_gives_its_slot_back_when_collected(reads, is_in_circle):
     left: list[Any] = [reads.scan()]
     next(left[0])
     if is_in_circle:
         left.append(left)
-    assert_place_is_taken(reads)
+    assert_slot_is_taken(reads)
     del left
     gc.collect()
-    assert_place_is_free(reads)
+    assert_slot_is_free(reads)
 
 
-def test_read_that_fails_gives_its_place_back(narrow):
+def test_read_that_fails_gives_its_slot_back(narrow):
     narrow.close()
     narrow.call_heads_written(8)
     narrow.damage_block(4)
@@ -156,7 +156,7 @@ def test_read_that_fails_gives_its_place_back(narrow):
 # --- reads inside reads -----------------------------------------------------------------------
 
 
-def test_reads_inside_a_read_need_no_second_place(reads):
+def test_reads_inside_a_read_need_no_second_slot(reads):
     seen = []
 
     def look(record: Any) -> None:
@@ -168,7 +168,7 @@ def test_reads_inside_a_read_need_no_second_place(reads):
     assert seen == [1, 1, 3] * 2
     for batch in reads.scan():
         assert next(reads.tail(0)).num_rows == batch.num_rows
-    assert_place_is_free(reads)
+    assert_slot_is_free(reads)
 
 
 def test_threads_that_all_read_inside_a_read_do_not_wait_for_each_other(make_bench):
@@ -272,7 +272,7 @@ def test_altered_bounds_count_at_once_and_for_readers_from_their_refresh_on(narr
         for reads in (narrow.stream, reader):
             scan = reads.scan()
             next(scan)
-            assert_place_is_taken(reads)
+            assert_slot_is_taken(reads)
             narrow.stream.alter(reads_max=2, read_bytes_max=10)
             if reads is reader:
                 reader.refresh()
@@ -282,4 +282,4 @@ def test_altered_bounds_count_at_once_and_for_readers_from_their_refresh_on(narr
             narrow.stream.alter(reads_max=1, read_bytes_max=10**6)
             if reads is reader:
                 reader.refresh()
-            assert_place_is_free(reads)
+            assert_slot_is_free(reads)

@@ -55,8 +55,8 @@ def one_by_one(make_small, clock):
 
 
 def count_and_rows(batches):
-    found = list(batches)
-    return len(found), rows_of(found)
+    held = list(batches)
+    return len(held), rows_of(held)
 
 
 def test_a_scan_hands_on_few_batches_of_many_small_commits(one_by_one):
@@ -71,8 +71,8 @@ def test_a_scan_hands_on_few_batches_of_many_small_commits(one_by_one):
                 (reads.scan(3, columns=STORED), of_one),
                 (reads.scan(3, 100, 200, columns=STORED), among(of_one, 100, 200)),
             ):
-                count, found = count_and_rows(scanned)
-                assert found == expected
+                count, scanned_rows = count_and_rows(scanned)
+                assert scanned_rows == expected
                 assert count <= BATCHES_MAX
 
 
@@ -83,8 +83,8 @@ def among(rows, start, end):
 def test_a_scan_in_order_of_time_takes_many_small_commits_at_once(one_by_one):
     rows = one_by_one.rows_block_by_block(STORED)
     request = ReadRequest(0, order="time", columns=STORED)
-    count, found = count_and_rows(one_by_one.shard.scan(request))
-    assert found == sorted(rows, key=lambda row: (row["primary"], row["secondary"]))
+    count, scanned_rows = count_and_rows(one_by_one.shard.scan(request))
+    assert scanned_rows == sorted(rows, key=lambda row: (row["primary"], row["secondary"]))
     assert count <= BATCHES_MAX
 
 
@@ -129,8 +129,8 @@ def test_the_newest_of_many_ids_are_read_from_small_commits_together(make_small,
         clock.advance(1)
         bench.keep([number], secondary=number % 150, payload=b"%d" % number)
     newest = bench.stream.latest()
-    assert {one: record.payload for one, record in newest.items()} == {
-        one: b"%d" % (150 + one) for one in range(150)
+    assert {number: record.payload for number, record in newest.items()} == {
+        number: b"%d" % (150 + number) for number in range(150)
     }
     assert bench.stream.latest([7, 9]) == {one: newest[one] for one in (7, 9)}
 
@@ -145,10 +145,10 @@ def test_rows_before_a_damaged_small_block_are_shown_and_its_addresses_told(one_
         for batch in one_by_one.stream.tail(0):
             seen.extend(column_of([batch], "address"))
 
-    with pytest.raises(CorruptionError, match="a block cannot be read") as told:
+    with pytest.raises(CorruptionError, match="a block cannot be read") as refused:
         look()
     assert seen == [*range(300)]
-    assert (told.value.start, told.value.end) == (300, 301)
+    assert (refused.value.start, refused.value.end) == (300, 301)
 
 
 def test_verify_tells_of_the_damaged_one_among_small_blocks(one_by_one):

@@ -67,7 +67,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "expire": (),
     "finish_transactions": (),
     "maintain": (),
-    "pass_over": (0, 9),
+    "skip": (0, 9),
     "seal": (),
     "transaction": ("t", 1),
     "trim": (),

@@ -15,7 +15,7 @@ from tests.log.topics import TopicCopy
 def passed(filled: TopicCopy) -> TopicCopy:
     """A row at 100, a gap to 150, a row there."""
     filled.append(3, [100])
-    filled.stream.pass_over(3, 150, source={"next": 150, "leader_epoch": 4})
+    filled.stream.skip(3, 150, source={"next": 150, "leader_epoch": 4})
     filled.append(3, [150])
     filled.stream.commit()
     return filled
@@ -23,7 +23,7 @@ def passed(filled: TopicCopy) -> TopicCopy:
 
 def test_passing_over_is_durable_on_return(filled):
     filled.append(3, [100])
-    assert filled.stream.pass_over(3, 150, source={"next": 150}) is None
+    assert filled.stream.skip(3, 150, source={"next": 150}) is None
     filled.let_go()
     filled.open(3)
     assert filled.stream.committed() == {3: 150}
@@ -51,25 +51,25 @@ def test_reads_find_nothing_in_a_gap_and_no_loss(passed):
 
 
 def test_source_stays_where_it_was_unless_it_is_given(passed):
-    passed.stream.pass_over(3, 160)
+    passed.stream.skip(3, 160)
     assert passed.stream.source(3) == {"next": 150, "leader_epoch": 4}
 
 
 def test_shard_may_begin_with_a_gap(filled):
-    filled.stream.pass_over(3, 120)
+    filled.stream.skip(3, 120)
     assert filled.stream.committed() == {3: 120}
     assert filled.stream.gaps() == {3: [(100, 120)]}
 
 
 def test_passing_over_to_the_tail_records_no_gap(passed):
-    passed.stream.pass_over(3, 151, source={"next": 151})
+    passed.stream.skip(3, 151, source={"next": 151})
     assert passed.stream.gaps() == {3: [(101, 150)]}
     assert passed.stream.source(3) == {"next": 151}
 
 
 def test_passing_over_what_is_there_is_refused(passed):
     with pytest.raises(InvalidRequestError, match=r"cannot pass over to 150: the shard is at 151"):
-        passed.stream.pass_over(3, 150)
+        passed.stream.skip(3, 150)
 
 
 def test_row_in_a_gap_counts_as_there(passed):
@@ -82,7 +82,7 @@ def test_gap_of_the_source_is_no_accepted_loss(filled):
     shutil.rmtree(filled.directory / "shard-0003/db")
     filled.open(3)
     filled.stream.accept_loss(3, 100, 102)
-    filled.stream.pass_over(3, 110)
+    filled.stream.skip(3, 110)
     filled.open(3)
     assert filled.stream.gaps() == {3: [(102, 110)]}
 
@@ -95,7 +95,7 @@ def test_gap_tail_and_source_are_there_together_or_not_at_all(root, crash_at):
     copy.open(3)
     disk.crash_at = disk.calls + crash_at
     with pytest.raises(SimulatedCrash):
-        copy.stream.pass_over(3, 150, source={"next": 150})
+        copy.stream.skip(3, 150, source={"next": 150})
     copy.let_go()
     disk.bury()
     disk.crash_at = None
@@ -109,24 +109,24 @@ def test_gap_tail_and_source_are_there_together_or_not_at_all(root, crash_at):
 @pytest.mark.parametrize("end", [-1, ADDRESS_MAX + 1, "5", None, True, 5.0])
 def test_end_that_is_no_address_is_refused(filled, end):
     with pytest.raises(InvalidRequestError, match="is not an address"):
-        filled.stream.pass_over(3, end)
+        filled.stream.skip(3, end)
 
 
 def test_source_that_does_not_fit_is_refused_and_nothing_moves(filled):
     with pytest.raises(InvalidRequestError, match="source"):
-        filled.stream.pass_over(3, 150, source={"next": "soon"})
+        filled.stream.skip(3, 150, source={"next": "soon"})
     assert filled.stream.committed() == {3: 100}
 
 
 def test_shard_that_is_not_open_passes_nothing_over(filled):
     with pytest.raises(InvalidRequestError, match="shard 4 is not open here"):
-        filled.stream.pass_over(4, 150)
+        filled.stream.skip(4, 150)
 
 
 def test_closed_stream_passes_nothing_over(filled):
     filled.stream.close()
     with pytest.raises(ClosedError):
-        filled.stream.pass_over(3, 150)
+        filled.stream.skip(3, 150)
 
 
 def test_source_is_seen_by_readers(passed):

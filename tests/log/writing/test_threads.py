@@ -87,7 +87,7 @@ def test_level_interval_makes_commit_wait_without_a_lock(make_bench, disk):
     bench.append([1])
     with BesideThread(bench.commit):
         assert clock.is_asleep.wait(STALL_MAX_S)
-        bench.stream.pass_over(0, 10)
+        bench.stream.skip(0, 10)
         clock.wake.set()
     assert bench.commit() == {0: 10}
 

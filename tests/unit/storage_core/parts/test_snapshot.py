@@ -2,7 +2,8 @@
 
 Method: a catalogue of 2,000 entries is forged about the parts of some rows, in other places; reads
 are compared by how many calls they make, of Python's functions and of C's. What is kept between
-views is then held against catalogues that change, lack a sum, lack an entry, and against forks.
+views is then held against catalogues that change, lack a sum, or lack an entry.
+Random parts are found by address as a look at all of them finds them.
 """
 
 import sys
@@ -14,12 +15,12 @@ import pytest
 
 from storage_core import CorruptionError, StreamReader
 from storage_core.engine.key_value import Batch
-from storage_core.format.part_entry import encode_part, part_key
+from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.shard_state import AddressRange
 from storage_core.parts import snapshot as parts
 from storage_core.parts.part_list import replace_parts
-from storage_core.parts.snapshot import _part_lists, index_of, read_index
+from storage_core.parts.snapshot import PartIndex, _part_lists, index_of, read_index
 from tests.log.cold.cold_lab import NAME, ColdLab
-from tests.unit.forks import in_fork
 
 FAR = 2**40
 NEIGHBOURS_MAX = 20
@@ -57,10 +58,12 @@ def forged(shard, count):
     def change(state, _window_now):
         batch = Batch()
         made = [replace(late, last=FAR * 2)]
-        for at, number in enumerate(range(state.parts, state.parts + count)):
-            first, kind = FAR + 10 * number, ("A", "B", "C")[at % 3]
+        for place, number in enumerate(range(state.parts, state.parts + count)):
+            first, kind = FAR + 10 * number, ("A", "B", "C")[place % 3]
             made.append(
-                replace(late, first=first, last=first + 40, number=number, kind=kind, level=at % 4)
+                replace(
+                    late, first=first, last=first + 40, number=number, kind=kind, level=place % 4
+                )
             )
         made[1:] = [replace(part, is_flagged=part.number % 5 == 0) for part in made[1:]]
         return batch, replace_parts(batch, state, [late], made)
@@ -88,21 +91,21 @@ def calls_of(do):
 READS = {
     "one id": lambda reads: reads.read(ids=[1], columns=COLUMNS).to_pylist(),
     "few addresses": lambda reads: [
-        row for one in reads.tail(0, 30, 60, columns=COLUMNS) for row in one.to_pylist()
+        row for batch in reads.tail(0, 30, 60, columns=COLUMNS) for row in batch.to_pylist()
     ],
 }
 
 
-@pytest.mark.parametrize("what", READS)
+@pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("where", ["writer", "reader"])
-def test_read_costs_what_it_asks_for_however_many_parts_there_are(lab, what, where):
+def test_read_costs_what_it_asks_for_however_many_parts_there_are(lab, name, where):
     reads = lab.stream if where == "writer" else StreamReader.open(lab.root, NAME)
     for shard in lab.stream._shards.values():
         forged(shard, NEIGHBOURS_MAX)
-    few, calls_few = calls_of(partial(READS[what], reads))
+    few, calls_few = calls_of(partial(READS[name], reads))
     for shard in lab.stream._shards.values():
         forged(shard, MANY)
-    many, calls_many = calls_of(partial(READS[what], reads))
+    many, calls_many = calls_of(partial(READS[name], reads))
     assert few == many
     assert few
     assert calls_many < calls_few + 200
@@ -159,11 +162,76 @@ def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
         snapshot = shard.snapshots.committed()
         assert index_of(snapshot) is index_of(snapshot)
         snapshot.close()
-        assert len(_part_lists()._cached) == 1
+        assert len(_part_lists()) == 1
 
 
-def test_fork_while_another_thread_looks_begins_anew(lab):
-    lab.stream.parts()
-    with _part_lists()._lock:
-        found = in_fork(lambda: len(StreamReader.open(lab.root, NAME).parts()))
-    assert found == len(lab.stream.parts())
+# --- parts by address ---------------------------------------------------------------------------
+
+
+def part_of(number, first, last, kind="", *, is_flagged=False):
+    return PartEntry(
+        first=first,
+        number=number,
+        last=last,
+        rows=last - first + 1,
+        is_flagged=is_flagged,
+        digest=b"",
+        kind=kind,
+        primary_min=0,
+        primary_max=0,
+        size=0,
+        sealed_at_ms=0,
+        level=0,
+        foot_bytes=0,
+        foot_digest=b"",
+    )
+
+
+def some_parts(rng, count, *, is_apart):
+    """Return parts of three kinds, flagged or not, each kind in places of its own if wanted."""
+    parts: list[PartEntry] = []
+    for kind in ("", "A", "B"):
+        for is_flagged in (False, True):
+            starts = np.unique(rng.integers(0, 3000, count)).tolist()
+            for start, end in zip(starts, [*starts[1:], 4000], strict=True):
+                most = end if is_apart else 4000
+                last = int(rng.integers(start, most))
+                parts.append(part_of(len(parts), start, last, kind, is_flagged=is_flagged))
+    return sorted(parts, key=lambda part: (part.first, part.number))
+
+
+def overlap(part, start, end):
+    return start < end and part.first < end and start <= part.last
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+@pytest.mark.parametrize("count", [1, 20])
+def test_parts_are_found_by_address(count, is_apart):
+    rng = np.random.default_rng(count + is_apart)
+    for _ in range(40):
+        parts = some_parts(rng, count, is_apart=is_apart)
+        index = PartIndex(parts)
+        assert index.entries == tuple(parts)
+        for start, end in [*np.sort(rng.integers(0, 4100, (60, 2))).tolist(), [9, 9]]:
+            assert index.overlapping(start, end) == [p for p in parts if overlap(p, start, end)]
+            runs = [AddressRange(start, start + 9), AddressRange(start + 20, start + 300)]
+            parts_found = [p for p in parts if any(overlap(p, run.start, run.end) for run in runs)]
+            assert index.overlapping_any(runs) == parts_found
+
+
+def test_no_part_begins_or_ends_in_the_range_about_an_address():
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        parts = some_parts(rng, 8, is_apart=True)
+        index = PartIndex(parts)
+        cuts = {0, *(part.first for part in parts), *(part.last + 1 for part in parts)}
+        for address in rng.integers(0, 4100, 60).tolist():
+            parts_found = index.around(address)
+            assert parts_found.start == max(cut for cut in cuts if cut <= address)
+            ends = [cut for cut in cuts if cut > address]
+            assert parts_found.end == min(ends, default=2**63 - 1)
+
+
+def test_without_parts_nothing_is_found():
+    assert PartIndex(()).overlapping(0, 10) == []
+    assert PartIndex(()).around(5) == AddressRange(0, 2**63 - 1)

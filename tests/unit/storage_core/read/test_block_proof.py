@@ -9,7 +9,7 @@ import pytest
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.zone import encode_one_secondary
-from storage_core.read.block_proof import all_agree
+from storage_core.read.block_proof import disagreement
 
 FIELDS = (
     *("first", "last", "primary_min", "primary_max", "flagged_min", "flagged_max"),
@@ -34,29 +34,34 @@ def small(lasting_bench):
 
 
 def test_zones_agree_with_the_block_of_all_their_rows(small):
-    assert all_agree(*small)
+    assert disagreement(*small) is None
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_one_zone_that_says_another_number_is_noticed(small, field):
     zones, block = small
-    for at in range(0, len(zones), 7):
-        value = getattr(zones[at], field)
+    for position in range(0, len(zones), 7):
+        value = getattr(zones[position], field)
         for other in (value + 1 if value < INT64_MAX else 5, value - 1 if value > INT64_MIN else 5):
-            assert not all_agree(
-                [*zones[:at], replace(zones[at], **{field: other}), *zones[at + 1 :]], block
+            assert disagreement(
+                [
+                    *zones[:position],
+                    replace(zones[position], **{field: other}),
+                    *zones[position + 1 :],
+                ],
+                block,
             )
 
 
 def test_one_zone_that_says_another_id_is_noticed(small):
     zones, block = small
-    for at in range(0, len(zones), 7):
-        other = replace(zones[at], sections=encode_one_secondary(99))
-        assert not all_agree([*zones[:at], other, *zones[at + 1 :]], block)
-    assert all_agree([replace(zone, sections=b"") for zone in zones], block)
+    for position in range(0, len(zones), 7):
+        other = replace(zones[position], sections=encode_one_secondary(99))
+        assert disagreement([*zones[:position], other, *zones[position + 1 :]], block)
+    assert disagreement([replace(zone, sections=b"") for zone in zones], block) is None
 
 
 def test_zones_of_one_row_more_or_less_are_noticed(small):
     zones, block = small
-    assert not all_agree(zones[1:], block)
-    assert not all_agree([*zones, zones[-1]], block)
+    assert disagreement(zones[1:], block)
+    assert disagreement([*zones, zones[-1]], block)

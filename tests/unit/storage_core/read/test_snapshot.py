@@ -47,29 +47,6 @@ def firsts(snapshot: ShardSnapshot, start: int, end: int) -> list[int]:
     return [zone.first for zone in snapshot.zones(start, end)]
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
-        (0, 400, list(range(0, 400, 10))),
-        (0, 1, [0]),
-        (5, 6, [0]),
-        (6, 10, []),
-        (3, 11, [0, 10]),
-        (10, 10, []),
-        (395, 396, [390]),
-        (396, 10**9, []),
-        (100, 120, [100, 110]),
-    ],
-)
-def test_zones_are_those_with_addresses_in_the_range(snapshot, start, end, expected):
-    assert firsts(snapshot, start, end) == expected
-
-
-def test_zones_are_chosen_by_their_heads(snapshot):
-    wanted = snapshot.zones(0, 400, lambda chunk: chunk.fields["primary_min"] % 7 == 0)
-    assert [zone.primary_min for zone in wanted] == [0, 7, 14, 21, 28, 35]
-
-
 @pytest.mark.parametrize(("end", "last"), [(96, 90), (100, 100), (396, 390), (10**9, 390)])
 def test_zones_behind_the_range_are_not_looked_at_but_for_one_that_proves_its_end(
     snapshot, end, last
@@ -115,13 +92,6 @@ def test_zone_that_does_not_fit_the_chain_is_told(bench, changes):
         firsts(bench.shard.snapshots.committed(), 0, 400)
 
 
-def test_blocks_come_with_their_zones_though_some_are_passed_over(snapshot):
-    zones = [zone for zone in snapshot.zones(0, 400) if zone.primary_min % 3 != 1]
-    pairs = list(snapshot.blocks(iter(zones)))
-    assert [zone.first for zone, _ in pairs] == [block.first for _, block in pairs]
-    assert len(pairs) == len(zones)
-
-
 def test_block_that_is_missing_is_told_and_remembered(bench):
     filled(bench)
     reopen_with(bench, deleted_blocks=[10])
@@ -132,17 +102,6 @@ def test_block_that_is_missing_is_told_and_remembered(bench):
     assert {(lost.start, lost.end) for lost in snapshot.unreadable} == {(10, 16)}
 
 
-def test_blocks_before_one_that_is_missing_come_first(bench):
-    filled(bench)
-    reopen_with(bench, deleted_blocks=[170])
-    snapshot = bench.shard.snapshots.committed()
-    read: list[int] = []
-    with pytest.raises(CorruptionError, match="the block is missing"):
-        read.extend(zone.first for zone, _ in snapshot.blocks(snapshot.zones(0, 400)))
-    assert read == list(range(0, 170, 10))
-    snapshot.close()
-
-
 def test_block_of_another_zone_is_told(bench):
     filled(bench)
     changed = replace(zone_at(bench.shard.snapshots.committed(), 390), count=3)
@@ -150,11 +109,3 @@ def test_block_of_another_zone_is_told(bench):
     snapshot = bench.shard.snapshots.committed()
     with pytest.raises(CorruptionError, match="differs from its zone"):
         snapshot.block(zone_at(snapshot, 390))
-
-
-def test_snapshot_of_the_writer_is_a_moment(bench):
-    bench.keep([1])
-    snapshot = bench.shard.snapshots.committed()
-    bench.keep([2])
-    assert (firsts(snapshot, 0, 10), snapshot.committed) == ([0], 1)
-    snapshot.close()

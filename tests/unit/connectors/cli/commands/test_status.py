@@ -53,7 +53,7 @@ def root(tmp_path):
             source={"next": 104},
             dead_letters={102: b"raw"},
         )
-        stream.pass_over(0, 110, source={"next": 110})
+        stream.skip(0, 110, source={"next": 110})
     return tmp_path
 
 
@@ -180,7 +180,7 @@ def test_status_of_a_shard_without_rows_has_no_times(shardlog, tmp_path):
 
 def test_rows_behind_a_long_gap_are_found(shardlog, root):
     with Stream.open(root, KAFKA) as stream:
-        stream.pass_over(0, 200_000, source={"next": 200_000})
+        stream.skip(0, 200_000, source={"next": 200_000})
     (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
     assert (shards[0]["first"], shards[0]["last"]) == (20, 10)
 

@@ -72,7 +72,7 @@ def bounds_after(heads: dict[int, int], most: int = INT64_MIN, requested: int = 
 
 
 def test_fine_bounds_tell_ids_apart():
-    bounds = bounds_after({1: 10, 2: 20}, most=1000)
+    bounds = bounds_after({1: 10, 2: 20}, requested=1000)
     groups = group(int32_array([1, 2, 3]))
     undecided = bounds.undecided(groups, int64_array([11, 19, 5]), INT64_MIN, INT64_MAX)
     assert undecided.tolist() == [False, True, False]

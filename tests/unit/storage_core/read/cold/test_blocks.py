@@ -4,6 +4,8 @@ Method: the bounds are made small, so that some thousand rows are many slices; w
 are read is counted, and the rows are compared with those that the blocks gave.
 """
 
+import weakref
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError
+from storage_core.format.keys import INT64_MAX
 from storage_core.parts import part_file
 from storage_core.parts.footer import footer_of
 from storage_core.parts.row_groups import PartFile
+from storage_core.parts.snapshot import parts_directory
 from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
 from storage_core.read.cold.rows import ColdRows
@@ -39,11 +43,11 @@ def read(small):
     groups: list[int] = []
     usual = PartFile.read
 
-    def told(file, group, columns):
+    def noted(file, group, columns):
         groups.append(group)
         return usual(file, group, columns)
 
-    small.setattr(PartFile, "read", told)
+    small.setattr(PartFile, "read", noted)
     return groups
 
 
@@ -107,11 +111,11 @@ def test_addresses_that_no_row_has_are_passed_over(lab, read, gap):
     assert tail(lab) == before
     # A gap is passed by doubled steps, each of which may read the group that reaches over it.
     assert len(read) <= 2 * GROUPS + ROWS // 1000 * gap.bit_length()
-    for at in (0, 499, 500, 10_499, ROWS - 1):
-        first = int(addresses[at])
-        assert tail(lab, first, first + 1) == before.slice(at, 1)
+    for position in (0, 499, 500, 10_499, ROWS - 1):
+        first = int(addresses[position])
+        assert tail(lab, first, first + 1) == before.slice(position, 1)
     gaps = [
-        lab.stream.tail(0, int(addresses[at]) + 1, int(addresses[at + 1])) for at in (499, 1499)
+        lab.stream.tail(0, int(addresses[row]) + 1, int(addresses[row + 1])) for row in (499, 1499)
     ]
     assert not [rows for gap_rows in gaps for rows in gap_rows if rows.num_rows]
 
@@ -125,7 +129,7 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
     small.setattr(cold_blocks, "SLICE_BYTES", bytes_max)
     small.setattr(cold_blocks, "WINDOW_BYTES", 40_000)
     held: list[int] = []
-    shown: list[int] = []
+    windows: list[int] = []
     usual, usual_shown = ColdRows.decoded, ColdRows.as_log_rows
 
     def decoded(rows, some, columns):
@@ -133,17 +137,17 @@ def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
         held.append(sum(one.rows.nbytes for one in parts))
         return parts
 
-    def told(rows, part, first, behind, columns):
-        shown.append(behind - first)
+    def noted(rows, part, first, behind, columns):
+        windows.append(behind - first)
         return usual_shown(rows, part, first, behind, columns)
 
     small.setattr(ColdRows, "decoded", decoded)
-    small.setattr(ColdRows, "as_log_rows", told)
+    small.setattr(ColdRows, "as_log_rows", noted)
     assert tail(lab) == before
     assert len(held) > 1
     # What rows take is the mean of those of their groups.
     assert max(held) <= 1.2 * bytes_max
-    assert max(shown) < 300
+    assert max(windows) < 300
 
 
 def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab, small):
@@ -164,20 +168,63 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
 
     small.setattr(ColdRows, "decoded", decoded)
     snapshot = lab.stream._shards[0].snapshots.committed()
-    told: list[Any] = []
-    found = lost = 0
+    damaged: list[Any] = []
+    readable = lost = 0
     for zone in snapshot.zones(0, ROWS):
         try:
             block = snapshot.block(zone)
         except CorruptionError as error:
-            told.append(error.path)
+            damaged.append(error.path)
             lost += zone.count
         else:
             wanted = before.column("payload").slice(zone.first, zone.count).combine_chunks()
             assert block.batch.column("payload") == wanted
-            found += zone.count
+            readable += zone.count
     snapshot.close()
     # A group reaches at most into one block more.
-    assert told in ([part.path], [part.path] * 2)
-    assert found == ROWS - lost
+    assert damaged in ([part.path], [part.path] * 2)
+    assert readable == ROWS - lost
     assert len(tried) == len(set(tried))
+
+
+def test_slices_go_before_more_is_held(lab, small):
+    before = trimmed(lab, np.zeros(ROWS))
+    small.setattr(cold_blocks, "SLICE_BYTES", 400_000)
+    with closing(lab.stream._shards[0].snapshots.committed()) as snapshot:
+        blocks = blocks_of(lab, snapshot)
+        for first in (0, 9000, 19_000, 3000, 9000):
+            rows = pa.Table.from_batches(blocks.between(first, first + 50)).combine_chunks()
+            assert rows.select(["address", "payload"]) == before.select(
+                ["address", "payload"]
+            ).slice(first, 50)
+            assert sum(decoded.bytes_held for decoded in blocks._decoded.values()) <= 400_000
+        assert len(blocks._decoded) > 1
+
+
+@pytest.mark.usefixtures("small")
+def test_windows_go_as_others_are_made(lab):
+    before = trimmed(lab, in_turns())
+    with closing(lab.stream._shards[0].snapshots.committed()) as snapshot:
+        blocks = blocks_of(lab, snapshot)
+        batches = []
+        for rows in blocks.between(0, ROWS):
+            batches.append(rows)
+            # What is asked for next may reach into those before.
+            assert len(blocks._windows) <= 2
+    rows = pa.Table.from_batches(batches).combine_chunks().select(["address", "payload"])
+    assert rows == before.select(["address", "payload"])
+
+
+def test_snapshot_that_is_closed_holds_no_rows(lab):
+    trimmed(lab, in_turns(3000))
+    snapshot = lab.stream._shards[0].snapshots.committed()
+    zone = next(snapshot.zones(0, INT64_MAX))
+    assert snapshot.block(zone).batch.num_rows == zone.count
+    held = weakref.ref(snapshot.trimmed)
+    snapshot.close()
+    assert held() is None
+
+
+def blocks_of(lab, snapshot):
+    directory = parts_directory(lab.stream._shards[0].context.directory)
+    return cold_blocks.ColdBlocks(snapshot, directory)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from storage_core import ReadRequest, ShardPoisonedError, StreamReader
+from storage_core import ReadRequest, ShardPoisonedError
 from storage_core.engine.key_value import StoreSnapshot
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT
@@ -30,19 +30,19 @@ class CountingStore:
 
     def __init__(self, store: StoreSnapshot) -> None:
         self._store = store
-        self.asked = {FAMILY_DEFAULT: 0, FAMILY_LOG: 0}
+        self.lookups = {FAMILY_DEFAULT: 0, FAMILY_LOG: 0}
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         for item in self._store.items(family, start, end):
-            self.asked[family] += 1
+            self.lookups[family] += 1
             yield item
 
     def at_or_before(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
-        self.asked[family] += 1
+        self.lookups[family] += 1
         return self._store.at_or_before(family, key)
 
     def at_or_after(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
-        self.asked[family] += 1
+        self.lookups[family] += 1
         return self._store.at_or_after(family, key)
 
     def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
@@ -76,33 +76,33 @@ def of_writer(bench: Workbench) -> ShardSnapshot:
 
 
 def test_snapshot_of_a_writer_that_went_on_reads_a_block_an_id(bench):
-    for at in range(100):
-        bench.append([at, at], secondary=[1, 2])
+    for number in range(100):
+        bench.append([number, number], secondary=[1, 2])
     bench.commit()
     snapshot = of_writer(bench)
     store = counted(snapshot)
-    for at in range(100, 200):
-        bench.keep([at, at], secondary=[1, 2])
+    for number in range(100, 200):
+        bench.keep([number, number], secondary=[1, 2])
     assert newest(snapshot) == {1: 99, 2: 99}
-    assert store.asked[FAMILY_LOG] == 1
+    assert store.lookups[FAMILY_LOG] == 1
     assert newest(of_writer(bench)) == {1: 199, 2: 199}
 
 
-def test_snapshot_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
+def test_snapshot_whose_heads_left_memory_finds_them_on_disk(bench):
     bench.keep([5], secondary=7)
     bench.shard.commit_path._heads._committed._capacity = 2
-    for at in range(2 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at], secondary=100 + at)
+    for number in range(2 * BLOCKS_PER_SNAPSHOT):
+        bench.keep([number], secondary=100 + number)
     assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
     snapshot = of_writer(bench)
-    for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at], secondary=7)
+    for number in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
+        bench.keep([number], secondary=7)
     assert newest(snapshot)[7] == 5
 
 
 def test_older_of_two_snapshots_of_a_reader_does_not_take_the_newers_heads(bench):
-    for at in range(3 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at])
+    for number in range(3 * BLOCKS_PER_SNAPSHOT):
+        bench.keep([number])
     with bench.read_beside() as reader:
         older = reader._open.by_number[0]._snapshot()
         bench.keep([1000])
@@ -110,13 +110,13 @@ def test_older_of_two_snapshots_of_a_reader_does_not_take_the_newers_heads(bench
         assert newest(newer) == {1: 1000}
         store = counted(older)
         assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
-        assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT + 2
+        assert store.lookups[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT + 2
 
 
 def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same(bench):
     def fill(blocks: int) -> None:
-        for at in range(blocks):
-            bench.keep([at])
+        for number in range(blocks):
+            bench.keep([number])
 
     fill(1)
     with bench.read_beside() as reader:
@@ -130,16 +130,16 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
         again = follower._snapshot()
         store = counted(again)
         newest(again)
-        assert store.asked[FAMILY_LOG] == 1
+        assert store.lookups[FAMILY_LOG] == 1
 
 
 def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench, hooked):
-    for at in range(3 * BLOCKS_PER_SNAPSHOT):
-        bench.keep([at])
+    for number in range(3 * BLOCKS_PER_SNAPSHOT):
+        bench.keep([number])
 
     def write_heads() -> None:
-        for at in range(1000, 1000 + 2 * BLOCKS_PER_SNAPSHOT):
-            bench.keep([at])
+        for number in range(1000, 1000 + 2 * BLOCKS_PER_SNAPSHOT):
+            bench.keep([number])
 
     with bench.read_beside() as reader:
         follower = reader._open.by_number[0]
@@ -151,7 +151,7 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
         assert newest(snapshot) == {
             1: 1000 + snapshot.state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1
         }
-        assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT
+        assert store.lookups[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT
 
 
 # --- beside late rows -------------------------------------------------------------------------
@@ -167,8 +167,8 @@ def test_late_rows_of_other_ids_cost_nothing(make_bench):
     snapshot = of_writer(bench)
     store = counted(snapshot)
     assert newest(snapshot) == {99: long_ago + 99 * DAY + 100} | dict.fromkeys(range(50), long_ago)
-    assert store.asked[FAMILY_LOG] == 2
-    assert store.asked[FAMILY_DEFAULT] < 100
+    assert store.lookups[FAMILY_LOG] == 2
+    assert store.lookups[FAMILY_DEFAULT] < 100
 
 
 # --- beside ahead rows ------------------------------------------------------------------------
@@ -181,39 +181,25 @@ def clocked(make_bench):
 
 
 def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
-    for at in range(100):
-        clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
+    for number in range(100):
+        clocked.append([NOW + 1000 + number] * 5, secondary=[1, 2, 3, 4, 1000 + number])
     clocked.keep([NOW] * 3, secondary=[1, 2, 5])
     snapshot = clocked.shard.snapshots.with_heads(IDS)
     store = counted(snapshot)
     assert newest(snapshot, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
-    assert store.asked[FAMILY_LOG] == 2
-    assert store.asked[FAMILY_DEFAULT] < 15
+    assert store.lookups[FAMILY_LOG] == 2
+    assert store.lookups[FAMILY_DEFAULT] < 15
 
 
 IDS = int32_array([1, 2, 5, 6])
 OF_IDS = replace(ALL, ids=(1, 2, 5, 6))
 
 
-def test_ahead_rows_above_committed_are_passed_over(clocked):
-    clocked.keep([NOW, NOW + 20, NOW + 30])
-    clocked.append([NOW + 50, NOW + 60])
-    clocked.append([NOW + 70], secondary=2)
-    assert newest(of_writer(clocked)) == {1: NOW + 30}
-    with clocked.read_beside() as reader:
-        assert {one: row.primary for one, row in reader.latest().items()} == {1: NOW + 30}
-
-
-def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
-    rows = rows_of(reader.shard(0).scan(replace(ALL, end=end)))
-    return {row["secondary"]: row["primary"] for row in rows}
-
-
 def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
     """Return the keys by which ahead rows are found; the stream must be closed."""
     store = bench.store()
-    snapshot = store.snapshot()
-    keys = [key for key, _ in snapshot.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
+    view = store.snapshot()
+    keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
     store.close()
     return keys
 
@@ -240,8 +226,8 @@ def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, 
 
 def test_id_whose_newest_rows_were_given_up_has_the_one_before(make_bench):
     bench = make_bench(jitter=2)
-    for at in range(50):
-        bench.append([at, at], secondary=[1, 2])
+    for number in range(50):
+        bench.append([number, number], secondary=[1, 2])
     bench.append([60, 70], secondary=[1, 3])
     bench.close()
     bench.damage_block(100)
@@ -249,7 +235,7 @@ def test_id_whose_newest_rows_were_given_up_has_the_one_before(make_bench):
     snapshot = of_writer(bench)
     store = counted(snapshot)
     assert newest(snapshot) == {1: 49, 2: 49}
-    assert store.asked[FAMILY_LOG] < 10
+    assert store.lookups[FAMILY_LOG] < 10
     with bench.read_beside() as reader:
         assert {one: row.primary for one, row in reader.latest().items()} == {1: 49, 2: 49}
 
@@ -267,15 +253,15 @@ def test_of_equal_primaries_the_last_wins_though_an_ahead_record_shows_the_first
 
 def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
     bench = make_bench(jitter=3)
-    for at in range(200):
-        bench.append([at, at - 2])
+    for number in range(200):
+        bench.append([number, number - 2])
     bench.commit()
     snapshot = of_writer(bench)
     store = counted(snapshot)
     assert newest(snapshot, replace(ALL, end_address=300)) == {1: 149}
     assert newest(snapshot, replace(ALL, end=80)) == {1: 80}
     assert newest(snapshot, replace(ALL, end=80, start=80, versions=(5,))) == {}
-    assert store.asked[FAMILY_LOG] < 20
+    assert store.lookups[FAMILY_LOG] < 20
 
 
 def test_head_that_points_at_another_row_does_not_decide_and_verify_tells(bench):

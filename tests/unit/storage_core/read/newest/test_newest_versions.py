@@ -63,7 +63,3 @@ def test_many_newest_are_not_looked_through_with_each_piece():
     assert newest.rows() is not None
     assert looked[-1] == 400 * 2000
     assert sum(looked) < 3 * looked[-1]
-
-
-def test_of_no_rows_nobody_wins():
-    assert held_for(pieces=0, ids=1) == (0, None)

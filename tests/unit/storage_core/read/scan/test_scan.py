@@ -17,8 +17,8 @@ def windows_of(*spans: tuple[int, int]) -> list[tuple[int, Window]]:
 
 
 def test_windows_one_behind_the_other_are_taken_one_by_one():
-    found = window_ranges(windows_of((0, WIDE), (WIDE - 100, 2 * WIDE), (2 * WIDE, 3 * WIDE)))
-    assert [(one.last, one.start) for one in found] == [(0, 0), (1, WIDE - 100), (2, 2 * WIDE)]
+    ranges = window_ranges(windows_of((0, WIDE), (WIDE - 100, 2 * WIDE), (2 * WIDE, 3 * WIDE)))
+    assert [(one.last, one.start) for one in ranges] == [(0, 0), (1, WIDE - 100), (2, 2 * WIDE)]
 
 
 def test_windows_among_each_other_are_taken_together():
@@ -29,8 +29,8 @@ def test_windows_among_each_other_are_taken_together():
 
 def test_small_windows_are_taken_together_until_they_are_many():
     small = ADDRESSES_MIN // 4
-    found = window_ranges(windows_of(*[(at * small, (at + 1) * small) for at in range(8)]))
-    assert [one.last for one in found] == [3, 7]
+    ranges = window_ranges(windows_of(*[(at * small, (at + 1) * small) for at in range(8)]))
+    assert [one.last for one in ranges] == [3, 7]
 
 
 def test_windows_without_normal_rows_are_in_no_range():
@@ -43,9 +43,9 @@ def test_windows_without_normal_rows_are_in_no_range():
 @given(st.lists(spans, max_size=20))
 def test_ranges_ascend_and_cover_every_window(given_spans):
     windows = windows_of(*[(start, end + 1) for start, end in given_spans])
-    found = window_ranges(windows)
-    assert [one.last for one in found] == sorted({one.last for one in found})
+    ranges = window_ranges(windows)
+    assert [one.last for one in ranges] == sorted({one.last for one in ranges})
     for number, window in windows:
-        of = next(one for one in found if number <= one.last)
+        of = next(one for one in ranges if number <= one.last)
         assert of.start <= window.address_min
         assert window.address_last < of.end
