@@ -20,7 +20,7 @@ FAULTS_spark := $(addprefix tests/spark/test_,killed_drivers.py land_topic.py ro
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py
-FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
+FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log

@@ -31,13 +31,13 @@ OF_FILES: Final = {
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",
     "tests/unit/mutants/test_verdicts.py": "verdicts",
     "tests/unit/storage_core/sql/test_part_files.py": "parts",
-    "tests/unit/storage_core/tiering/test_making.py": "parts",
+    "tests/unit/storage_core/tiering/test_build.py": "parts",
     "tests/unit/storage_core/read/cold/test_parts.py": "parts",
 }
 
 
-# Each file of theirs is a group: its streams of many parts are made once, and copied.
-FILES_OF: Final = "tests/log/cold"
+# Each file of these folders is a group: its streams of many parts are made once, and copied.
+FILES_OF: Final = ("tests/log/parts", "tests/log/sql", "tests/log/export")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,7 +56,7 @@ def group_of(nodeid: str) -> str:
     """Return the group of a test; one that shares nothing is a group of its own."""
     path, _, name = nodeid.partition("::")
     folder, file = PurePosixPath(path).parent.as_posix(), PurePosixPath(path).name
-    if folder == FILES_OF:
+    if folder in FILES_OF:
         return path
     if folder != SPARK or file == TWINS or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)

@@ -7,11 +7,11 @@
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own, never given again; its
 file is named by it, `sealed/part-<number>.rows`, and `parts/part-<number>.parquet` for other
-programs (storage_core/tiering/visible_files.py). `kind` is UTF-8: the full name of the schema of
+programs (storage_core/tiering/part_directory.py). `kind` is UTF-8: the full name of the schema of
 its values, empty for values that no schema wrote. A flagged part, which has bit 1, has the rows of
 its addresses that were late, ahead or expired when they came; the others have the rest, so that
-their times stay together. The digest is the xxh3-128 of the whole file. The foot of the file is its table
-of chunks (chunk_table.py) and its footer: so many bytes at its end, with this xxh3-128.
+their times stay together. The digest is the xxh3-128 of the whole file. The foot of the file is its
+table of chunks (chunk_table.py) and its footer: so many bytes at its end, with this xxh3-128.
 """
 
 import struct

@@ -35,7 +35,7 @@ from tests.descriptors import open_files
 from tests.faults.cold_rows import BLOCK_ROWS, ColdStream
 from tests.faults.cold_upkeep import UPKEEP
 from tests.faults.lossy_mount import LossyMount
-from tests.log.cold.cold_lab import NAME
+from tests.log.parts.parts_lab import NAME
 from tests.thin import covering, thinned
 
 pytestmark = pytest.mark.fuse

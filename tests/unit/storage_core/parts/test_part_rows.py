@@ -15,7 +15,7 @@ from storage_core.avro import AvroSchema, encode_batch, frame_of
 from storage_core.parts.part_rows import part_rows
 from storage_core.parts.payloads import payloads_of
 from storage_core.parts.typed_columns import Writer
-from tests.log.cold.cold_lab import schema_of
+from tests.log.parts.parts_lab import schema_of
 
 ROWS = 30_000
 FIRST = {"name": "x", "type": "int"}

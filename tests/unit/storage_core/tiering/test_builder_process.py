@@ -9,7 +9,7 @@ import pytest
 
 from storage_core import PartBuilder
 from storage_core.tiering import part_builder
-from tests.log.cold.cold_lab import ColdLab, schema_of
+from tests.log.parts.parts_lab import PartsLab, schema_of
 
 PIECE_ROWS = 100
 ROWS = 2000
@@ -42,7 +42,7 @@ def told(tmp_path, monkeypatch):
 
 
 def test_it_looks_again_and_again_whether_its_owner_waits(root, told):
-    lab = ColdLab(root, seal_rows=1)
+    lab = PartsLab(root, seal_rows=1)
     levels = [{"level": at} for at in range(ROWS)]
     lab.append_values(schema_of([{"name": "level", "type": "int"}]), levels, 40)
     with PartBuilder() as builder:

@@ -23,7 +23,7 @@ from storage_core.tiering.limits import (
     STEP_BYTES_MAX,
     STEP_ROWS_MAX,
 )
-from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 from tests.thin import thinned
 
 HOUR_MS = 3_600_000
@@ -142,7 +142,7 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
 @thinned("missing", [0, -1, 2], count=1)
 def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root, missing):
     # Of trimmed rows nothing else would be left to tell.
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     rng = np.random.default_rng(51)
     for _ in range(NEIGHBOURS_MAX + 1):
         lab.append(rng, 60)
@@ -164,7 +164,7 @@ def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root,
 
 
 def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     looked: list[str] = []
 
     def listed(path, proof):

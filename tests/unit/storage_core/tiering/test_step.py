@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from storage_core.parts import part_file
 from storage_core.tiering.step import BUILD_PASSES, RowProgress
-from tests.log.cold.cold_lab import ColdLab
+from tests.log.parts.parts_lab import PartsLab
 
 
 def test_each_time_over_rows_counts_for_its_share():
@@ -23,7 +23,7 @@ def test_nobody_need_listen():
 
 def test_seal_and_trim_tell_of_each_group_and_block(root, monkeypatch):
     monkeypatch.setattr(part_file, "GROUP_ROWS", 10)
-    with ColdLab(root).stream as stream:
+    with PartsLab(root).stream as stream:
         for first in range(0, 100, 20):
             for number in range(first, first + 20):
                 stream.append(number, 1, b"v%d" % number)

@@ -18,7 +18,7 @@ from storage_core.format.part_entry import encode_part, part_key
 from storage_core.parts.part_list import replace_parts
 from storage_core.read.cold import parts
 from storage_core.read.cold.parts import _kept_parts, index_of, read_index
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.parts.parts_lab import NAME, PartsLab
 from tests.unit.forks import in_fork
 
 FAR = 2**40
@@ -30,7 +30,7 @@ COLUMNS = ["shard", "address", "payload"]
 @pytest.fixture(scope="module")
 def trimmed(tmp_path_factory):
     """A stream whose rows are in parts alone, closed."""
-    lab = ColdLab(tmp_path_factory.mktemp("trimmed"), block_records=16)
+    lab = PartsLab(tmp_path_factory.mktemp("trimmed"), block_records=16)
     rng = np.random.default_rng(5)
     for _ in range(4):
         lab.append(rng, 100)

@@ -22,7 +22,7 @@ from storage_core.read.cold import slices as cold_slices
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.cold.parts import parts_directory
 from storage_core.read.cold.rows import ColdRows
-from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 from tests.thin import covering, thinned
 from tests.unit.storage_core.read.cold.test_rows import fill
 
@@ -55,7 +55,7 @@ def read(small):
 
 @pytest.fixture
 def lab(tmp_path):
-    lab = ColdLab(tmp_path, block_records=1000)
+    lab = PartsLab(tmp_path, block_records=1000)
     yield lab
     lab.stream.close()
 
@@ -234,7 +234,7 @@ def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, ke
     rng = np.random.default_rng(seed)
     small.setattr(cold_slices, "ADDRESSES_FEW", 64)
     small.setattr(cold_pieces, "_SHOWN_ROWS", int(rng.integers(5, 90)))
-    lab = ColdLab(tmp_path, key_mode=key_mode, block_records=64)
+    lab = PartsLab(tmp_path, key_mode=key_mode, block_records=64)
     fill(lab, rng)
     size = int(rng.integers(2000, 200_000))
     for name in (cold_slices, cold_pieces):

@@ -27,7 +27,7 @@ from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import filter_for
 from storage_core.read.rows import in_order
 from storage_core.read.scan.scan import flagged_rows, scan_arrival, scan_pieces
-from tests.log.cold.cold_lab import FIRST_MS, IDS, ColdLab, schema_of
+from tests.log.parts.parts_lab import FIRST_MS, IDS, PartsLab, schema_of
 from tests.thin import thinned
 
 SHOWN = tuple(name for name in COLUMNS if not name.startswith("schema"))
@@ -36,7 +36,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(params=["none", "dictionary"])
 def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param, block_records=64, retention=None)
+    lab = PartsLab(root, key_mode=request.param, block_records=64, retention=None)
     yield lab
     lab.stream.close()
 
@@ -195,7 +195,7 @@ def test_rows_of_an_older_schema_alone_are_made_again(tmp_path):
     older, newer = schema_of([number]), schema_of([number, share])
     entries = [SchemaEntry(at, one.identity, one.text) for at, one in enumerate([older, newer])]
     bodies: list[Any] = encode_batch(pa.table({"number": [1, 2]}), older).to_pylist()
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     columns: dict[str, Any] = {
         "primary": pa.array([FIRST_MS, FIRST_MS + 1, FIRST_MS + 2]),
         "secondary": pa.array([2, 2, 2], pa.int32()),
@@ -222,7 +222,7 @@ def test_rows_of_no_columns_are_counted(lab):
 
 
 def test_groups_that_cannot_hold_what_is_wanted_are_not_read(tmp_path, monkeypatch):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(60_000)
     lab.stream.seal()
     read: list[int] = []
@@ -257,7 +257,7 @@ def test_read_of_a_time_makes_no_blocks_of_parts(lab, monkeypatch):
 
 
 def test_groups_that_cannot_hold_a_key_are_not_read(tmp_path, monkeypatch):
-    lab = ColdLab(tmp_path, key_mode="dictionary", block_records=512)
+    lab = PartsLab(tmp_path, key_mode="dictionary", block_records=512)
     keys: list[bytes | None] = [b"device-%02d" % (at % 30) for at in range(60_000)]
     keys[::1000] = [None] * 60
     batch = {"key": pa.array(keys, pa.binary()), "payload": pa.array(keys, pa.binary())}

@@ -1,0 +1,139 @@
+"""Goal: compaction leaves few parts, with the same rows, whatever comes between.
+
+Method: streams of every kind of row are sealed bit by bit and compacted; the parts are read by
+pyarrow alone and compared with what the log tells, also where a file is damaged, a kill comes, or
+a reader holds a moment before.
+"""
+
+from datetime import timedelta
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from storage_core import CorruptionError, Stream, StreamReader
+from tests.log.parts.interrupting import CALLS_MAX, STEP, killed_before
+from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
+from tests.snapshots import copy_of
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def lab(key_mode, root):
+    lab = PartsLab(root, key_mode=key_mode)
+    yield lab
+    lab.stream.close()
+
+
+def sealed_often(lab, seed, times=6, count=60):
+    """Append and seal a few rows at a time."""
+    rng = np.random.default_rng(seed)
+    for _ in range(times):
+        lab.append(rng, count)
+        lab.stream.seal()
+    return lab.rows()
+
+
+def test_neighbours_become_one_with_the_same_rows(lab):
+    rows = sealed_often(lab, 1)
+    before = lab.stream.parts()
+    told: list[int] = []
+    report = lab.stream.compact(told.append)
+    after = lab.stream.parts()
+    assert lab.rows_of_parts() == rows
+    assert lab.stream.verify().problems == ()
+    assert len(after) == len(before) - report.parts_obsolete + report.parts_built < len(before) // 2
+    assert {one.entry.level for one in after} <= {0, 1}
+    assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == told[-1]
+    assert sum(one.entry.size for one in after if one.entry.level) == report.bytes_built
+    assert lab.stream.compact().rows == 0
+
+
+def test_joined_parts_are_joined_in_turn(root):
+    lab = PartsLab(root)
+    for seed in range(5):
+        sealed_often(lab, seed, times=5, count=20)
+        lab.stream.compact()
+    assert max(one.entry.level for one in lab.stream.parts()) == 2
+    assert lab.rows_of_parts() == lab.rows()
+    lab.stream.close()
+
+
+def test_new_schema_shows_older_values_too(root):
+    lab = PartsLab(root)
+    sealed_often(lab, 2)
+    lab.stream.compact()
+    (telemetry,) = (
+        one
+        for one in lab.stream.parts()
+        if one.shard == 0 and one.entry.kind == "Telemetry" and not one.entry.is_flagged
+    )
+    names = pq.read_schema(telemetry.path).names
+    assert {"temperature", "humidity"} <= set(names)
+    lab.stream.close()
+
+
+def test_damaged_part_is_told_and_nothing_is_joined_with_it(root):
+    lab = PartsLab(root)
+    rows = sealed_often(lab, 3)
+    damaged = lab.stream.parts()[0]
+    damaged.path.write_bytes(b"nothing")
+    before = lab.stream.parts()
+    with pytest.raises(CorruptionError, match="cannot be merged with others") as told:
+        lab.stream.compact()
+    assert (told.value.shard, told.value.path) == (damaged.shard, damaged.path)
+    assert set(lab.stream.parts()) == set(before)
+    lab.stream.seal(rebuild=True)
+    lab.stream.compact()
+    assert lab.rows_of_parts() == rows
+    lab.stream.close()
+
+
+def test_reader_in_another_place_sees_the_joined_parts(lab):
+    sealed_often(lab, 4)
+    with StreamReader.open(lab.root, NAME) as reader:
+        assert len(reader.parts()) == len(lab.stream.parts())
+        lab.stream.compact()
+        reader.refresh()
+        assert reader.parts() == lab.stream.parts()
+
+
+def test_joined_part_goes_with_its_rows(root):
+    lab = PartsLab(root)
+    sealed_often(lab, 5)
+    lab.stream.compact()
+    lab.stream.alter(retention=timedelta(days=1))
+    lab.stream.expire(now=FIRST_MS + 3 * DAY_MS)
+    assert lab.stream.parts() == []
+    lab.stream.close()
+
+
+def test_damaged_joined_part_is_made_again(lab):
+    rows = sealed_often(lab, 6)
+    lab.stream.compact()
+    joined = max(lab.stream.parts(), key=lambda one: one.entry.rows)
+    joined.path.unlink()
+    lab.stream.seal(rebuild=True)
+    assert lab.rows_of_parts() == rows
+    assert max(one.entry.level for one in lab.stream.parts()) == 1
+
+
+@pytest.mark.parametrize("call", ["fsync", "write", "sync", "utime", "unlink"])
+def test_kill_before_any_call_of_compaction_leaves_each_row_in_one_part(tmp_path, call):
+    first = tmp_path / "first"
+    lab = PartsLab(first, keep_replaced=timedelta(minutes=0 if call == "unlink" else 15))
+    rows = sealed_often(lab, 7, times=5, count=20)
+    lab.stream.close()
+    number, was_killed = 0, True
+    while was_killed:
+        lab.root = copy_of(first, tmp_path / str(number))
+        was_killed = killed_before(lab.root, NAME, call, number, "stream.compact()")
+        assert was_killed or number
+        with Stream.open(lab.root, NAME) as lab.stream:
+            assert lab.rows_of_parts() == rows
+            lab.stream.compact()
+            assert lab.rows_of_parts() == rows
+            assert lab.stream.verify().problems == ()
+        number += STEP
+        assert number < CALLS_MAX

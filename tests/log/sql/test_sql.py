@@ -1,0 +1,480 @@
+"""Goal: SQL answers what the log holds at one moment, sealed or not.
+
+Method: rows of every kind are appended; some are sealed. Answers are compared with those that plain
+Python finds in the log's own rows.
+"""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from storage_core import (
+    CorruptionError,
+    InvalidRequestError,
+    SchemaEntry,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    UnavailableError,
+)
+from storage_core.avro import frame_of
+from storage_core.sql.sql import batches_of, connect
+from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab, give_up_a_block, schema_of
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory):
+    """Labs of rows that are sealed but for the last, of ids and of keys; they stay as they are."""
+    modes = ("none", "dictionary")
+    made = {one: PartsLab(tmp_path_factory.mktemp(one), key_mode=one) for one in modes}
+    for lab in made.values():
+        rng = np.random.default_rng(21)
+        for _ in range(3):
+            lab.append(rng, 200)
+            lab.stream.seal()
+        lab.append(rng, 100)
+        lab.stream.close()
+    return made
+
+
+@pytest.fixture
+def lab(labs, key_mode):
+    return labs[key_mode]
+
+
+def answer(lab, query):
+    _, batches = batches_of(lab.root, query)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
+def test_rows_are_those_of_the_log_sealed_or_not(lab):
+    found = answer(lab, f'SELECT shard, address, "primary", state, {lab.who} FROM {NAME}')
+    names = ("shard", "address", "primary", "state", lab.who)
+    expected = [{name: row[name] for name in names} for row in lab.rows()]
+    assert sorted(found, key=lambda row: (row["shard"], row["address"])) == expected
+
+
+def test_groups_are_counted_as_plain_python_does(lab):
+    found = answer(lab, f"SELECT {lab.who} AS who, count(*) AS n FROM {NAME} GROUP BY ALL")
+    expected: dict[object, int] = {}
+    for row in lab.rows():
+        expected[row[lab.who]] = expected.get(row[lab.who], 0) + 1
+    assert {row["who"]: row["n"] for row in found} == expected
+
+
+def test_fields_of_versions_and_kinds_are_united_by_name(lab):
+    found = answer(
+        lab,
+        "SELECT count(temperature) AS t, count(humidity) AS h, count(level) AS l, "
+        f"count(value_version) AS v, count(payload) AS raw FROM {NAME}",
+    )[0]
+    assert found["t"] > found["h"] > 0
+    assert found["l"] > 0
+    assert found["v"] == found["t"]
+    assert found["raw"] > 0
+
+
+def test_moment_stays_until_it_is_looked_at_anew(root):
+    lab, rng = PartsLab(root), np.random.default_rng(22)
+    lab.append(rng, 70)
+    lab.stream.seal()
+    with connect(lab.root) as streams:
+        count = f"SELECT count(*) FROM {NAME}"
+        before = streams.sql(count).fetchall()
+        lab.append(rng, 50)
+        lab.stream.seal()
+        assert streams.sql(count).fetchall() == before == [(70,)]
+        streams.refresh()
+        assert streams.sql(count).fetchall() == [(120,)]
+    lab.stream.close()
+
+
+def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
+    lab = PartsLab(tmp_path / "root")
+    lab.append(np.random.default_rng(24), 50)
+    lab.stream.seal()
+    lab.stream.close()
+    monkeypatch.chdir(tmp_path)
+    with connect("root") as streams:
+        monkeypatch.chdir(tmp_path.parent)
+        streams.refresh()
+        assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
+
+
+def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
+    lab = PartsLab(tmp_path)
+    rng = np.random.default_rng(25)
+    for _ in range(5):
+        lab.append(rng, 40)
+        lab.stream.seal()
+    with connect(tmp_path, [NAME]) as streams:
+        # As if they had gone for good when they were joined.
+        before = [part.path for part in lab.stream.parts()]
+        lab.stream.compact()
+        for path in set(before) - {part.path for part in lab.stream.parts()}:
+            path.unlink(missing_ok=True)
+        with pytest.raises(UnavailableError, match="look anew"):
+            streams.sql(f"SELECT count(state) FROM {NAME}").fetchall()
+        streams.refresh()
+        assert streams.sql(f"SELECT count(state) FROM {NAME}").fetchall() == [(200,)]
+    part = lab.stream.parts()[0]
+    part.path.unlink()
+    with pytest.raises(CorruptionError, match=part.path.name):
+        answer(lab, f"SELECT count(state) FROM {NAME}")
+    lab.stream.close()
+
+
+def test_expired_rows_are_not_shown(tmp_path):
+    lab = PartsLab(tmp_path)
+    rng = np.random.default_rng(23)
+    lab.append(rng, 300)
+    lab.stream.seal()
+    lab.append(rng, 300)
+    lab.stream.alter(retention=timedelta(seconds=200))
+    now = FIRST_MS + 600_000
+    lab.stream.expire(now=now)
+    floor = now - 200_000
+    expected = sum(row["primary"] >= floor and row["state"] != 3 for row in lab.rows_left(floor))
+    assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": expected}]
+    lab.stream.close()
+
+
+def test_columns_are_there_before_the_first_row_and_behind_the_last(tmp_path, key_mode):
+    lab = PartsLab(tmp_path, key_mode=key_mode)
+    columns = f'shard, {lab.who}, "primary", address, version, state, payload'
+    assert answer(lab, f"SELECT {columns} FROM {NAME}") == []
+    lab.append(np.random.default_rng(26), 300)
+    lab.stream.seal()
+    lab.stream.alter(retention=timedelta(seconds=1))
+    lab.stream.expire(now=FIRST_MS + 10**9)
+    fields = "schema_id, temperature, value_version, tags, humidity, level"
+    assert answer(lab, f"SELECT {columns}, {fields} FROM {NAME}") == []
+    lab.stream.close()
+
+
+def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
+    lab = PartsLab(tmp_path)
+    lab.append_orders(40_000)
+    lab.stream.seal()
+    _, batches = batches_of(
+        lab.root, f"EXPLAIN ANALYZE SELECT * FROM {NAME} WHERE number = 'order-31007'"
+    )
+    (drawing,) = [str(text) for batch in batches for text in batch.column(1).to_pylist()]
+    assert "Row Groups Scanned: 1 / " in " ".join(drawing.replace("│", " ").split())
+    lab.stream.close()
+
+
+def test_groups_are_skipped_by_a_time_that_is_made_a_number(tmp_path):
+    lab = PartsLab(tmp_path)
+    lab.append_orders(40_000)
+    lab.stream.seal()
+    before = f'"primary" < epoch_ms(epoch_ms({FIRST_MS + 20_000}))'
+    with connect(tmp_path) as streams:
+        told = streams.sql(f"EXPLAIN ANALYZE SELECT max(number) FROM {NAME} WHERE {before}")
+        read, of = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", str(told.fetchall()))[0]
+    assert int(read) < int(of)
+    lab.stream.close()
+
+
+def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(root):
+    lab = PartsLab(root)
+    lab.append_orders(20_000)
+    lab.stream.seal()
+    query = f"EXPLAIN SELECT sum(length(number)) FROM {NAME}"
+    (before,) = answer(lab, query)
+    lab.stream.alter(records_max=15_000)
+    lab.stream.expire(now=FIRST_MS)
+    (after,) = answer(lab, query)
+    (count,) = answer(lab, f"SELECT count(*) AS n FROM {NAME}")
+    lab.stream.close()
+    assert count["n"] < 20_000
+    assert "number" in before["explain_value"]
+    assert not re.search(r"state|primary|address|shard(?!-)", before["explain_value"])
+    assert "address" in after["explain_value"]
+
+
+def test_damaged_end_of_a_part_is_told_with_its_file(root):
+    lab = PartsLab(root)
+    lab.append_orders(100)
+    lab.stream.seal()
+    (part,) = lab.stream.parts()
+    lab.stream.close()
+    part.path.write_bytes(part.path.read_bytes()[:-100] + bytes(100))
+    with pytest.raises(CorruptionError, match="are not as they were published") as raised:
+        answer(lab, f"SELECT * FROM {NAME}")
+    assert (raised.value.path, raised.value.start, raised.value.end) == (part.path, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (f"SELECT nothing FROM {NAME}", 'column "nothing" not found'),
+        ("SELECT * FROM nothing", "nothing does not exist"),
+        (f"SELECT primary FROM {NAME}", 'is written "primary", in quotes'),
+        ("SELECT 1; SELECT 2", "one query is answered at a time"),
+        ("", "one query is answered at a time"),
+        ("CREATE TABLE t (i int)", "one query is answered at a time"),
+        (f"COPY {NAME} TO 'elsewhere'", "one query is answered at a time"),
+        ("SELEC 1", "syntax error"),
+    ],
+)
+def test_what_is_no_query_is_told_in_a_line(lab, query, told):
+    with pytest.raises(InvalidRequestError) as raised:
+        answer(lab, query)
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_directory_above_the_root_is_no_column(tmp_path):
+    root = tmp_path / "version=3" / "env=prod"
+    root.mkdir(parents=True)
+    lab = PartsLab(root)
+    lab.append(np.random.default_rng(24), 50)
+    lab.stream.seal()
+    (found,) = answer(lab, f"SELECT max(version) AS version FROM {NAME}")
+    assert found == {"version": 0}
+    assert "env" not in answer(lab, f"SELECT * FROM {NAME}")[0]
+    lab.stream.close()
+
+
+def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
+    lab = PartsLab(tmp_path)
+    lab.append(np.random.default_rng(25), 50)
+    assert answer(lab, f"SELECT count(*) AS n FROM {NAME.upper()}") == [{"n": 50}]
+    Stream.create(tmp_path, NAME.upper(), StreamOptions(shards=1)).close()
+    assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": 50}]
+    assert answer(lab, f'SELECT count(*) AS n FROM "{NAME.upper()}"') == [{"n": 0}]
+    for ask in (
+        lambda: answer(lab, f"SELECT * FROM {NAME}, {NAME.upper()}"),
+        lambda: answer(lab, f"SELECT * FROM {NAME.title()}"),
+        lambda: connect(tmp_path, [NAME, NAME.upper()]),
+    ):
+        with pytest.raises(InvalidRequestError, match="differ only in case"):
+            ask()
+    lab.stream.close()
+
+
+def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
+    lab = PartsLab(tmp_path)
+    rng = np.random.default_rng(26)
+    for _ in range(3):
+        lab.append(rng, 100)
+        lab.stream.seal()
+    lab.append(rng, 50)
+    lab.stream.alter(records_max=260)
+    lab.stream.expire(now=FIRST_MS)
+    with StreamReader.open(tmp_path, NAME) as reader:
+        left = reader.read(columns=["shard", "address"]).to_pylist()
+    assert 0 < len(left) < 350
+    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_trimmed):
+    lab = PartsLab(tmp_path, block_records=64)
+    rng = np.random.default_rng(27)
+    appended = 300
+    for _ in range(3):
+        lab.append(rng, 100)
+    lab.stream.seal()
+    if is_trimmed:
+        lab.stream.trim()
+        lab.append(rng, 100)
+        appended += 100
+    give_up_a_block(lab.stream)
+    with StreamReader.open(tmp_path, NAME) as reader:
+        left = reader.read(columns=["shard", "address"]).to_pylist()
+    assert 0 < len(left) == len(lab.rows()) < appended
+    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
+    lab = PartsLab(root)
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
+    listed = {"type": "array", "items": decimal}
+    schema = schema_of([{"name": "price", "type": decimal}, {"name": "all", "type": listed}])
+    much = (10**45 + 1).to_bytes(19, "big")
+    body = b"\x26" + much + b"\x02\x02\x9c" + b"\x00"
+    appended(lab, schema, [body], 41)
+    before = lab.rows()
+    if is_sealed:
+        lab.stream.seal()
+        assert lab.rows_of_parts() == before
+    (found,) = answer(lab, f"SELECT * FROM {NAME}")
+    assert (found["price"], found["all"]) == (f"1{'0' * 42}0.01", ["-1.00"])
+    assert found["payload"] is None
+    lab.stream.close()
+
+
+def appended(lab, schema, bodies, registry_id, ids=None):
+    """Append and commit values that a schema wrote."""
+    columns: dict[str, Any] = {
+        "primary": list(range(FIRST_MS, FIRST_MS + len(bodies))),
+        "secondary": pa.array(ids or [1] * len(bodies), pa.int32()),
+        "payload": pa.array([frame_of(schema, registry_id) + body for body in bodies]),
+        "schema": pa.array([0] * len(bodies), pa.int32()),
+    }
+    entry = SchemaEntry(registry_id, schema.identity, schema.text)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+    lab.stream.commit()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path, is_sealed):
+    lab = PartsLab(tmp_path)
+    by_name: dict[str, Any] = {"name": "by", "type": {"type": "map", "values": "int"}}
+    schema = schema_of([{"name": "listed", "type": {"type": "array", "items": by_name["type"]}}])
+    twice = b"\x02" + b"\x06\x02a\x02\x02b\x04\x02a\x06\x00" + b"\x00"
+    once = b"\x02" + b"\x02\x02a\x02\x00" + b"\x00"
+    appended(lab, schema, [twice, once], 42)
+    before = lab.rows()
+    if is_sealed:
+        lab.stream.seal()
+        assert lab.rows_of_parts() == before
+    found = answer(lab, f"SELECT listed[1]['a'] AS a, payload FROM {NAME} ORDER BY address")
+    assert [row["a"] for row in found] == [3, 1]
+    assert [row["payload"] for row in found] == [before[0]["payload"], None]
+    lab.stream.close()
+
+
+def test_query_reaches_no_variable_of_the_program(tmp_path):
+    lab = PartsLab(tmp_path)
+    frame = pa.table({"x": [1]})
+    assert frame.num_rows == 1
+    with connect(lab.root) as streams:
+        for ask in (lambda: answer(lab, "FROM frame"), lambda: streams.sql("FROM frame")):
+            with pytest.raises(InvalidRequestError, match="frame does not exist"):
+                ask()
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("sealed", ["none", "one", "all"])
+def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
+    lab = PartsLab(tmp_path)
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "deep", "type": "int"}]}
+    appended(lab, schema_of([{"name": "reading", "type": "int"}], "One"), [b"\x02", b"\x04"], 43)
+    if sealed == "one":
+        lab.stream.seal()
+    appended(lab, schema_of([{"name": "reading", "type": inner}], "Two"), [b"\x06"], 44)
+    listed = {"type": "array", "items": "string"}
+    appended(lab, schema_of([{"name": "reading", "type": listed}], "Three"), [b"\x02\x02x\x00"], 45)
+    if sealed == "all":
+        lab.stream.seal()
+    found = answer(
+        lab,
+        "SELECT sum(reading) AS plain, max(reading_record.deep) AS deep, "
+        f"max(reading_list[1]) AS item, count(*) AS n FROM {NAME}",
+    )
+    assert found == [{"plain": 3, "deep": 3, "item": "x", "n": 4}]
+    lab.stream.close()
+
+
+_RECORD = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+SHAPES: list[tuple[Any, bytes, str]] = [
+    ("int", b"\x06", "reading"),
+    ("string", b"\x02x", "reading"),
+    ("bytes", b"\x02\xff", "reading_bytes"),
+    ({"type": "long", "logicalType": "timestamp-millis"}, b"\x02", "reading_time"),
+    ({"type": "int", "logicalType": "time-millis"}, b"\x02", "reading_clock"),
+    ({"type": "map", "values": "int"}, b"\x02\x02k\x02\x00", "reading_map"),
+    ({"type": "array", "items": "int"}, b"\x02\x02\x00", "reading_list"),
+    (
+        {"type": "array", "items": _RECORD},
+        b"\x02\x02\x00",
+        "reading_list_record",
+    ),
+]
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_each_shape_of_a_field_has_a_column(root, is_sealed):
+    lab = PartsLab(root)
+    for number, (kind, body, _) in enumerate(SHAPES):
+        schema = schema_of([{"name": "reading", "type": kind}], f"Kind{number}")
+        appended(lab, schema, [body], 60 + number)
+    if is_sealed:
+        lab.stream.seal()
+    columns = sorted({column for _, _, column in SHAPES})
+    counts = ", ".join(f"count({one}) AS {one}" for one in columns)
+    (found,) = answer(lab, f"SELECT {counts} FROM {NAME}")
+    assert found == {one: 1 + (one == "reading") for one in columns}
+    assert len(answer(lab, f"SELECT * FROM {NAME}")) == len(SHAPES)
+    lab.stream.close()
+
+
+def test_bytes_and_texts_stay_one_column(root):
+    lab = PartsLab(root)
+    appended(lab, schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
+    lab.stream.seal()
+    appended(lab, schema_of([{"name": "note", "type": "string"}]), [b"\x02b"], 71)
+    found = answer(lab, f"SELECT note FROM {NAME} ORDER BY note")
+    assert found == [{"note": b"a"}, {"note": b"b"}]
+    lab.stream.close()
+
+
+def test_rows_are_pivoted(lab):
+    expected: dict[int, int] = {}
+    for row in lab.rows():
+        expected[row["state"]] = expected.get(row["state"], 0) + 1
+    for query in (
+        f"PIVOT {NAME} ON state USING count(*) GROUP BY shard",
+        f"-- by state\n( FROM (PIVOT {NAME} ON state USING count(*) GROUP BY shard))",
+    ):
+        found = answer(lab, query)
+        assert {state: sum(row[str(state)] for row in found) for state in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"COPY (PIVOT {NAME} ON state USING count(*)) TO 'elsewhere'",
+        f"CREATE TABLE t AS PIVOT {NAME} ON state USING count(*)",
+    ],
+)
+def test_pivot_that_would_write_is_refused(lab, query):
+    with pytest.raises(InvalidRequestError, match="one query is answered at a time"):
+        answer(lab, query)
+
+
+def test_fault_behind_the_first_rows_is_told_in_a_line(root):
+    lab = PartsLab(root)
+    lab.append_orders(5_000)
+    query = f"SELECT if(address > 4000, error('too far'), address) AS a FROM {NAME}"
+    with pytest.raises(InvalidRequestError, match="too far") as raised:
+        answer(lab, query)
+    assert "\n" not in str(raised.value)
+    lab.stream.close()
+
+
+def test_columns_of_one_name_are_told_apart(lab):
+    found = answer(lab, "SELECT 1 AS a, 2 AS a, 3 AS A_1, INTERVAL 1 DAY AS span, 4 AS Span")
+    assert found == [{"a": 1, "a_2": 2, "A_1": 3, "span": "1 day", "Span_1": 4}]
+    joined = answer(lab, f"SELECT * FROM {NAME} a JOIN {NAME} b USING (shard, address) LIMIT 1")
+    assert joined[0]["primary"] == joined[0]["primary_1"]
+
+
+def test_what_few_formats_have_is_text(lab):
+    found = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
+    assert found == [{"bits": "101", "one": "1"}]
+    many = "170141183460469231731687303715884105728"
+    found = answer(lab, f"SELECT {many}::BIGNUM AS n, TIMETZ '10:00:00+02' AS t")
+    assert found == [{"n": many, "t": "10:00:00+02"}]
+    assert answer(lab, "SELECT {'a': 1}::VARIANT AS v") == [{"v": "{'a': 1}"}]
+
+
+def test_answer_keeps_the_order_that_was_asked_for(root):
+    lab = PartsLab(root)
+    lab.append_orders(5_000)
+    query = f"SELECT address AS a, 1 AS a FROM {NAME} ORDER BY address DESC"
+    assert [row["a"] for row in answer(lab, query)] == list(range(4_999, -1, -1))
+    lab.stream.close()
