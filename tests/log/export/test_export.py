@@ -16,14 +16,13 @@ import pytest
 from storage_core import (
     InvalidRequestError,
     LostRangeError,
-    Stream,
     StreamReader,
     UnavailableError,
 )
 from storage_core.export.export import export_stream
 from storage_core.export.importing import import_stream
 from tests.log.parts.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
-from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME, PartsLab, facts_of, whole_rows
+from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME, PartsLab, whole_rows
 
 FILE_ROWS = 100
 
@@ -62,17 +61,6 @@ def back(lab, root, directory):
     """Return the rows of an export, as a stream has them once they are in it."""
     import_stream(root / "back", NAME, directory)
     return whole_rows(root / "back", lab.who)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_copy_has_the_same_rows_states_schemas_and_newest(lab, root, form):
-    report = exported(lab, root / "x", form=form)
-    assert (report.rows, report.is_resumed) == (300, False)
-    assert back(lab, root, root / "x") == rows_of(lab)
-    assert facts_of(root / "back") == facts_of(lab.root)
-    assert import_stream(root / "back", NAME, root / "x").rows_before == 300
-    with Stream.open(root / "back", NAME) as stream:
-        assert stream.verify().problems == ()
 
 
 def test_manifest_tells_files_rows_schemas_and_places(lab, root):

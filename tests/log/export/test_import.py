@@ -24,7 +24,6 @@ from storage_core.export.importing import import_stream
 from tests.log.export.forging import moved_out
 from tests.log.parts.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME, PartsLab, facts_of, whole_rows
-from tests.thin import covering
 
 ROWS = 300
 
@@ -45,41 +44,8 @@ def rows_back(root):
     return whole_rows(root / "back", "secondary")
 
 
-def test_import_that_is_repeated_changes_nothing(lab, root):
-    exported(lab, root / "x")
-    first = import_stream(root / "back", NAME, root / "x")
-    again = import_stream(root / "back", NAME, root / "x")
-    assert (first.rows, first.rows_before, first.is_new) == (ROWS, 0, True)
-    assert (again.rows, again.rows_before, again.is_new) == (0, ROWS, False)
-    assert rows_back(root) == whole_rows(lab.root, lab.who)
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
-
-
-def flipped(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 4
-    path.write_bytes(data)
-
-
-@covering("SHARDLOG_FAULT_EXPORT", form=FORMS, damage=[cut, flipped, Path.unlink])
-def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, root, form, damage):
-    exported(lab, root / "x", form=form)
-    whole = sorted(path for path in (root / "x").iterdir() if path.name.startswith("0001-"))
-    broken = whole[len(whole) // 2]
-    kept = broken.read_bytes()
-    damage(broken)
-    with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were taken") as raised:
-        import_stream(root / "back", NAME, root / "x")
-    assert raised.value.path == broken
-    there, rows = rows_back(root), whole_rows(lab.root, lab.who)
-    of_shards = [[row for row in rows if row["shard"] == shard] for shard in (0, 1)]
-    assert there == of_shards[0] + of_shards[1][: len(there) - len(of_shards[0])]
-    broken.write_bytes(kept)
-    assert import_stream(root / "back", NAME, root / "x").rows == ROWS - len(there)
-    assert rows_back(root) == rows
 
 
 def test_cut_file_of_lines_gives_its_own_first_rows(root):

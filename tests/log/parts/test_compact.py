@@ -11,10 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import CorruptionError, Stream, StreamReader
-from tests.log.parts.interrupting import CALLS_MAX, STEP, killed_before
-from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
-from tests.snapshots import copy_of
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 
 DAY_MS = 86_400_000
 
@@ -74,31 +71,6 @@ def test_new_schema_shows_older_values_too(root):
     lab.stream.close()
 
 
-def test_damaged_part_is_told_and_nothing_is_joined_with_it(root):
-    lab = PartsLab(root)
-    rows = sealed_often(lab, 3)
-    damaged = lab.stream.parts()[0]
-    damaged.path.write_bytes(b"nothing")
-    before = lab.stream.parts()
-    with pytest.raises(CorruptionError, match="cannot be merged with others") as told:
-        lab.stream.compact()
-    assert (told.value.shard, told.value.path) == (damaged.shard, damaged.path)
-    assert set(lab.stream.parts()) == set(before)
-    lab.stream.seal(rebuild=True)
-    lab.stream.compact()
-    assert lab.rows_of_parts() == rows
-    lab.stream.close()
-
-
-def test_reader_in_another_place_sees_the_joined_parts(lab):
-    sealed_often(lab, 4)
-    with StreamReader.open(lab.root, NAME) as reader:
-        assert len(reader.parts()) == len(lab.stream.parts())
-        lab.stream.compact()
-        reader.refresh()
-        assert reader.parts() == lab.stream.parts()
-
-
 def test_joined_part_goes_with_its_rows(root):
     lab = PartsLab(root)
     sealed_often(lab, 5)
@@ -117,23 +89,3 @@ def test_damaged_joined_part_is_made_again(lab):
     lab.stream.seal(rebuild=True)
     assert lab.rows_of_parts() == rows
     assert max(one.entry.level for one in lab.stream.parts()) == 1
-
-
-@pytest.mark.parametrize("call", ["fsync", "write", "sync", "utime", "unlink"])
-def test_kill_before_any_call_of_compaction_leaves_each_row_in_one_part(tmp_path, call):
-    first = tmp_path / "first"
-    lab = PartsLab(first, keep_replaced=timedelta(minutes=0 if call == "unlink" else 15))
-    rows = sealed_often(lab, 7, times=5, count=20)
-    lab.stream.close()
-    number, was_killed = 0, True
-    while was_killed:
-        lab.root = copy_of(first, tmp_path / str(number))
-        was_killed = killed_before(lab.root, NAME, call, number, "stream.compact()")
-        assert was_killed or number
-        with Stream.open(lab.root, NAME) as lab.stream:
-            assert lab.rows_of_parts() == rows
-            lab.stream.compact()
-            assert lab.rows_of_parts() == rows
-            assert lab.stream.verify().problems == ()
-        number += STEP
-        assert number < CALLS_MAX

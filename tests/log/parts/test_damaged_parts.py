@@ -235,7 +235,7 @@ def test_reads_of_a_part_that_was_read_before_tell_damage_at_any_place(lab: Part
         assert rows_by_shard(lab, reader) == rows
 
 
-def test_upkeep_tells_damage_at_any_place_and_it_is_mended(joinable: PartsLab) -> None:
+def test_steps_tell_damage_at_any_place_and_it_is_rebuilt(joinable: PartsLab) -> None:
     lab = joinable
     rows, seals = lab.rows(), 0
     for damage in damages(lab, seed=3, some=4):

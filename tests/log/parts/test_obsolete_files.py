@@ -22,7 +22,6 @@ from storage_core import ClosedError, Environment, Record, Stream, StreamReader,
 from storage_core.sql.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.far_reader import FarReader
-from tests.log.parts.interrupting import killed_before
 from tests.log.parts.parts_lab import NAME, PartsLab
 from tests.log.readers import look_through
 
@@ -204,22 +203,6 @@ def test_mending_that_fails_leaves_no_file_to_fill_the_disk(bench):
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert {*files[0].parent.iterdir()} == {*files[:-1]}
     assert MEND(bench.stream).parts_built
-
-
-@pytest.mark.parametrize("call", ["utime", "unlink"])
-def test_kill_between_publishing_and_letting_go_leaves_what_is_swept(tmp_path, call):
-    keeps = AT_ONCE if call == "unlink" else timedelta(days=1)
-    lab = sealed_bit_by_bit(tmp_path, keep_replaced=keeps)
-    rows = lab.rows()
-    lab.stream.close()
-    assert killed_before(lab.root, NAME, call, 1, "stream.compact()")
-    lab.stream = Stream.open(lab.root, NAME)
-    lab.stream.alter(keep_replaced=AT_ONCE)
-    lab.stream.compact()
-    named = {part.path for part in lab.stream.parts()}
-    assert set(lab.root.rglob("part-*.rows")) == named
-    assert lab.rows_of_parts() == rows
-    lab.stream.close()
 
 
 def test_answer_of_sql_streams_on_while_its_parts_are_joined(root):

@@ -297,33 +297,3 @@ def test_closed_one_makes_nothing_and_leaves_no_process(lab, maker):
     lab.append(np.random.default_rng(9), 100)
     with pytest.raises(ClosedError, match="the part builder is closed"):
         lab.stream.maintain(maker)
-
-
-def test_it_is_killed_at_work_again_and_again_and_each_row_is_in_one_part(lab, maker, clock):
-    lab.stream.alter(keep_replaced=timedelta(0))
-    rng = np.random.default_rng(10)
-    is_over = threading.Event()
-
-    def kill_again_and_again() -> None:
-        while not is_over.wait(float(chance.random()) * 0.3):
-            with suppress(TypeError, ProcessLookupError):
-                os.kill(maker.process_id, signal.SIGKILL)
-
-    chance = np.random.default_rng(11)
-    killing = threading.Thread(target=kill_again_and_again)
-    killing.start()
-    try:
-        while maker.deaths < 5:
-            lab.append(rng, 100)
-            with suppress(UnavailableError):
-                lab.stream.maintain(maker)
-            clock.advance(60)
-    finally:
-        is_over.set()
-        killing.join()
-    lab.stream.maintain(maker)
-    lab.stream.seal()
-    assert lab.rows_of_parts() == lab.rows()
-    assert lab.stream.verify().problems == ()
-    named = {part.path for part in lab.stream.parts()}
-    assert set(lab.root.rglob("part-*.rows")) == named

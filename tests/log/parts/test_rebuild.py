@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import LostRangeError, Stream, StreamReader
-from tests.log.parts.interrupting import STEP, killed_before
+from storage_core import LostRangeError, StreamReader
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
 
 DAY_MS = 86_400_000
@@ -124,23 +123,3 @@ def test_part_whose_rows_are_lost_too_stays_and_is_told(make_bench):
     bench.stream.accept_loss(0, 20, 30)
     (step,) = bench.stream.seal(rebuild=True).steps
     assert (step.kind, step.rows) == ("rebuild", 40)
-
-
-@pytest.mark.parametrize("call", ["fsync", "write", "sync", "utime", "unlink"])
-def test_kill_before_any_call_of_mending_leaves_what_the_next_one_mends(tmp_path, call):
-    lab = PartsLab(tmp_path, keep_replaced=timedelta(minutes=0 if call == "unlink" else 15))
-    lab.append(np.random.default_rng(5), 200)
-    lab.stream.seal()
-    rows, number, kills, was_killed = lab.rows(), 0, 0, True
-    while was_killed:
-        damage_some(lab.stream.parts())
-        lab.stream.close()
-        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal(rebuild=True)")
-        lab.stream = Stream.open(lab.root, NAME)
-        lab.stream.seal(rebuild=True)
-        assert lab.rows_of_parts() == rows
-        assert lab.stream.verify().problems == ()
-        number, kills = number + STEP, kills + was_killed
-        assert number < 200
-    lab.stream.close()
-    assert kills

@@ -18,11 +18,9 @@ from storage_core import (
     InvalidRequestError,
     SchemaEntry,
     Stream,
-    StreamReader,
     UnavailableError,
 )
 from storage_core.avro import frame_of
-from tests.log.parts.interrupting import CALLS_MAX, STEP, killed_before
 from tests.log.parts.parts_lab import BROKEN, FIRST_MS, NAME, PartsLab, schema_of
 
 
@@ -107,15 +105,6 @@ def test_nothing_waits_after_a_seal_and_few_rows_may_wait(lab):
     assert lab.stream.seal().rows == 0
 
 
-def test_reader_in_another_process_sees_the_parts(lab):
-    lab.append(np.random.default_rng(8), 100)
-    with StreamReader.open(lab.root, NAME) as reader:
-        assert reader.parts() == []
-        lab.stream.seal()
-        reader.refresh()
-        assert reader.parts() == lab.stream.parts()
-
-
 def test_rows_that_are_not_committed_are_not_sealed(tmp_path):
     with Stream.create(tmp_path, NAME) as stream:
         for number in range(10):
@@ -123,28 +112,6 @@ def test_rows_that_are_not_committed_are_not_sealed(tmp_path):
         assert stream.seal().rows == 0
         stream.commit()
         assert stream.seal().rows == 10
-
-
-@pytest.mark.parametrize(
-    ("damage", "what"),
-    [
-        (lambda path: path.unlink(), "is gone"),
-        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes, and had"),
-        (
-            lambda path: path.write_bytes(b"P" + path.read_bytes()[:-1]),
-            "is not as it was published",
-        ),
-    ],
-)
-def test_verify_tells_what_is_wrong_with_a_part(lab, damage, what):
-    lab.append(np.random.default_rng(10), 100)
-    lab.stream.seal()
-    part = lab.stream.parts()[0]
-    damage(part.path)
-    (problem,) = lab.stream.verify().problems
-    assert (problem.kind, problem.shard, problem.start) == ("part", part.shard, part.entry.first)
-    assert part.path.name in problem.what
-    assert what in problem.what
 
 
 def test_parts_of_expired_rows_go_with_their_files(tmp_path):
@@ -163,30 +130,6 @@ def test_parts_of_expired_rows_go_with_their_files(tmp_path):
     assert not any(part.path.exists() for part in before)
     assert lab.stream.verify().problems == ()
     lab.stream.close()
-
-
-@pytest.mark.parametrize("call", ["fsync", "write", "sync", "unlink"])
-def test_kill_before_any_call_leaves_each_row_in_one_part_or_none(tmp_path, call):
-    lab = PartsLab(tmp_path)
-    rng = np.random.default_rng(12)
-    lab.append(rng, 120)
-    lab.stream.seal()
-    kills, was_killed = 0, True
-    for number in range(0, CALLS_MAX, STEP):
-        lab.append(rng, 30)
-        lab.stream.close()
-        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal()")
-        lab.stream = Stream.open(lab.root, NAME)
-        rows, sealed = lab.rows(), lab.rows_of_parts()
-        assert [row for row in rows if row in sealed] == sealed
-        lab.stream.seal()
-        assert lab.rows_of_parts() == rows
-        if not was_killed:
-            break
-        kills += 1
-    lab.stream.close()
-    assert was_killed is False
-    assert kills > 0 or call == "unlink"
 
 
 def test_seal_that_fails_leaves_no_file_to_fill_the_disk(tmp_path):

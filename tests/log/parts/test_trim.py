@@ -140,12 +140,6 @@ class Sides:
         return found
 
 
-def trimmed(lab):
-    """Return up to where each shard is trimmed."""
-    report = lab.stream.trim(timedelta(days=9999))
-    return [done.trimmed for done in report.shards.values()]
-
-
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_read_shows_what_was_trimmed(lab, seed):
@@ -191,17 +185,6 @@ def test_rows_expire_alike_whether_they_were_trimmed_or_not(tmp_path, seed):
         found.append(rows_left(lab, np.random.default_rng(seed), trims))
         lab.stream.close()
     assert found[0] == found[1]
-
-
-def test_caps_take_rows_that_were_trimmed(lab):
-    rng = np.random.default_rng(10)
-    fill(lab, rng)
-    lab.stream.trim()
-    lab.stream.alter(records_max=200)
-    lab.stream.expire()
-    rows = lab.stream.read(columns=["address"])
-    assert 0 < rows.num_rows <= 200
-    assert lab.stream.verify().is_clean
 
 
 def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(root, key_mode):
@@ -317,21 +300,6 @@ def test_damaged_part_costs_no_rows_before_it(lab):
     with pytest.raises(CorruptionError):
         list(lab.stream.tail(0, end))
     assert [one.to_pylist() for one in lab.stream.tail(0, 0, end - 100)] == expected
-
-
-def test_part_that_differs_from_its_blocks_stops_a_trim(lab):
-    rng = np.random.default_rng(15)
-    lab.append(rng, 400)
-    lab.stream.seal()
-    rows = lab.rows()
-    one_byte_other(lab.stream.parts()[0].path)
-    with pytest.raises(CorruptionError, match="not trimmed"):
-        lab.stream.trim()
-    assert trimmed(lab) == [0, 0]
-    assert lab.rows() == rows
-    lab.stream.seal(rebuild=True)
-    lab.stream.trim()
-    assert lab.rows() == rows
 
 
 def test_part_that_comes_back_has_cost_nothing(lab):

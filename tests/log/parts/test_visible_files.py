@@ -14,17 +14,12 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Environment, Stream, UnavailableError
-from storage_core.sql.sql import batches_of
 from storage_core.testing import ManualClock
-from tests.log.parts.interrupting import killed_before
 from tests.log.parts.parts_lab import COLUMNS, NAME, PartsLab, rows_in
-from tests.snapshots import copy_of
-from tests.thin import covering, thinned
 
 ROWS = 300
 
@@ -81,12 +76,6 @@ def test_each_row_is_seen_once_behind_a_compaction(lab, pattern):
     assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
 
 
-def test_directory_of_parts_is_a_dataset_of_the_rows(lab):
-    lab.stream.compact()
-    shards = sorted(lab.root.glob(f"{NAME}/shard-*/parts"))
-    assert sum(ds.dataset(one).count_rows() for one in shards) == ROWS
-
-
 def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
     seen = []
 
@@ -102,49 +91,6 @@ def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
     monkeypatch.setattr(Path, "unlink", looking(Path.unlink))
     assert lab.stream.compact().parts_obsolete
     assert max(seen) == seen[-1] == ROWS
-
-
-@covering("SHARDLOG_FAULT_COLD", number=[0, 1, 3], call=["link", "unlink"])
-def test_names_that_a_kill_left_are_corrected_by_the_next_opening(sealed, root, call, number):
-    copy_of(sealed.root, root)
-    assert killed_before(root, NAME, call, number, "stream.compact()")
-    assert rows_seen(root) <= ROWS
-    with Stream.open(root, NAME) as stream:
-        assert rows_seen(root) == ROWS
-        assert {file.stem for file in listed(root)} == names_of(stream)
-        assert stream.verify().is_clean
-
-
-@thinned("number", range(3), count=1, campaign="SHARDLOG_FAULT_COLD")
-def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(sealed, root, number):
-    lab = sealed.copied_to(root)
-    lab.append(np.random.default_rng(35), 60)
-    lab.stream.close()
-    assert killed_before(lab.root, NAME, "link", number, "stream.seal()")
-    with Stream.open(lab.root, NAME) as stream:
-        stream.seal()
-        assert rows_seen(lab.root) == ROWS + 60
-
-
-def test_list_of_before_is_read_on(lab, clock):
-    before = [part.path for part in lab.stream.parts()]
-    query, batches = batches_of(lab.root, f"SELECT address FROM {NAME}")
-    assert lab.stream.compact().parts_obsolete
-    assert sum(pq.read_table(path).num_rows for path in before) == ROWS
-    assert sum(batch.num_rows for batch in batches) == ROWS
-    assert query is not None
-    clock.advance(16 * 60)
-    lab.stream.maintain()
-    assert not all(path.exists() for path in before)
-    assert rows_seen(lab.root) == ROWS
-
-
-def test_part_that_is_made_again_is_seen_in_the_place_of_the_damaged_one(lab):
-    part = lab.stream.parts()[0]
-    part.path.write_bytes(b"no part")
-    lab.stream.seal(rebuild=True)
-    assert rows_seen(lab.root) == ROWS
-    assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
 
 
 def test_expired_parts_are_seen_no_more(lab):

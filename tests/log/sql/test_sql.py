@@ -16,8 +16,6 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
     SchemaEntry,
-    Stream,
-    StreamOptions,
     StreamReader,
     UnavailableError,
 )
@@ -79,21 +77,6 @@ def test_fields_of_versions_and_kinds_are_united_by_name(lab):
     assert found["raw"] > 0
 
 
-def test_moment_stays_until_it_is_looked_at_anew(root):
-    lab, rng = PartsLab(root), np.random.default_rng(22)
-    lab.append(rng, 70)
-    lab.stream.seal()
-    with connect(lab.root) as streams:
-        count = f"SELECT count(*) FROM {NAME}"
-        before = streams.sql(count).fetchall()
-        lab.append(rng, 50)
-        lab.stream.seal()
-        assert streams.sql(count).fetchall() == before == [(70,)]
-        streams.refresh()
-        assert streams.sql(count).fetchall() == [(120,)]
-    lab.stream.close()
-
-
 def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
     lab = PartsLab(tmp_path / "root")
     lab.append(np.random.default_rng(24), 50)
@@ -144,19 +127,6 @@ def test_expired_rows_are_not_shown(tmp_path):
     lab.stream.close()
 
 
-def test_columns_are_there_before_the_first_row_and_behind_the_last(tmp_path, key_mode):
-    lab = PartsLab(tmp_path, key_mode=key_mode)
-    columns = f'shard, {lab.who}, "primary", address, version, state, payload'
-    assert answer(lab, f"SELECT {columns} FROM {NAME}") == []
-    lab.append(np.random.default_rng(26), 300)
-    lab.stream.seal()
-    lab.stream.alter(retention=timedelta(seconds=1))
-    lab.stream.expire(now=FIRST_MS + 10**9)
-    fields = "schema_id, temperature, value_version, tags, humidity, level"
-    assert answer(lab, f"SELECT {columns}, {fields} FROM {NAME}") == []
-    lab.stream.close()
-
-
 def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
     lab = PartsLab(tmp_path)
     lab.append_orders(40_000)
@@ -198,18 +168,6 @@ def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(roo
     assert "address" in after["explain_value"]
 
 
-def test_damaged_end_of_a_part_is_told_with_its_file(root):
-    lab = PartsLab(root)
-    lab.append_orders(100)
-    lab.stream.seal()
-    (part,) = lab.stream.parts()
-    lab.stream.close()
-    part.path.write_bytes(part.path.read_bytes()[:-100] + bytes(100))
-    with pytest.raises(CorruptionError, match="are not as they were published") as raised:
-        answer(lab, f"SELECT * FROM {NAME}")
-    assert (raised.value.path, raised.value.start, raised.value.end) == (part.path, 0, 100)
-
-
 @pytest.mark.parametrize(
     ("query", "told"),
     [
@@ -239,23 +197,6 @@ def test_directory_above_the_root_is_no_column(tmp_path):
     (found,) = answer(lab, f"SELECT max(version) AS version FROM {NAME}")
     assert found == {"version": 0}
     assert "env" not in answer(lab, f"SELECT * FROM {NAME}")[0]
-    lab.stream.close()
-
-
-def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
-    lab = PartsLab(tmp_path)
-    lab.append(np.random.default_rng(25), 50)
-    assert answer(lab, f"SELECT count(*) AS n FROM {NAME.upper()}") == [{"n": 50}]
-    Stream.create(tmp_path, NAME.upper(), StreamOptions(shards=1)).close()
-    assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": 50}]
-    assert answer(lab, f'SELECT count(*) AS n FROM "{NAME.upper()}"') == [{"n": 0}]
-    for ask in (
-        lambda: answer(lab, f"SELECT * FROM {NAME}, {NAME.upper()}"),
-        lambda: answer(lab, f"SELECT * FROM {NAME.title()}"),
-        lambda: connect(tmp_path, [NAME, NAME.upper()]),
-    ):
-        with pytest.raises(InvalidRequestError, match="differ only in case"):
-            ask()
     lab.stream.close()
 
 
@@ -432,18 +373,6 @@ def test_rows_are_pivoted(lab):
     ):
         found = answer(lab, query)
         assert {state: sum(row[str(state)] for row in found) for state in expected} == expected
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        f"COPY (PIVOT {NAME} ON state USING count(*)) TO 'elsewhere'",
-        f"CREATE TABLE t AS PIVOT {NAME} ON state USING count(*)",
-    ],
-)
-def test_pivot_that_would_write_is_refused(lab, query):
-    with pytest.raises(InvalidRequestError, match="one query is answered at a time"):
-        answer(lab, query)
 
 
 def test_fault_behind_the_first_rows_is_told_in_a_line(root):
