@@ -125,17 +125,6 @@ def test_killed_import_goes_on(lab, root):
     assert not was_killed
 
 
-def test_interrupted_import_goes_on(lab, root):
-    exported(lab, root / "x")
-    with pytest.raises(StopError):
-        import_stream(root / "back", NAME, root / "x", progress=stopped_at(100))
-    there = len(rows_back(root))
-    assert 0 < there < ROWS
-    report = import_stream(root / "back", NAME, root / "x")
-    assert (report.rows, report.rows_before) == (ROWS - there, there)
-    assert rows_back(root) == whole_rows(lab.root, lab.who)
-
-
 def test_copy_of_a_topic_goes_on_where_it_stood(root):
     origin = StreamOrigin("kafka", NAME, "id", "integer", "timestamp")
     options = StreamOptions(jitter=3)

@@ -5,13 +5,11 @@ pyarrow alone and compared with what the log tells, also where a file is damaged
 a reader holds a moment before.
 """
 
-from datetime import timedelta
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.log.parts.parts_lab import FIRST_MS, PartsLab
+from tests.log.parts.parts_lab import PartsLab
 
 DAY_MS = 86_400_000
 
@@ -68,16 +66,6 @@ def test_new_schema_shows_older_values_too(root):
     )
     names = pq.read_schema(telemetry.path).names
     assert {"temperature", "humidity"} <= set(names)
-    lab.stream.close()
-
-
-def test_joined_part_goes_with_its_rows(root):
-    lab = PartsLab(root)
-    sealed_often(lab, 5)
-    lab.stream.compact()
-    lab.stream.alter(retention=timedelta(days=1))
-    lab.stream.expire(now=FIRST_MS + 3 * DAY_MS)
-    assert lab.stream.parts() == []
     lab.stream.close()
 
 

@@ -83,19 +83,12 @@ def test_files_of_before_an_opening_go_in_their_time(bench, clock):
     assert not are_there(files)
 
 
-@pytest.mark.parametrize("do", [Stream.seal, Stream.compact])
-def test_files_go_by_hand_too(bench, clock, do):
-    files = replaced(bench)
-    clock.advance(MINUTES_S)
-    do(bench.stream)
-    assert not are_there(files)
-
-
-def test_stream_that_is_never_cold_is_swept_too(bench, clock):
+@pytest.mark.parametrize("do", [Stream.seal, Stream.compact, Stream.maintain])
+def test_files_go_by_hand_and_where_a_stream_is_never_cold(bench, clock, do):
     files = replaced(bench)
     bench.stream.alter(never_cold=True)
     clock.advance(MINUTES_S)
-    bench.stream.maintain()
+    do(bench.stream)
     assert not are_there(files)
 
 
@@ -151,17 +144,6 @@ def test_directory_is_not_listed_where_nothing_waits(bench, clock):
     os.utime(files[0], (0, 0))
     bench.stream.maintain()
     assert not files[0].exists()
-
-
-def test_part_that_was_made_again_stays_for_a_while_too(bench, clock):
-    damaged = paths(bench)[0]
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-    bench.stream.seal(rebuild=True)
-    assert damaged.exists()
-    clock.advance(MINUTES_S)
-    bench.stream.maintain()
-    assert not damaged.exists()
-    assert bench.stream.verify().is_clean
 
 
 def test_expired_parts_go_at_once(bench):
@@ -365,16 +347,6 @@ def test_writer_that_is_closed_meanwhile_removes_no_file_of_the_next(root, do):
     assert made
     assert are_there(made)
     lab.stream.close()
-
-
-def test_what_others_call_much_like_a_part_stays(bench):
-    directory = paths(bench)[0].parent
-    others = [directory / name for name in ("part-notes.parquet", "part-99999999999.parquet")]
-    for file in others:
-        file.write_text("mine")
-    bench.keep([50])
-    bench.stream.seal()
-    assert are_there(others)
 
 
 def test_directory_under_the_name_of_the_next_part_is_told_by_its_place(bench):

@@ -128,6 +128,7 @@ def test_parts_of_expired_rows_go_with_their_files(tmp_path):
     lab.stream.expire(now=FIRST_MS + 3 * day_ms)
     assert lab.stream.parts() == []
     assert not any(part.path.exists() for part in before)
+    assert list(tmp_path.rglob("*.parquet")) == []
     assert lab.stream.verify().problems == ()
     lab.stream.close()
 
@@ -202,12 +203,13 @@ def test_what_others_put_beside_parts_stays(lab):
     lab.stream.seal()
     directory = lab.stream.parts()[0].path.parent
     (directory / "folder").mkdir()
-    (directory / "note.txt").write_text("mine")
+    for name in ("note.txt", "part-notes.parquet", "part-99999999999.parquet"):
+        (directory / name).write_text("mine")
     (directory / "part-0000000999.rows").write_bytes(b"of a crash")
     lab.append(np.random.default_rng(32), 200)
     lab.stream.seal()
     left = {one.name for one in directory.iterdir()}
-    assert {"folder", "note.txt"} < left
+    assert {"folder", "note.txt", "part-notes.parquet", "part-99999999999.parquet"} < left
     assert "part-0000000999.rows" not in left
 
 

@@ -7,7 +7,6 @@ SHARDLOG_FAULT_COLD says of how many seeds.
 
 import os
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -265,26 +264,6 @@ def one_byte_other(path):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("damage", [one_byte_other, Path.unlink])
-def test_damaged_part_of_trimmed_rows_is_told_and_rows_of_others_are_read(lab, damage):
-    rng = np.random.default_rng(14)
-    lab.append(rng, 400)
-    lab.stream.seal()
-    ends = lab.stream.committed()
-    lab.append(rng, 400)
-    lab.stream.seal()
-    lab.stream.trim()
-    for part in (one for one in lab.stream.parts() if one.shard == 0):
-        if part.entry.first < ends[0]:
-            damage(part.path)
-    with StreamReader.open(lab.root, NAME, environment=Environment(ManualClock())) as reader:
-        for reads in (reader, lab.stream):
-            with pytest.raises(CorruptionError, match="it was trimmed, part-"):
-                list(reads.tail(0, 0))
-            assert sum(some.num_rows for some in reads.tail(0, ends[0])) > 0
-    assert not lab.stream.verify().is_clean
-
-
 def test_damaged_part_costs_no_rows_before_it(lab):
     rng = np.random.default_rng(18)
     for _ in range(3):
@@ -300,21 +279,6 @@ def test_damaged_part_costs_no_rows_before_it(lab):
     with pytest.raises(CorruptionError):
         list(lab.stream.tail(0, end))
     assert [one.to_pylist() for one in lab.stream.tail(0, 0, end - 100)] == expected
-
-
-def test_part_that_comes_back_has_cost_nothing(lab):
-    lab.append(np.random.default_rng(16), 400)
-    lab.stream.seal()
-    lab.stream.trim()
-    rows, part = lab.rows(), lab.stream.parts()[0]
-    away = part.path.rename(part.path.with_suffix(".away"))
-    with pytest.raises(CorruptionError, match="it was trimmed, part-"):
-        list(lab.stream.tail(part.shard, 0))
-    assert not lab.stream.verify().is_clean
-    away.rename(part.path)
-    lab.reopen()
-    assert lab.rows() == rows
-    assert lab.stream.verify().is_clean
 
 
 def with_column(rows, name, values):

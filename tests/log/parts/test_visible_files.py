@@ -93,12 +93,6 @@ def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
     assert max(seen) == seen[-1] == ROWS
 
 
-def test_expired_parts_are_seen_no_more(lab):
-    lab.stream.alter(records_max=0)
-    lab.stream.expire()
-    assert listed(lab.root) == []
-
-
 def test_name_that_the_system_does_not_let_go_goes_with_the_next_turn(lab, monkeypatch):
     def refused(*_args, **_options):
         raise OSError(5, "Input/output error")

@@ -26,6 +26,8 @@ WRITES = [
     "INSTALL httpfs",
     "PREPARE z AS SELECT 1",
     "WITH a AS (PIVOT st ON version USING count(*)) INSERT INTO st FROM a",
+    "COPY (PIVOT st ON version USING count(*)) TO '{at}/written'",
+    "CREATE TABLE z AS PIVOT st ON version USING count(*)",
     "DROP VIEW st",
     "USE temp",
     "CHECKPOINT",
