@@ -292,7 +292,7 @@ class Lab:
             part = parts[which % len(parts)]
             os.truncate(part.path, part.entry.size // 2)
 
-    def mend(self) -> None:
+    def rebuild_parts(self) -> None:
         """Make parts again that are damaged."""
         self.writer.seal(rebuild=True)
 

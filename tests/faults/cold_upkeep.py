@@ -52,6 +52,6 @@ UPKEEP: Final = {
     "seal": Upkeep(_appended, lambda rows: rows.stream.seal()),
     "trim": Upkeep(_sealed, lambda rows: rows.stream.trim()),
     "compaction": Upkeep(_in_many_parts, lambda rows: rows.stream.compact()),
-    "mending": Upkeep(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
+    "rebuilding": Upkeep(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
     "expiry": Upkeep(_outlived, ColdStream.expire, {"retention": SHORT_LIVED}),
 }

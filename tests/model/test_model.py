@@ -223,11 +223,11 @@ class LogAgainstLists(SideBySide):
         self.both(lambda: self.lab.maintain(has_maker=has_maker), lambda: None, crash)
 
     @step(which=st.integers(0, 9), crash=strategies.upkeep_crashes)
-    def mend(self, which: int, crash: Crash) -> None:
+    def rebuild_parts(self, which: int, crash: Crash) -> None:
         """A part that was damaged is made again of its blocks, whatever comes between."""
         self.lab.damage_part(which)
-        self.both(self.lab.mend, lambda: None, crash)
-        self.both(self.lab.mend, lambda: None)
+        self.both(self.lab.rebuild_parts, lambda: None, crash)
+        self.both(self.lab.rebuild_parts, lambda: None)
 
     @step(
         shard=strategies.shard_numbers,

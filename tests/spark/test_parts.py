@@ -79,7 +79,7 @@ def plan_of(frame: Any) -> str:
 
 
 def test_rows_are_those_of_the_log_sealed_or_not(spark, each_lab):
-    names = [*ENVELOPE, each_lab.who]
+    names = [*ENVELOPE, each_lab.id_column]
     found = rows_of(dataframe(spark, each_lab.root, NAME), *names)
     assert found == [{name: row[name] for name in names} for row in each_lab.rows()]
     each_lab.stream.seal()

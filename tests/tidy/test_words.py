@@ -66,8 +66,8 @@ SAYS_NOTHING = {
 }
 WITHOUT_THEM = (
     *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
-    *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
-    *("storage_core/stream.py", "storage_core/stream_maintenance.py"),
+    *("storage_core/parts/", "storage_core/reader.py", "storage_core/staging.py"),
+    *("storage_core/stream.py", "storage_core/stream_maintenance.py", "storage_core/tiering/"),
 )
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 

@@ -43,8 +43,8 @@ def moved_out(directory: Path) -> str:
 def _tell(directory: Path, old: ExportedFile, new: ExportedFile) -> None:
     manifest = read_manifest(directory / MANIFEST_FILE)
     chunks = [
-        replace(one, files=tuple(new if file == old else file for file in one.files))
-        for one in manifest.chunks
+        replace(item, files=tuple(new if file == old else file for file in item.files))
+        for item in manifest.chunks
     ]
-    told = encode_manifest(replace(manifest, chunks=tuple(chunks)))
-    (directory / MANIFEST_FILE).write_bytes(told)
+    reported = encode_manifest(replace(manifest, chunks=tuple(chunks)))
+    (directory / MANIFEST_FILE).write_bytes(reported)

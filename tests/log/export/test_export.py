@@ -50,7 +50,7 @@ def exported(lab, directory, **how):
 
 
 def rows_of(lab):
-    return whole_rows(lab.root, lab.who)
+    return whole_rows(lab.root, lab.id_column)
 
 
 def manifest_of(directory):
@@ -60,20 +60,20 @@ def manifest_of(directory):
 def back(lab, root, directory):
     """Return the rows of an export, as a stream has them once they are in it."""
     import_stream(root / "back", NAME, directory)
-    return whole_rows(root / "back", lab.who)
+    return whole_rows(root / "back", lab.id_column)
 
 
 def test_manifest_tells_files_rows_schemas_and_places(lab, root):
     report = exported(lab, root / "x")
-    told = manifest_of(root / "x")
-    files = [file for chunk in told["chunks"] for file in chunk["files"]]
-    there = {path.name for path in (root / "x").iterdir()}
-    assert there == {"manifest.json", *(file["name"] for file in files)}
-    assert (told["stream"], told["form"], told["rows"]) == (NAME, "parquet", 300)
-    assert sum(file["rows"] for file in files) == told["rows"]
-    assert told["bytes"] == report.bytes
-    assert sorted(one["id"] for one in told["schemas"]) == [10, 11, 12]
-    ends = {int(shard): one["committed"] for shard, one in told["places"].items()}
+    reported = manifest_of(root / "x")
+    files = [file for chunk in reported["chunks"] for file in chunk["files"]]
+    present = {path.name for path in (root / "x").iterdir()}
+    assert present == {"manifest.json", *(file["name"] for file in files)}
+    assert (reported["stream"], reported["form"], reported["rows"]) == (NAME, "parquet", 300)
+    assert sum(file["rows"] for file in files) == reported["rows"]
+    assert reported["bytes"] == report.bytes
+    assert sorted(one["id"] for one in reported["schemas"]) == [10, 11, 12]
+    ends = {int(shard): one["committed"] for shard, one in reported["places"].items()}
     assert ends == lab.stream.committed()
 
 
@@ -83,14 +83,14 @@ def test_avro_files_are_read_by_other_libraries(plain_lab, root):
     seen = 0
     for path in sorted((root / "x").glob("*.avro")):
         with path.open("rb") as file:
-            found: Any
-            for found in fastavro.reader(file):
-                row = rows[found["shard"], found["address"]]
-                assert found["primary"] == row["primary"]
+            item: Any
+            for item in fastavro.reader(file):
+                row = rows[item["shard"], item["address"]]
+                assert item["primary"] == row["primary"]
                 seen += 1
-                if found.get("value"):
+                if item.get("value"):
                     assert row["schema_id"] is not None
-                    assert row["payload"].startswith(found["frame"])
+                    assert row["payload"].startswith(item["frame"])
     assert seen == len(rows)
 
 
@@ -127,22 +127,22 @@ def test_lines_show_values_to_people(plain_lab, root):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_of_ids_and_times_are_those_that_are_read(plain_lab, root, form):
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "ids": [1, 3],
         "start": FIRST_MS + 50_000,
         "end": FIRST_MS + 200_000,
     }
-    report = exported(plain_lab, root / "x", form=form, **asked)
-    expected = plain_lab.stream.read(columns=["shard", "address", "payload"], **asked).to_pylist()
+    report = exported(plain_lab, root / "x", form=form, **request)
+    expected = plain_lab.stream.read(columns=["shard", "address", "payload"], **request).to_pylist()
     assert report.rows == len(expected) > 0
-    found = [
+    result = [
         {name: row[name] for name in ("shard", "address", "payload")}
         for row in back(plain_lab, root, root / "x")
     ]
     by_place = sorted(expected, key=lambda row: (row["shard"], row["address"]))
-    assert found == by_place
+    assert result == by_place
     again = import_stream(root / "back", NAME, root / "x")
-    assert (again.rows, again.rows_before) == (0, len(found))
+    assert (again.rows, again.rows_before) == (0, len(result))
 
 
 def test_rows_of_keys_are_those_that_are_read(root):
@@ -231,13 +231,13 @@ def test_line_of_the_journal_that_was_cut_is_written_anew(plain_lab, root, damag
 def test_kill_between_any_two_files_leaves_no_export_that_is_not_whole(plain_lab, root):
     rows, was_killed = rows_of(plain_lab), True
     for number in range(0, CALLS_MAX, STEP):
-        there = root / f"x{number}"
-        call = f"export_stream({str(plain_lab.root)!r}, {NAME!r}, {str(there)!r}, file_rows=100)"
+        present = root / f"x{number}"
+        call = f"export_stream({str(plain_lab.root)!r}, {NAME!r}, {str(present)!r}, file_rows=100)"
         was_killed = killed(call, number)
-        if was_killed and not there.exists():
-            exported(plain_lab, there)
-        import_stream(root / f"back{number}", NAME, there)
-        assert whole_rows(root / f"back{number}", plain_lab.who) == rows
+        if was_killed and not present.exists():
+            exported(plain_lab, present)
+        import_stream(root / f"back{number}", NAME, present)
+        assert whole_rows(root / f"back{number}", plain_lab.id_column) == rows
         if not was_killed:
             break
     assert not was_killed
@@ -255,7 +255,7 @@ def test_place_that_has_something_is_refused(plain_lab, root):
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "reported"),
     [
         ({"form": "orc"}, "form: 'orc' is not one of"),
         ({"codec": "lzma"}, "codec: 'lzma' is not one of"),
@@ -264,8 +264,8 @@ def test_place_that_has_something_is_refused(plain_lab, root):
         ({"start": 2, "end": 1}, "start 2 is above end 1"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_at_once(plain_lab, root, how, told):
-    with pytest.raises(InvalidRequestError, match=told):
+def test_what_cannot_be_exported_is_refused_at_once(plain_lab, root, how, reported):
+    with pytest.raises(InvalidRequestError, match=reported):
         exported(plain_lab, root / "x", **how)
     assert [path.name for path in root.iterdir()] == ["data"]
 

@@ -52,16 +52,16 @@ def beginnings(rows, of):
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_come_back_over_a_damaged_file(lab, root, seed, form):
     rng = np.random.default_rng(seed)
-    rows = whole_rows(lab.root, lab.who)
+    rows = whole_rows(lab.root, lab.id_column)
     how = {"form": form, "codec": rng.choice(["deflate", "zstandard"]).item()}
     export_stream(lab.root, NAME, root / "x", file_rows=int(rng.choice([1, 10, 50, 10**6])), **how)
     with damaged(rng, root / "x") as file:
         with pytest.raises(CorruptionError) as raised:
             import_stream(root / "back", NAME, root / "x")
         assert raised.value.path == file
-        assert beginnings(whole_rows(root / "back", lab.who), of=rows)
+        assert beginnings(whole_rows(root / "back", lab.id_column), of=rows)
     import_stream(root / "back", NAME, root / "x")
-    assert whole_rows(root / "back", lab.who) == rows
+    assert whole_rows(root / "back", lab.id_column) == rows
     assert facts_of(root / "back") == facts_of(lab.root)
     assert import_stream(root / "back", NAME, root / "x").rows_before == len(rows)
     with Stream.open(root / "back", NAME) as stream:

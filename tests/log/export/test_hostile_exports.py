@@ -69,18 +69,18 @@ def export(exported, request):
 
 
 def manifest_of(export: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((export / "manifest.json").read_text())
-    del found["checksum"]
-    return found
+    result: dict[str, Any] = json.loads((export / "manifest.json").read_text())
+    del result["checksum"]
+    return result
 
 
 def sign(export: Path, document: dict[str, Any]) -> None:
     (export / "manifest.json").write_bytes(encode_document(document))
 
 
-def refused(export: Path, told: str | None = None, **how: Any) -> ShardlogError:
+def refused(export: Path, reported: str | None = None, **how: Any) -> ShardlogError:
     """Import it, and see it refused with nothing taken."""
-    with pytest.raises(ShardlogError, match=told) as raised:
+    with pytest.raises(ShardlogError, match=reported) as raised:
         import_stream(export.parent / "back", NAME, export, **how)
     assert len(str(raised.value)) < 700
     assert "\n" not in str(raised.value)
@@ -218,12 +218,12 @@ def test_addresses_without_rows_are_told_by_chunks_and_come_back(root):
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "reported"),
     [("shardlog-export", "before 0.1.0"), ("shardlog-export/2", "'shardlog-export/2'; this")],
 )
-def test_export_of_another_version_is_refused_by_name(export, written, told):
+def test_export_of_another_version_is_refused_by_name(export, written, reported):
     sign(export, manifest_of(export) | {"format": written})
-    with pytest.raises(UnsupportedFormatError, match=rf"{told}.*manifest\.json"):
+    with pytest.raises(UnsupportedFormatError, match=rf"{reported}.*manifest\.json"):
         import_stream(export.parent / "back", NAME, export)
 
 
@@ -269,10 +269,10 @@ KINDS = [pipe, link, loop, zeros, Path.mkdir]
 
 
 @pytest.mark.parametrize("make", KINDS)
-@pytest.mark.parametrize("which", ["manifest.json", "rows"])
-def test_what_is_no_file_is_refused_at_once(export, make, which):
+@pytest.mark.parametrize("choice", ["manifest.json", "rows"])
+def test_what_is_no_file_is_refused_at_once(export, make, choice):
     name = manifest_of(export)["chunks"][0]["files"][0]["name"]
-    path = export / (name if which == "rows" else which)
+    path = export / (name if choice == "rows" else choice)
     path.unlink()
     make(path)
     assert refused(export, "regular files only").path == path
@@ -339,8 +339,8 @@ def test_value_that_begins_outside_of_its_row_is_refused(exported):
     export = exported("avro")
     data = data_of(export)
     begin = data.find(data[-16:]) + 16
-    for at in (0, 7, 10**6, 2**32 - 1):
-        row = struct.pack("<II", 60, at) + bytes(52)
+    for index in (0, 7, 10**6, 2**32 - 1):
+        row = struct.pack("<II", 60, index) + bytes(52)
         rewrite(export, data[:begin] + avro_block(row * ROWS, data[-16:]), schema=None)
         refused(export, "no export wrote this file")
 
@@ -409,8 +409,8 @@ def test_many_blocks_of_a_row_each_are_refused(exported):
     data = data_of(export)
     begin = data.find(data[-16:]) + 16
     rows = zlib.decompress(data[begin + 4 : -16], -15)
-    one = avro_block(rows[: int.from_bytes(rows[:4], "little")], data[-16:])
-    rewrite(export, data[:begin] + 20 * one, rows=20)
+    item = avro_block(rows[: int.from_bytes(rows[:4], "little")], data[-16:])
+    rewrite(export, data[:begin] + 20 * item, rows=20)
     refused(export, "--file-mib-max", file_bytes_max=2**20)
 
 

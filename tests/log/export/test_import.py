@@ -72,7 +72,7 @@ def test_stream_with_other_rows_is_refused_and_keeps_them(lab, root):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"shards": 4}, "another shards"),
         ({"shards": 2, "jitter": 5}, "another jitter"),
@@ -80,10 +80,10 @@ def test_stream_with_other_rows_is_refused_and_keeps_them(lab, root):
         ({"shards": 2, "key_mode": "dictionary"}, "another key_mode"),
     ],
 )
-def test_stream_of_another_make_is_refused(lab, root, options, told):
+def test_stream_of_another_make_is_refused(lab, root, options, reported):
     exported(lab, root / "x")
     Stream.create(root / "back", NAME, StreamOptions(**options)).close()
-    with pytest.raises(InvalidRequestError, match=told):
+    with pytest.raises(InvalidRequestError, match=reported):
         import_stream(root / "back", NAME, root / "x")
 
 
@@ -96,13 +96,13 @@ def test_rows_are_added_to_a_stream_that_has_some_and_once(lab, root, form):
     assert (report.rows, report.rows_before) == (ROWS, 0)
     again = import_stream(root / "back", "other", root / "x", append=True)
     assert (again.rows, again.rows_before) == (0, ROWS)
-    found = whole_rows(root / "back", "secondary", "other")
-    who = ("secondary", "primary", "payload", "schema_id", "schema_fingerprint", "timestamp")
-    key = [tuple(str(row[name]) for name in who) for row in found if row["payload"] != b"mine"]
+    result = whole_rows(root / "back", "secondary", "other")
+    owner = ("secondary", "primary", "payload", "schema_id", "schema_fingerprint", "timestamp")
+    key = [tuple(str(row[name]) for name in owner) for row in result if row["payload"] != b"mine"]
     assert sorted(key) == sorted(
-        tuple(str(row[name]) for name in who) for row in whole_rows(lab.root, lab.who)
+        tuple(str(row[name]) for name in owner) for row in whole_rows(lab.root, lab.id_column)
     )
-    assert len(found) == ROWS + 1
+    assert len(result) == ROWS + 1
 
 
 def test_rows_of_keys_are_added_to_keys_only(lab, root):
@@ -119,7 +119,7 @@ def test_killed_import_goes_on(lab, root):
         place = root / f"back{number}"
         was_killed = killed(f"import_stream({str(place)!r}, {NAME!r}, {str(root / 'x')!r})", number)
         import_stream(place, NAME, root / "x")
-        assert whole_rows(place, lab.who) == whole_rows(lab.root, lab.who)
+        assert whole_rows(place, lab.id_column) == whole_rows(lab.root, lab.id_column)
         if not was_killed:
             break
     assert not was_killed
@@ -143,10 +143,10 @@ def test_copy_of_a_topic_goes_on_where_it_stood(root):
         assert reader.gaps() == {0: [(9, 12)], 2: []}
         assert (reader.born(0), reader.source(0)) == (5, {"next": 20, "epoch": 3})
     with (
-        StreamReader.open(root / "data", NAME) as one,
+        StreamReader.open(root / "data", NAME) as handle,
         StreamReader.open(root / "back", NAME) as other,
     ):
-        assert one.gaps() == other.gaps()
+        assert handle.gaps() == other.gaps()
     assert facts_of(root / "data") == facts_of(root / "back")
     with pytest.raises(InvalidRequestError, match="takes rows from its topic only"):
         import_stream(root / "back", NAME, root / "x", append=True)

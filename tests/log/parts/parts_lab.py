@@ -77,7 +77,7 @@ class PartsLab:
         self._count = 0
 
     @property
-    def who(self) -> str:
+    def id_column(self) -> str:
         return "key" if self.has_keys else "secondary"
 
     def copied_to(self, root: Path, environment: Environment | None = None) -> Self:
@@ -102,8 +102,8 @@ class PartsLab:
         self._count += count
         times = FIRST_MS + numbers * 1000 - (rng.random(count) < 0.1) * 50_000
         ids = rng.integers(0, IDS, count)
-        which = rng.integers(0, _RAW + 1, count)
-        payloads, schemas = self._values(rng, numbers, which)
+        choice = rng.integers(0, _RAW + 1, count)
+        payloads, schemas = self._values(rng, numbers, choice)
         columns: dict[str, Any] = {
             "primary": pa.array(times),
             "payload": pa.array(payloads, pa.binary()),
@@ -118,14 +118,14 @@ class PartsLab:
         return pa.RecordBatch.from_pydict(columns)
 
     def _values(
-        self, rng: np.random.Generator, numbers: np.ndarray, which: np.ndarray
+        self, rng: np.random.Generator, numbers: np.ndarray, choice: np.ndarray
     ) -> tuple[list[bytes | None], list[int | None]]:
         payloads: list[bytes | None] = [b"raw %d" % number for number in numbers]
         schemas: list[int | None] = [None] * len(numbers)
         for number, schema in enumerate(SCHEMAS):
-            at = np.flatnonzero(which == number)
+            index = np.flatnonzero(choice == number)
             frame = frame_of(schema, None if rng.random() < 0.2 else 10 + number)
-            for place, body in zip(at, _bodies(rng, schema, len(at), frame), strict=True):
+            for place, body in zip(index, _bodies(rng, schema, len(index), frame), strict=True):
                 payloads[place], schemas[place] = body, number
         for place in np.flatnonzero(rng.random(len(numbers)) < 0.05):
             # Neither says that the other is damaged: a tombstone, and a body that does not decode.
@@ -164,27 +164,27 @@ class PartsLab:
 
     def rows(self) -> list[Row]:
         """Return all rows that are committed, by shard and address."""
-        return rows_in(self.root, [*COLUMNS, "committed_at_ms", self.who])
+        return rows_in(self.root, [*COLUMNS, "committed_at_ms", self.id_column])
 
     def rows_of_parts(self) -> list[Row]:
         """Return the rows of the parts, each with the payload that it came with."""
         writers = {
-            number: Writer(AvroSchema.parse(one.text), one.registry_id)
-            for number, one in enumerate(self.stream.schemas())
+            number: Writer(AvroSchema.parse(item.text), item.registry_id)
+            for number, item in enumerate(self.stream.schemas())
         }
         # Each shard is opened once.
         writers_of = cache(partial(self._writers_of, writers=writers))
-        found: list[Row] = []
+        result: list[Row] = []
         for part in self.stream.parts():
             # As a data set, which `read_table` takes it for, it takes four times as long.
             table = pq.ParquetFile(part.path).read(use_threads=False)
             if part.entry.kind:
                 table = _with_payloads(table, writers_of(part.shard))
-            found += [
-                {name: row.get(name) for name in (*COLUMNS, "committed_at_ms", self.who)}
+            result += [
+                {name: row.get(name) for name in (*COLUMNS, "committed_at_ms", self.id_column)}
                 for row in table.to_pylist(maps_as_pydicts="strict")
             ]
-        return sorted(found, key=_place)
+        return sorted(result, key=_place)
 
     def joined_next(self, shard: int) -> list[Part]:
         """Return the parts of a shard that a compaction would join before others."""
@@ -247,22 +247,22 @@ def forge(stream: Stream, part: Part, change: Callable[[pa.Table], pa.Table]) ->
     shard.take_away(changed)
 
 
-def whole_rows(root: Path, who: str, name: str = NAME) -> list[Row]:
+def whole_rows(root: Path, id_column: str, name: str = NAME) -> list[Row]:
     """Return all rows that are committed in a stream, with all that they brought."""
-    columns = (*COLUMNS, "timestamp_type", "schema_fingerprint", "key", who)
+    columns = (*COLUMNS, "timestamp_type", "schema_fingerprint", "key", id_column)
     return rows_in(root, list(dict.fromkeys(columns)), name)
 
 
 def rows_in(root: Path, columns: list[str], name: str = NAME) -> list[Row]:
     """Return all rows that are committed in a stream, by shard and address."""
     with StreamReader.open(root, name) as reader:
-        found = [
+        result = [
             row
             for shard in reader.committed()
             for batch in reader.tail(shard, columns=columns)
             for row in batch.to_pylist()
         ]
-    return sorted(found, key=_place)
+    return sorted(result, key=_place)
 
 
 def facts_of(root: Path, name: str = NAME) -> list[Any]:
@@ -295,8 +295,8 @@ def _with_payloads(table: pa.Table, writers: dict[int, Writer]) -> pa.Table:
     if "payload" not in table.schema.names:
         table = table.append_column("payload", pa.nulls(len(table), pa.binary()))
     payloads = payloads_of(table, writers, columns, reader)
-    at = table.schema.get_field_index("payload")
-    return table.set_column(at, "payload", payloads)
+    index = table.schema.get_field_index("payload")
+    return table.set_column(index, "payload", payloads)
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -33,14 +33,14 @@ def sealed_often(lab, seed, times=6, count=60):
 def test_neighbours_become_one_with_the_same_rows(lab):
     rows = sealed_often(lab, 1)
     before = lab.stream.parts()
-    told: list[int] = []
-    report = lab.stream.compact(told.append)
+    reported: list[int] = []
+    report = lab.stream.compact(reported.append)
     after = lab.stream.parts()
     assert lab.rows_of_parts() == rows
     assert lab.stream.verify().problems == ()
     assert len(after) == len(before) - report.parts_obsolete + report.parts_built < len(before) // 2
     assert {one.entry.level for one in after} <= {0, 1}
-    assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == told[-1]
+    assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == reported[-1]
     assert sum(one.entry.size for one in after if one.entry.level) == report.bytes_built
     assert lab.stream.compact().rows == 0
 
@@ -60,9 +60,9 @@ def test_new_schema_shows_older_values_too(root):
     sealed_often(lab, 2)
     lab.stream.compact()
     (telemetry,) = (
-        one
-        for one in lab.stream.parts()
-        if one.shard == 0 and one.entry.kind == "Telemetry" and not one.entry.is_flagged
+        part
+        for part in lab.stream.parts()
+        if part.shard == 0 and part.entry.kind == "Telemetry" and not part.entry.is_flagged
     )
     names = pq.read_schema(telemetry.path).names
     assert {"temperature", "humidity"} <= set(names)

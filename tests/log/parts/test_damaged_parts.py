@@ -73,7 +73,7 @@ def longer(data: Data, place: int) -> None:
 
 
 WAYS: dict[str, Callable[[Data, int], None]] = {
-    one.__name__: one for one in (other_bit, other_bit, other_byte, zeros, cut, longer)
+    way.__name__: way for way in (other_bit, other_bit, other_byte, zeros, cut, longer)
 }
 
 
@@ -154,11 +154,11 @@ def answers(lab: PartsLab, reads: Any, shard: int) -> Iterator[Callable[[], Any]
 def error_of(call: Callable[[], Any], rows: Any) -> CorruptionError | None:
     """Return what a call tells of damage; where it tells nothing find the rows as they were."""
     try:
-        found = call()
+        result = call()
     except CorruptionError as error:
         return error
     assert rows is not None
-    if found != rows:
+    if result != rows:
         pytest.fail("other rows")
     return None
 
@@ -189,10 +189,10 @@ def is_needed(damage: Damage) -> bool:
 
 def expect_verify_to_tell(lab: PartsLab, damage: Damage) -> None:
     problems = lab.stream.verify().problems
-    told = [one for one in problems if damage.part.path.name in one.what]
-    assert told
+    reported = [one for one in problems if damage.part.path.name in one.what]
+    assert reported
     place = damage.part.shard, damage.part.entry.first, damage.part.entry.last + 1
-    assert {(one.shard, one.start, one.end) for one in told} == {place}
+    assert {(one.shard, one.start, one.end) for one in reported} == {place}
 
 
 def rows_by_shard(lab: PartsLab, reads: Any) -> dict[int, list[Any]]:
@@ -212,9 +212,9 @@ def test_reads_of_a_part_that_nobody_has_read_tell_damage_at_any_place(lab: Part
         with done(damage), Stream.open(link, NAME) as stream:
             shard = damage.part.shard
             calls = zip(answers(lab, stream, shard), rows[shard], strict=True)
-            told = [is_told(call, right, damage) for call, right in calls]
+            reported = [is_told(call, right, damage) for call, right in calls]
             # Late and ahead rows are read from their copies; a tail alone needs their part.
-            needed = told[:1] if damage.part.entry.is_flagged else told[:2]
+            needed = reported[:1] if damage.part.entry.is_flagged else reported[:2]
             assert all(needed) or not is_needed(damage), damage
             assert not stream.verify().is_clean
         link.unlink()
@@ -260,11 +260,11 @@ def test_steps_tell_damage_at_any_place_and_it_is_rebuilt(joinable: PartsLab) ->
     assert seals
 
 
-def is_like(one: Part, other: Part) -> bool:
+def is_like(item: Part, other: Part) -> bool:
     """Tell whether a part has the rows that another had."""
     of_one, of_other = (
         (part.shard, part.entry.first, part.entry.kind, part.entry.is_flagged)
-        for part in (one, other)
+        for part in (item, other)
     )
     return of_one == of_other
 

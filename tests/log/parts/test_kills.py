@@ -65,7 +65,7 @@ def prepared(root, step, keep_replaced):
     lab.stream.close()
 
 
-def shown(stream):
+def rows_that_stay(stream):
     """Return the rows that stay, by id and time, and those of one id that are asked for alone."""
     rows = stream.read(columns=COLUMNS).to_pylist()
     few = stream.read(ids=[1], columns=COLUMNS).to_pylist()
@@ -79,9 +79,9 @@ def done(first, root, step):
     """Return what is shown before a step that nothing kills, and behind it."""
     shutil.copytree(first, root)
     with Stream.open(root, NAME) as stream:
-        before = shown(stream)
+        before = rows_that_stay(stream)
         step(stream)
-        return before, shown(stream)
+        return before, rows_that_stay(stream)
 
 
 def assert_whole(rows, before, behind):
@@ -102,24 +102,24 @@ def assert_each_row_in_one_part(stream, root):
     assert len(places) == len(set(places))
 
 
-@covering("SHARDLOG_FAULT_COLD", what=[*STEPS], call=CALLS)
-def test_kill_before_any_call_leaves_each_row_in_one_part(tmp_path, what, call):
-    first, (statement, step) = tmp_path / "first", STEPS[what]
-    prepared(first, what, timedelta(minutes=0 if call == "unlink" else 15))
+@covering("SHARDLOG_FAULT_COLD", kind=[*STEPS], call=CALLS)
+def test_kill_before_any_call_leaves_each_row_in_one_part(tmp_path, kind, call):
+    first, (statement, step) = tmp_path / "first", STEPS[kind]
+    prepared(first, kind, timedelta(minutes=0 if call == "unlink" else 15))
     before, behind = done(first, tmp_path / "whole", step)
     for number in range(0, CALLS_MAX, STEP):
         root = tmp_path / f"copy-{number}"
         shutil.copytree(first, root)
         was_killed = killed_before(root, NAME, call, number, statement)
-        assert was_killed or number or (what, call) in NEVER_CALLED
+        assert was_killed or number or (kind, call) in NEVER_CALLED
         with StreamReader.open(root, NAME) as reader:
-            assert_whole(shown(reader), before, behind)
+            assert_whole(rows_that_stay(reader), before, behind)
         with Stream.open(root, NAME) as stream:
-            assert_whole(shown(stream), before, behind)
-            if what != "rebuild":
+            assert_whole(rows_that_stay(stream), before, behind)
+            if kind != "rebuild":
                 assert_each_row_in_one_part(stream, root)
             step(stream)
-            assert shown(stream) == behind
+            assert rows_that_stay(stream) == behind
             assert stream.verify().is_clean
             assert_each_row_in_one_part(stream, root)
         shutil.rmtree(root)

@@ -27,7 +27,7 @@ from tests.log.readers import look_through
 
 AT_ONCE = timedelta(0)
 MINUTES_S = 15 * 60
-MEND = partial(Stream.seal, rebuild=True)
+REBUILD = partial(Stream.seal, rebuild=True)
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def replaced(bench):
 
 
 def are_there(files):
-    found = {file.exists() for file in files}
-    assert len(found) == 1
-    return found.pop()
+    result = {file.exists() for file in files}
+    assert len(result) == 1
+    return result.pop()
 
 
 def test_files_that_were_joined_stay_for_a_while_and_go_on_a_quiet_stream(bench, clock):
@@ -120,13 +120,13 @@ def test_file_of_the_future_goes_once_it_has_stayed_for_long_enough(bench, clock
 def test_view_of_the_same_process_keeps_them_for_longer(bench, clock):
     bench.stream.trim()
     bench.stream.alter(read_bytes_max=2**20)
-    found = bench.stream.scan()
-    first = next(found)
+    result = bench.stream.scan()
+    first = next(result)
     files = replaced(bench)
     clock.advance(MINUTES_S)
     bench.stream.maintain()
     assert are_there(files)
-    assert first.num_rows + sum(batch.num_rows for batch in found) == 50
+    assert first.num_rows + sum(batch.num_rows for batch in result) == 50
     bench.keep([51])
     assert not are_there(files)
 
@@ -135,8 +135,8 @@ def test_directory_is_not_listed_where_nothing_waits(bench, clock):
     files = replaced(bench)
     clock.advance(MINUTES_S)
     bench.stream.maintain()
-    (kept,) = paths(bench)
-    shutil.copy(kept, files[0])
+    (remaining,) = paths(bench)
+    shutil.copy(remaining, files[0])
     clock.advance(MINUTES_S)
     bench.stream.maintain()
     assert files[0].exists()
@@ -180,11 +180,11 @@ def test_mending_that_fails_leaves_no_file_to_fill_the_disk(bench):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
         with pytest.raises(UnavailableError, match="parts cannot be built"):
-            MEND(bench.stream)
+            REBUILD(bench.stream)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert {*files[0].parent.iterdir()} == {*files[:-1]}
-    assert MEND(bench.stream).parts_built
+    assert REBUILD(bench.stream).parts_built
 
 
 def test_answer_of_sql_streams_on_while_its_parts_are_joined(root):
@@ -243,12 +243,12 @@ def lab(sealed, key_mode, root):
 
 def joined_meanwhile(lab, batches):
     """Return the rows of batches; between the first of them parts are joined."""
-    found = []
+    result = []
     for number, batch in enumerate(batches):
-        found += batch.to_pylist()
+        result += batch.to_pylist()
         if number < 3:
             join_more(lab)
-    return found
+    return result
 
 
 def by_place(rows):
@@ -266,25 +266,25 @@ READS = {
 def test_batches_in_another_process_show_each_row_once(lab, call):
     with closing(FarReader(lab.root, NAME)) as reader:
         expected = [row for batch in READS[call](reader) for row in batch.to_pylist()]
-        found = joined_meanwhile(lab, READS[call](reader))
-    assert len(found) > 100
-    assert found == expected
+        result = joined_meanwhile(lab, READS[call](reader))
+    assert len(result) > 100
+    assert result == expected
 
 
 def test_records_in_another_process_come_once_each(lab):
     expected: list[Record] = []
-    found: list[Record] = []
+    result: list[Record] = []
 
     def take(record):
-        if len(found) in (0, 100, 200):
+        if len(result) in (0, 100, 200):
             join_more(lab)
-        found.append(record)
+        result.append(record)
 
     with closing(FarReader(lab.root, NAME)) as reader:
         reader.for_each(None, None, None, expected.append)
         reader.for_each(None, None, None, take)
-    assert len(found) > 300
-    assert found == expected
+    assert len(result) > 300
+    assert result == expected
 
 
 def test_reads_in_another_process_show_each_row_once(lab):
@@ -305,9 +305,9 @@ def test_read_whose_files_go_behind_its_look_looks_again(lab, hooked):
         reader.refresh()
         look_through(reader, hooked)
         hooked.on("after view", partial(join_more, lab))
-        found = reader.read(columns=COLUMNS).to_pylist()
+        result = reader.read(columns=COLUMNS).to_pylist()
     assert hooked.calls
-    assert by_place(found) == by_place(rows)
+    assert by_place(result) == by_place(rows)
 
 
 class TurningClock(ManualClock):
@@ -323,7 +323,7 @@ class TurningClock(ManualClock):
         return super().now_ns()
 
 
-@pytest.mark.parametrize("do", [Stream.seal, Stream.compact, MEND])
+@pytest.mark.parametrize("do", [Stream.seal, Stream.compact, REBUILD])
 def test_writer_that_is_closed_meanwhile_removes_no_file_of_the_next(root, do):
     clock = TurningClock()
     lab = PartsLab(root, Environment(clock=clock, has_index_worker=False))
@@ -333,7 +333,7 @@ def test_writer_that_is_closed_meanwhile_removes_no_file_of_the_next(root, do):
         lab.stream.seal()
     lab.append(rng, 30)
     old, before = lab.stream, {part.path for part in lab.stream.parts()}
-    if do is MEND:
+    if do is REBUILD:
         min(before).write_bytes(b"no part")
 
     def take_over() -> None:
@@ -354,6 +354,6 @@ def test_directory_under_the_name_of_the_next_part_is_told_by_its_place(bench):
     directory = last.with_name("part-0000000005.rows")
     directory.mkdir()
     bench.keep([50])
-    with pytest.raises(UnavailableError, match="Is a directory") as told:
+    with pytest.raises(UnavailableError, match="Is a directory") as raised:
         bench.stream.seal()
-    assert told.value.path == directory
+    assert raised.value.path == directory

@@ -82,8 +82,8 @@ def kill(maker: PartBuilder) -> None:
 def kept_bytes(maker: PartBuilder) -> int:
     """Return what a process has of memory that no file backs."""
     lines = Path(f"/proc/{maker.process_id}/status").read_text().splitlines()
-    told = dict(line.split(":", 1) for line in lines)
-    return int(told["RssAnon"].split()[0]) * 1024
+    reported = dict(line.split(":", 1) for line in lines)
+    return int(reported["RssAnon"].split()[0]) * 1024
 
 
 def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path, monkeypatch):
@@ -102,7 +102,7 @@ def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path
 
 
 def test_what_a_step_took_is_given_back(root, maker):
-    kept = []
+    remaining = []
     with Stream.create(root, "large", StreamOptions(shards=1, seal_rows=1)) as stream:
         for rows in (1000, 300_000):
             columns: dict[str, Any] = {
@@ -113,9 +113,9 @@ def test_what_a_step_took_is_given_back(root, maker):
             stream.append_batch(pa.RecordBatch.from_pydict(columns))
             stream.commit()
             assert stream.maintain(maker).rows_sealed == rows
-            kept.append(kept_bytes(maker))
+            remaining.append(kept_bytes(maker))
     # Held in memory they come to 50 MB, sorted to as much again.
-    assert kept[1] - kept[0] < 20 * 2**20
+    assert remaining[1] - remaining[0] < 20 * 2**20
 
 
 def test_parts_have_each_row_once_as_it_came(lab, maker):
@@ -154,9 +154,9 @@ def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, c
     kill(maker)
     with pytest.raises(
         UnavailableError, match=r"ended by signal 9; the next one starts in 1 s"
-    ) as told:
+    ) as raised:
         lab.stream.maintain(maker)
-    assert (told.value.stream, told.value.shard) == (NAME, 0)
+    assert (raised.value.stream, raised.value.shard) == (NAME, 0)
     assert (maker.deaths, maker.is_paused) == (1, True)
     with pytest.raises(UnavailableError, match="died a moment ago"):
         lab.stream.maintain(maker)
@@ -172,10 +172,10 @@ def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_w
     lab.append(np.random.default_rng(6), 100)
     with (
         descriptors_left(2),
-        pytest.raises(UnavailableError, match=r"cannot start: .*Too many open files") as told,
+        pytest.raises(UnavailableError, match=r"cannot start: .*Too many open files") as raised,
     ):
         lab.stream.maintain(maker)
-    assert (told.value.stream, told.value.shard) == (NAME, 0)
+    assert (raised.value.stream, raised.value.shard) == (NAME, 0)
     assert (maker.deaths, maker.process_id) == (0, None)
     assert lab.stream.maintain(maker).rows_sealed == 100
     assert lab.rows_of_parts() == lab.rows()

@@ -21,10 +21,10 @@ def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
     lab.append(np.random.default_rng(18), 400)
     lab.stream.seal()
     lab.stream.trim()
-    asked: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
-    rows = lab.stream.read(**asked).num_rows
+    request: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
+    rows = lab.stream.read(**request).num_rows
     take_entry_away(lab.stream)
     with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
-        lab.stream.read(**asked)
+        lab.stream.read(**request)
     assert rows
     assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)

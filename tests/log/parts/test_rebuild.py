@@ -57,8 +57,8 @@ def test_damaged_parts_have_their_rows_again(lab):
     assert lab.rows_of_parts() == rows
     after = lab.stream.parts()
     assert [one for one in after if one in before] == [one for one in before if one not in damaged]
-    kept = [(one.entry.kind, one.entry.is_flagged, one.entry.rows) for one in before]
-    assert [(one.entry.kind, one.entry.is_flagged, one.entry.rows) for one in after] == kept
+    remaining = [(one.entry.kind, one.entry.is_flagged, one.entry.rows) for one in before]
+    assert [(one.entry.kind, one.entry.is_flagged, one.entry.rows) for one in after] == remaining
     assert lab.stream.verify().problems == ()
 
 
@@ -116,9 +116,9 @@ def test_part_whose_rows_are_lost_too_stays_and_is_told(make_bench):
     bench.damage_block(20)
     bench.open()
     for _ in range(2):
-        with pytest.raises(LostRangeError, match=part.path.name) as told:
+        with pytest.raises(LostRangeError, match=part.path.name) as raised:
             bench.stream.seal(rebuild=True)
-        assert (told.value.shard, told.value.start, told.value.end) == (0, 20, 30)
+        assert (raised.value.shard, raised.value.start, raised.value.end) == (0, 20, 30)
     assert bench.stream.parts() == [part]
     bench.stream.accept_loss(0, 20, 30)
     (step,) = bench.stream.seal(rebuild=True).steps

@@ -49,9 +49,9 @@ def test_payload_is_left_out_where_fields_can_make_it_again(lab):
     kinds = {part.entry.kind for part in lab.stream.parts()}
     assert kinds == {"", "Telemetry", "Alarm"}
     for part in lab.stream.parts():
-        kept = {row.get("payload") for row in pq.read_table(part.path).to_pylist()}
+        remaining = {row.get("payload") for row in pq.read_table(part.path).to_pylist()}
         if part.entry.kind:
-            assert kept <= {None, BROKEN}
+            assert remaining <= {None, BROKEN}
 
 
 def test_late_rows_are_in_parts_of_their_own(lab):
@@ -69,9 +69,10 @@ def test_rows_of_a_part_are_sorted_and_its_entry_tells_their_ends(lab):
     assert len(lab.stream.parts()) > 6
     for part in lab.stream.parts():
         entry = part.entry
-        rows = pq.read_table(part.path, columns=[lab.who, "primary", "address"]).to_pylist()
+        rows = pq.read_table(part.path, columns=[lab.id_column, "primary", "address"]).to_pylist()
         by = [
-            (row[lab.who] or b"" if lab.has_keys else row[lab.who], row["primary"]) for row in rows
+            (row[lab.id_column] or b"" if lab.has_keys else row[lab.id_column], row["primary"])
+            for row in rows
         ]
         assert by == sorted(by)
         assert (entry.first, entry.last) == (
@@ -92,7 +93,7 @@ def test_file_says_that_rows_without_a_key_come_first(lab):
         with pq.ParquetFile(part.path) as file:
             claimed = file.metadata.row_group(0).sorting_columns
             names = [file.metadata.schema.column(one.column_index).name for one in claimed]
-        assert names == [lab.who, "primary", "address"]
+        assert names == [lab.id_column, "primary", "address"]
         assert all(one.nulls_first and not one.descending for one in claimed)
 
 

@@ -124,16 +124,16 @@ def test_rows_of_several_windows_stay_apart_and_expire_by_themselves(tmp_path):
     shard = OneByOne(tmp_path, retention=timedelta(minutes=15))
     shard.append(90, step_ms=20_000)
     shard.trim()
-    told = []
+    reported = []
     for minutes in range(14, 50, 4):
         shard.stream.expire(now=FIRST_MS + minutes * 60_000)
-        told.append(len(rows_of(shard.stream, shard.facts.start)))
+        reported.append(len(rows_of(shard.stream, shard.facts.start)))
     twin = OneByOne(tmp_path / "twin", retention=timedelta(minutes=15))
     twin.append(90, step_ms=20_000)
-    for minutes, rows in zip(range(14, 50, 4), told, strict=True):
+    for minutes, rows in zip(range(14, 50, 4), reported, strict=True):
         twin.stream.expire(now=FIRST_MS + minutes * 60_000)
         assert len(rows_of(twin.stream, twin.facts.start)) == rows
-    assert told[0] > told[-1] == 0
+    assert reported[0] > reported[-1] == 0
     shard.stream.close()
     twin.stream.close()
 
@@ -149,9 +149,9 @@ def test_a_cap_keeps_the_newest_records_though_blocks_were_joined_since(tmp_path
             shard.reopen()
         shard.append(1)
         shard.stream.expire()
-        kept = [b"%d" % at for at in range(max(0, shard.count - 30), shard.count)]
+        remaining = [b"%d" % at for at in range(max(0, shard.count - 30), shard.count)]
         rows = shard.stream.read(columns=["address", "payload"]).sort_by("address")
-        assert rows.column("payload").to_pylist() == kept
+        assert rows.column("payload").to_pylist() == remaining
         assert shard.stream.verify().is_clean
     shard.stream.close()
 
@@ -164,9 +164,9 @@ def test_a_cap_counts_each_row_once_where_one_zone_has_rows_it_counted_and_later
         shard.append(3)
         shard.trim()
         shard.stream.expire()
-        kept = [b"%d" % at for at in range(max(0, shard.count - 30), shard.count)]
+        remaining = [b"%d" % at for at in range(max(0, shard.count - 30), shard.count)]
         rows = shard.stream.read(columns=["address", "payload"]).sort_by("address")
-        assert rows.column("payload").to_pylist() == kept
+        assert rows.column("payload").to_pylist() == remaining
     shard.stream.close()
 
 

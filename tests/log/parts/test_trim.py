@@ -57,7 +57,7 @@ def append_ahead(lab, rng, count):
     times[rng.random(count) < 0.1] = YEAR_2100_MS
     ids = rng.integers(0, IDS, count).astype(np.int32)
     keys = [None if one == 0 else b"device-%d" % one for one in ids]
-    who = {"key": pa.array(keys, pa.binary())} if lab.has_keys else {"secondary": pa.array(ids)}
+    owner = {"key": pa.array(keys, pa.binary())} if lab.has_keys else {"secondary": pa.array(ids)}
     headers = [[{"key": "h", "value": b"%d" % at}] if at % 3 else None for at in range(count)]
     columns: dict[str, Any] = {
         "primary": pa.array(times),
@@ -66,7 +66,7 @@ def append_ahead(lab, rng, count):
         "headers": pa.array(headers, HEADERS_TYPE),
         "timestamp_type": pa.array(np.ones(count, np.int8)),
     }
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(who | columns))
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(owner | columns))
     lab.stream.commit()
 
 
@@ -85,43 +85,43 @@ def fill(lab, rng, times=4):
 
 def some_requests(lab, rng, count):
     """Return random bounds, and which of `ORDERS` are asked, in turn."""
-    found = []
+    result = []
     for number in range(count):
-        asked: dict[str, Any] = {}
+        query: dict[str, Any] = {}
         first, end = sorted((FIRST_MS + rng.integers(-100_000, 2_000_000, 2)).tolist())
         if rng.random() < 0.6:
-            asked |= {"start": first, "end": end}
+            query |= {"start": first, "end": end}
         if rng.random() < 0.5:
             ids = rng.choice(np.arange(IDS + 1), 2).tolist()
-            asked["keys" if lab.has_keys else "ids"] = (
+            query["keys" if lab.has_keys else "ids"] = (
                 [b"device-%d" % one for one in ids] if lab.has_keys else ids
             )
-        found.append((ORDERS[number % len(ORDERS)], asked, int(rng.integers(0, 500))))
-    return found
+        result.append((ORDERS[number % len(ORDERS)], query, int(rng.integers(0, 500))))
+    return result
 
 
-def answers(reads, requests, who):
-    return [answer(reads, one, who) for one in requests]
+def answers(reads, requests, owner):
+    return [answer(reads, one, owner) for one in requests]
 
 
-def answer(reads, request, who):
-    order, asked, address = request
-    columns = list(dict.fromkeys([*COLUMNS, *MORE, who]))
+def answer(reads, request, owner):
+    order, query, address = request
+    columns = list(dict.fromkeys([*COLUMNS, *MORE, owner]))
     if order == "tail":
         return [tailed(reads, shard, address, columns) for shard in range(2)]
     if order == "latest":
-        found = reads.latest(asked.get("ids"), keys=asked.get("keys"))
-        return sorted(map(str, found.items()))
+        result = reads.latest(query.get("ids"), keys=query.get("keys"))
+        return sorted(map(str, result.items()))
     if order == "read":
-        return sorted(map(str, reads.read(**asked, columns=columns).to_pylist()))
-    return [str(row) for some in reads.scan(**asked, columns=columns) for row in some.to_pylist()]
+        return sorted(map(str, reads.read(**query, columns=columns).to_pylist()))
+    return [str(row) for some in reads.scan(**query, columns=columns) for row in some.to_pylist()]
 
 
 def tailed(reads, shard, address, columns):
     """Return rows from an address on, or from where the log begins if it begins behind."""
     try:
-        found = reads.tail(shard, address, columns=columns)
-        return [str(row) for some in found for row in some.to_pylist()]
+        result = reads.tail(shard, address, columns=columns)
+        return [str(row) for some in result for row in some.to_pylist()]
     except LostRangeError as error:
         return str((error.start, error.end))
 
@@ -134,9 +134,9 @@ class Sides:
         self.reader = StreamReader.open(lab.root, NAME)
 
     def answers(self):
-        found = answers(self.lab.stream, self.requests, self.lab.who)
-        assert answers(self.reader, self.requests, self.lab.who) == found
-        return found
+        result = answers(self.lab.stream, self.requests, self.lab.id_column)
+        assert answers(self.reader, self.requests, self.lab.id_column) == result
+        return result
 
 
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])
@@ -150,9 +150,9 @@ def test_every_read_shows_what_was_trimmed(lab, seed):
     assert report.rows > 0
     assert sides.answers() == before
     lab.stream.compact()
-    assert answers(sides.reader, sides.requests, lab.who) == before
+    assert answers(sides.reader, sides.requests, lab.id_column) == before
     lab.reopen()
-    assert answers(lab.stream, sides.requests, lab.who) == before
+    assert answers(lab.stream, sides.requests, lab.id_column) == before
     assert lab.stream.verify().is_clean
     assert lab.stream.trim().rows == 0
     append_ahead(lab, rng, 100)
@@ -165,25 +165,25 @@ def rows_left(lab, rng, trims):
     fill(lab, rng)
     if trims:
         assert lab.stream.trim().rows > 0
-    sides, found = Sides(lab, rng), []
+    sides, result = Sides(lab, rng), []
     lab.stream.alter(retention=timedelta(days=1))
     for share in (0.3, 0.6, 0.9):
         lab.stream.expire(now=FIRST_MS + DAY_MS + int(2_000_000 * share))
-        found.append(sides.answers())
+        result.append(sides.answers())
     assert lab.stream.verify().is_clean
     sides.reader.close()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_rows_expire_alike_whether_they_were_trimmed_or_not(tmp_path, seed):
-    found = []
+    result = []
     for trims in (False, True):
         environment = Environment(clock=ManualClock())
         lab = PartsLab(tmp_path / str(trims), environment, block_records=64)
-        found.append(rows_left(lab, np.random.default_rng(seed), trims))
+        result.append(rows_left(lab, np.random.default_rng(seed), trims))
         lab.stream.close()
-    assert found[0] == found[1]
+    assert result[0] == result[1]
 
 
 def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(root, key_mode):
@@ -325,14 +325,14 @@ def test_opening_looks_at_no_part_and_calls_nothing_lost(lab):
     lab.append(rng, 400)
     lab.stream.seal()
     lab.stream.trim()
-    rows, paths = lab.rows(), [one.path for one in lab.stream.parts()]
+    rows, paths = lab.rows(), [item.path for item in lab.stream.parts()]
     away = [path.rename(path.with_suffix(".away")) for path in paths]
     lab.reopen()
     assert not any(lab.stream.lost_ranges().values())
     # Late or not, as what stands in the trimmed blocks says.
     lab.append(rng, 50)
-    for one, path in zip(away, paths, strict=True):
-        one.rename(path)
+    for item, path in zip(away, paths, strict=True):
+        item.rename(path)
     assert [row for row in lab.rows() if row in rows] == rows
     assert lab.stream.verify().is_clean
 

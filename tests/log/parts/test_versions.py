@@ -71,37 +71,37 @@ def fields_shown(lab: PartsLab) -> list[Row]:
     own = 'shard, secondary, "primary", time, version, state, schema_id'
     with connect(lab.root) as streams:
         query = f"SELECT * EXCLUDE ({own}) FROM {NAME} ORDER BY address"
-        found = streams.sql(query).to_arrow_table().to_pylist()
+        result = streams.sql(query).to_arrow_table().to_pylist()
     hidden = ("address", "payload")
-    return [{n: v for n, v in row.items() if v is not None and n not in hidden} for row in found]
+    return [{n: v for n, v in row.items() if v is not None and n not in hidden} for row in result]
 
 
 def appended(lab: PartsLab, times: int, *, is_sealed: bool) -> list[Row]:
     """Append a value of each version in turn; return them."""
-    given = []
+    values = []
     for _ in range(times):
         for number, (schema, value) in enumerate(VERSIONS):
             lab.append_values(schema, [value], 40 + number)
-            given.append(value)
+            values.append(value)
             if is_sealed:
                 lab.stream.seal()
-    return given
+    return values
 
 
 def test_rows_of_all_versions_that_are_not_sealed_show_their_own_fields(lab):
-    given = appended(lab, 2, is_sealed=False)
-    assert fields_shown(lab) == given
+    values = appended(lab, 2, is_sealed=False)
+    assert fields_shown(lab) == values
     lab.stream.seal()
-    assert fields_shown(lab) == given
+    assert fields_shown(lab) == values
 
 
 def test_joining_parts_changes_no_answer(lab):
-    given = appended(lab, 3, is_sealed=True)
-    assert fields_shown(lab) == given
+    values = appended(lab, 3, is_sealed=True)
+    assert fields_shown(lab) == values
     before, rows = len(lab.stream.parts()), lab.rows()
     lab.stream.compact()
     assert len(lab.stream.parts()) < before
-    assert fields_shown(lab) == given
+    assert fields_shown(lab) == values
     lab.stream.trim()
     assert lab.rows() == rows
     assert lab.stream.verify().problems == ()
@@ -110,33 +110,33 @@ def test_joining_parts_changes_no_answer(lab):
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_records_inside_show_the_fields_of_their_own_version(lab, is_sealed, count):
-    given = []
+    values = []
     for _ in range(5):
         for number, (schema, value) in enumerate(INSIDE[:count]):
             row = {"one": value, "listed": [value, value], "by": [("k", value)]}
             lab.append_values(schema, [row], 50 + number)
             # Texts beside numbers make texts of all.
-            shown = value if count < len(INSIDE) else value | {"stays": str(value["stays"])}
-            given.append({"one": shown, "listed": [shown, shown], "by": [("k", shown)]})
+            visible = value if count < len(INSIDE) else value | {"stays": str(value["stays"])}
+            values.append({"one": visible, "listed": [visible, visible], "by": [("k", visible)]})
             if is_sealed:
                 lab.stream.seal()
     rows = lab.rows()
-    assert _there(fields_shown(lab)) == given
+    assert _without_nulls(fields_shown(lab)) == values
     lab.stream.seal()
     lab.stream.compact()
-    assert _there(fields_shown(lab)) == given
+    assert _without_nulls(fields_shown(lab)) == values
     lab.stream.trim()
     assert lab.rows() == rows
     assert lab.stream.verify().problems == ()
 
 
-def _there(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """Return a value without the fields that are null, at any depth."""
     if isinstance(value, dict):
-        return {name: _there(one) for name, one in value.items() if one is not None}
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, tuple):
-        return value[0], _there(value[1])
-    return [_there(one) for one in value] if isinstance(value, list) else value
+        return value[0], _without_nulls(value[1])
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
@@ -165,8 +165,8 @@ def test_time_that_sql_cannot_count_is_in_its_payload_alone(lab, kind, is_sealed
     if is_sealed:
         lab.stream.seal()
     rows = lab.rows()
-    shown = [sorted(row) for row in fields_shown(lab)]
-    assert shown == [["at", "deep"], [], []]
+    visible = [sorted(row) for row in fields_shown(lab)]
+    assert visible == [["at", "deep"], [], []]
     with connect(lab.root) as streams:
         query = f"SELECT payload IS NULL FROM {NAME} ORDER BY address"
         assert [one for (one,) in streams.sql(query).fetchall()] == [True, False, False]

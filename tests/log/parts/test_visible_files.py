@@ -68,10 +68,10 @@ PATTERNS = [f"{NAME}/shard-*/parts/*.parquet", "**/*.parquet"]
 def test_each_row_is_seen_once_behind_a_compaction(lab, pattern):
     before = len(listed(lab.root))
     assert lab.stream.compact().parts_obsolete
-    found: Any = duckdb.sql(
+    result: Any = duckdb.sql(
         f"SELECT count(*), count(DISTINCT (shard, address)) FROM '{lab.root}/{pattern}'"
     )
-    assert found.fetchall() == [(ROWS, ROWS)]
+    assert result.fetchall() == [(ROWS, ROWS)]
     assert len(listed(lab.root)) < before
     assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
 
@@ -181,7 +181,7 @@ def test_copy_by_whichever_tool_is_the_root(lab, tmp_path, copier):
     run(command, shell=True, cwd=tmp_path, check=True)  # noqa: S602 - as people write it
     twice = [file for file in listed(copy) if file.stat().st_nlink == 1]
     assert bool(twice) == (copier not in KEEP_ONE_FILE)
-    assert rows_in(copy, [*COLUMNS, "committed_at_ms", lab.who]) == rows
+    assert rows_in(copy, [*COLUMNS, "committed_at_ms", lab.id_column]) == rows
     with Stream.open(copy, NAME) as stream:
         assert stream.verify().is_clean
         assert all(file.stat().st_nlink > 1 for file in listed(copy))

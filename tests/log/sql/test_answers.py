@@ -70,10 +70,10 @@ def test_damage_comes_out_of_each_method_as_an_error_with_its_place(root, name):
         part.path.write_bytes(bytes(part.entry.size))
         with pytest.raises(CorruptionError, match="as they were published") as raised:
             FETCHES[name](answer)
-    told = raised.value
-    assert (told.stream, told.shard, told.path) == (NAME, part.shard, part.path)
-    assert (told.start, told.end) == (0, ORDERS)
-    assert "\n" not in str(told)
+    reported = raised.value
+    assert (reported.stream, reported.shard, reported.path) == (NAME, part.shard, part.path)
+    assert (reported.start, reported.end) == (0, ORDERS)
+    assert "\n" not in str(reported)
 
 
 @pytest.mark.parametrize("name", ["fetchall", "batches", "iter_rows", "filter", "show"])
@@ -89,11 +89,11 @@ def test_part_that_has_gone_comes_out_as_an_error_that_says_to_look_anew(root, n
 def test_rows_of_an_answer_are_those_of_duckdb(root, name):
     with connect(root) as streams:
         ours, its = streams.sql(ALL), streams.relation(ALL)
-        found, expected = FETCHES[name](ours), FETCHES[name](its)
-        assert type(found) is type(expected)
+        result, expected = FETCHES[name](ours), FETCHES[name](its)
+        assert type(result) is type(expected)
         if name == "group_by":
-            found, expected = sorted(found), sorted(expected)
-        assert name in ("fetchnumpy", "explain") or found == expected
+            result, expected = sorted(result), sorted(expected)
+        assert name in ("fetchnumpy", "explain") or result == expected
         assert ours.columns == its.columns
 
 

@@ -53,17 +53,17 @@ def columns_of(lab: PartsLab) -> list[str]:
 
 def values_shown(lab: PartsLab) -> list[list[int]]:
     """Return the values of each row, without the columns that it has none in."""
-    found = answer(lab, f"SELECT * EXCLUDE (payload) FROM {NAME} ORDER BY address")
+    result = answer(lab, f"SELECT * EXCLUDE (payload) FROM {NAME} ORDER BY address")
     return [
         sorted(value for name, value in row.items() if name not in OWN and value is not None)
-        for row in found
+        for row in result
     ]
 
 
 def fields_shown(lab: PartsLab, *columns: str) -> list[tuple[Any, ...]]:
     listed = ", ".join(f'"{one}"' for one in columns)
-    found = answer(lab, f"SELECT {listed} FROM {NAME} ORDER BY address")
-    return [tuple(row.values()) for row in found]
+    result = answer(lab, f"SELECT {listed} FROM {NAME} ORDER BY address")
+    return [tuple(row.values()) for row in result]
 
 
 def append_version(lab: PartsLab, names: list[str], number: int) -> list[int]:
@@ -76,16 +76,16 @@ def append_version(lab: PartsLab, names: list[str], number: int) -> list[int]:
 
 @covering(schemas=MEETING, sealed=["none", "first", "each", "all"])
 def test_each_field_is_a_column_with_its_own_values(lab, schemas, sealed):
-    given = []
+    expected_values = []
     for number, names in enumerate(schemas, 1):
-        given.append(append_version(lab, names, number))
+        expected_values.append(append_version(lab, names, number))
         if sealed == "each" or (sealed == "first" and number == 1):
             lab.stream.seal()
     rows = lab.rows()
     if sealed == "all":
         lab.stream.seal()
         lab.stream.trim()
-    assert values_shown(lab) == given
+    assert values_shown(lab) == expected_values
     fields = {name for names in schemas for name in names}
     assert len(columns_of(lab)) == len(OWN) + len(fields)
     assert lab.rows() == rows
@@ -156,8 +156,8 @@ def test_fields_of_records_that_differ_only_in_case_have_their_own_values(lab, s
             lab.stream.seal()
     if sealed == "all":
         lab.stream.seal()
-    found = answer(lab, f"SELECT x.b AS b, x.B_2 AS other FROM {NAME} ORDER BY address")
-    assert found == [{"b": 1, "other": None}, {"b": None, "other": 2}]
+    result = answer(lab, f"SELECT x.b AS b, x.B_2 AS other FROM {NAME} ORDER BY address")
+    assert result == [{"b": 1, "other": None}, {"b": None, "other": 2}]
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])

@@ -51,30 +51,30 @@ def answer(lab, query):
 
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_rows_are_those_of_the_log_sealed_or_not(lab):
-    found = answer(lab, f'SELECT shard, address, "primary", state, {lab.who} FROM {NAME}')
-    names = ("shard", "address", "primary", "state", lab.who)
+    rows = answer(lab, f'SELECT shard, address, "primary", state, {lab.id_column} FROM {NAME}')
+    names = ("shard", "address", "primary", "state", lab.id_column)
     expected = [{name: row[name] for name in names} for row in lab.rows()]
-    assert sorted(found, key=lambda row: (row["shard"], row["address"])) == expected
+    assert sorted(rows, key=lambda row: (row["shard"], row["address"])) == expected
 
 
 def test_groups_are_counted_as_plain_python_does(lab):
-    found = answer(lab, f"SELECT {lab.who} AS who, count(*) AS n FROM {NAME} GROUP BY ALL")
+    rows = answer(lab, f"SELECT {lab.id_column} AS who, count(*) AS n FROM {NAME} GROUP BY ALL")
     expected: dict[object, int] = {}
     for row in lab.rows():
-        expected[row[lab.who]] = expected.get(row[lab.who], 0) + 1
-    assert {row["who"]: row["n"] for row in found} == expected
+        expected[row[lab.id_column]] = expected.get(row[lab.id_column], 0) + 1
+    assert {row["who"]: row["n"] for row in rows} == expected
 
 
 def test_fields_of_versions_and_kinds_are_united_by_name(lab):
-    found = answer(
+    rows = answer(
         lab,
         "SELECT count(temperature) AS t, count(humidity) AS h, count(level) AS l, "
         f"count(value_version) AS v, count(payload) AS raw FROM {NAME}",
     )[0]
-    assert found["t"] > found["h"] > 0
-    assert found["l"] > 0
-    assert found["v"] == found["t"]
-    assert found["raw"] > 0
+    assert rows["t"] > rows["h"] > 0
+    assert rows["l"] > 0
+    assert rows["v"] == rows["t"]
+    assert rows["raw"] > 0
 
 
 def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
@@ -145,8 +145,8 @@ def test_groups_are_skipped_by_a_time_that_is_made_a_number(tmp_path):
     lab.stream.seal()
     before = f'"primary" < epoch_ms(epoch_ms({FIRST_MS + 20_000}))'
     with connect(tmp_path) as streams:
-        told = streams.sql(f"EXPLAIN ANALYZE SELECT max(number) FROM {NAME} WHERE {before}")
-        read, of = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", str(told.fetchall()))[0]
+        reported = streams.sql(f"EXPLAIN ANALYZE SELECT max(number) FROM {NAME} WHERE {before}")
+        read, of = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", str(reported.fetchall()))[0]
     assert int(read) < int(of)
     lab.stream.close()
 
@@ -169,7 +169,7 @@ def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(roo
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reported"),
     [
         (f"SELECT nothing FROM {NAME}", 'column "nothing" not found'),
         ("SELECT * FROM nothing", "nothing does not exist"),
@@ -181,10 +181,10 @@ def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(roo
         ("SELEC 1", "syntax error"),
     ],
 )
-def test_what_is_no_query_is_told_in_a_line(lab, query, told):
+def test_what_is_no_query_is_told_in_a_line(lab, query, reported):
     with pytest.raises(InvalidRequestError) as raised:
         answer(lab, query)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -194,8 +194,8 @@ def test_directory_above_the_root_is_no_column(tmp_path):
     lab = PartsLab(root)
     lab.append(np.random.default_rng(24), 50)
     lab.stream.seal()
-    (found,) = answer(lab, f"SELECT max(version) AS version FROM {NAME}")
-    assert found == {"version": 0}
+    (rows,) = answer(lab, f"SELECT max(version) AS version FROM {NAME}")
+    assert rows == {"version": 0}
     assert "env" not in answer(lab, f"SELECT * FROM {NAME}")[0]
     lab.stream.close()
 
@@ -212,8 +212,8 @@ def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
     with StreamReader.open(tmp_path, NAME) as reader:
         left = reader.read(columns=["shard", "address"]).to_pylist()
     assert 0 < len(left) < 350
-    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
-    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    rows = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert rows == sorted(left, key=lambda row: (row["shard"], row["address"]))
     lab.stream.close()
 
 
@@ -233,8 +233,8 @@ def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_tr
     with StreamReader.open(tmp_path, NAME) as reader:
         left = reader.read(columns=["shard", "address"]).to_pylist()
     assert 0 < len(left) == len(lab.rows()) < appended
-    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
-    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    rows = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert rows == sorted(left, key=lambda row: (row["shard"], row["address"]))
     lab.stream.close()
 
 
@@ -251,9 +251,9 @@ def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
     if is_sealed:
         lab.stream.seal()
         assert lab.rows_of_parts() == before
-    (found,) = answer(lab, f"SELECT * FROM {NAME}")
-    assert (found["price"], found["all"]) == (f"1{'0' * 42}0.01", ["-1.00"])
-    assert found["payload"] is None
+    (rows,) = answer(lab, f"SELECT * FROM {NAME}")
+    assert (rows["price"], rows["all"]) == (f"1{'0' * 42}0.01", ["-1.00"])
+    assert rows["payload"] is None
     lab.stream.close()
 
 
@@ -282,9 +282,9 @@ def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path,
     if is_sealed:
         lab.stream.seal()
         assert lab.rows_of_parts() == before
-    found = answer(lab, f"SELECT listed[1]['a'] AS a, payload FROM {NAME} ORDER BY address")
-    assert [row["a"] for row in found] == [3, 1]
-    assert [row["payload"] for row in found] == [before[0]["payload"], None]
+    rows = answer(lab, f"SELECT listed[1]['a'] AS a, payload FROM {NAME} ORDER BY address")
+    assert [row["a"] for row in rows] == [3, 1]
+    assert [row["payload"] for row in rows] == [before[0]["payload"], None]
     lab.stream.close()
 
 
@@ -311,12 +311,12 @@ def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
     appended(lab, schema_of([{"name": "reading", "type": listed}], "Three"), [b"\x02\x02x\x00"], 45)
     if sealed == "all":
         lab.stream.seal()
-    found = answer(
+    rows = answer(
         lab,
         "SELECT sum(reading) AS plain, max(reading_record.deep) AS deep, "
         f"max(reading_list[1]) AS item, count(*) AS n FROM {NAME}",
     )
-    assert found == [{"plain": 3, "deep": 3, "item": "x", "n": 4}]
+    assert rows == [{"plain": 3, "deep": 3, "item": "x", "n": 4}]
     lab.stream.close()
 
 
@@ -347,8 +347,8 @@ def test_each_shape_of_a_field_has_a_column(root, is_sealed):
         lab.stream.seal()
     columns = sorted({column for _, _, column in SHAPES})
     counts = ", ".join(f"count({one}) AS {one}" for one in columns)
-    (found,) = answer(lab, f"SELECT {counts} FROM {NAME}")
-    assert found == {one: 1 + (one == "reading") for one in columns}
+    (rows,) = answer(lab, f"SELECT {counts} FROM {NAME}")
+    assert rows == {one: 1 + (one == "reading") for one in columns}
     assert len(answer(lab, f"SELECT * FROM {NAME}")) == len(SHAPES)
     lab.stream.close()
 
@@ -358,8 +358,8 @@ def test_bytes_and_texts_stay_one_column(root):
     appended(lab, schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
     lab.stream.seal()
     appended(lab, schema_of([{"name": "note", "type": "string"}]), [b"\x02b"], 71)
-    found = answer(lab, f"SELECT note FROM {NAME} ORDER BY note")
-    assert found == [{"note": b"a"}, {"note": b"b"}]
+    rows = answer(lab, f"SELECT note FROM {NAME} ORDER BY note")
+    assert rows == [{"note": b"a"}, {"note": b"b"}]
     lab.stream.close()
 
 
@@ -371,8 +371,8 @@ def test_rows_are_pivoted(lab):
         f"PIVOT {NAME} ON state USING count(*) GROUP BY shard",
         f"-- by state\n( FROM (PIVOT {NAME} ON state USING count(*) GROUP BY shard))",
     ):
-        found = answer(lab, query)
-        assert {state: sum(row[str(state)] for row in found) for state in expected} == expected
+        rows = answer(lab, query)
+        assert {state: sum(row[str(state)] for row in rows) for state in expected} == expected
 
 
 def test_fault_behind_the_first_rows_is_told_in_a_line(root):
@@ -386,18 +386,18 @@ def test_fault_behind_the_first_rows_is_told_in_a_line(root):
 
 
 def test_columns_of_one_name_are_told_apart(lab):
-    found = answer(lab, "SELECT 1 AS a, 2 AS a, 3 AS A_1, INTERVAL 1 DAY AS span, 4 AS Span")
-    assert found == [{"a": 1, "a_2": 2, "A_1": 3, "span": "1 day", "Span_1": 4}]
+    rows = answer(lab, "SELECT 1 AS a, 2 AS a, 3 AS A_1, INTERVAL 1 DAY AS span, 4 AS Span")
+    assert rows == [{"a": 1, "a_2": 2, "A_1": 3, "span": "1 day", "Span_1": 4}]
     joined = answer(lab, f"SELECT * FROM {NAME} a JOIN {NAME} b USING (shard, address) LIMIT 1")
     assert joined[0]["primary"] == joined[0]["primary_1"]
 
 
 def test_what_few_formats_have_is_text(lab):
-    found = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
-    assert found == [{"bits": "101", "one": "1"}]
+    rows = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
+    assert rows == [{"bits": "101", "one": "1"}]
     many = "170141183460469231731687303715884105728"
-    found = answer(lab, f"SELECT {many}::BIGNUM AS n, TIMETZ '10:00:00+02' AS t")
-    assert found == [{"n": many, "t": "10:00:00+02"}]
+    rows = answer(lab, f"SELECT {many}::BIGNUM AS n, TIMETZ '10:00:00+02' AS t")
+    assert rows == [{"n": many, "t": "10:00:00+02"}]
     assert answer(lab, "SELECT {'a': 1}::VARIANT AS v") == [{"v": "{'a': 1}"}]
 
 

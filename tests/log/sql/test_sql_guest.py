@@ -58,15 +58,15 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize(
-    ("asked", "rest"),
+    ("expression", "rest"),
     [
         ("sum(hash(a.range, b.range))", ""),
         ("a.range, b.range", "WHERE hash(a.range, b.range) = 1"),
     ],
 )
-def test_interrupt_comes_out_of_a_query_as_one(tmp_path, asked, rest):
+def test_interrupt_comes_out_of_a_query_as_one(tmp_path, expression, rest):
     PartsLab(tmp_path).stream.close()
-    query = f"SELECT {asked} FROM range(10_000_000) a, range(100_000) b {rest}"
+    query = f"SELECT {expression} FROM range(10_000_000) a, range(100_000) b {rest}"
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), query]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (7, "")
@@ -78,9 +78,11 @@ SORTED = "SELECT range, md5(range::VARCHAR) AS text FROM range(2_000_000) ORDER 
 
 def test_memory_is_bounded_and_may_be_more(tmp_path):
     with connect(tmp_path, []) as streams:
-        (told,) = streams.connection.execute("SELECT current_setting('memory_limit')").fetchone()
+        (reported,) = streams.connection.execute(
+            "SELECT current_setting('memory_limit')"
+        ).fetchone()
         (whole,) = bound_of_the_system()
-        assert gibibytes(told) == pytest.approx(max(1, gibibytes(whole) / 3.2), rel=0.1)
+        assert gibibytes(reported) == pytest.approx(max(1, gibibytes(whole) / 3.2), rel=0.1)
     PartsLab(tmp_path).stream.close()
     with pytest.raises(InvalidRequestError, match=r"more memory.* --memory-mib-max") as raised:
         batches_of(tmp_path, MANY, memory_bytes_max=32 * 2**20)
@@ -97,17 +99,17 @@ def bound_of_the_system():
     return duckdb.connect().execute("SELECT current_setting('memory_limit')").fetchone()
 
 
-def gibibytes(told):
-    number, unit = told.split()
+def gibibytes(reported):
+    number, unit = reported.split()
     return float(number) * {"MiB": 2**-10, "GiB": 1, "TiB": 2**10}[unit]
 
 
 def test_progress_is_told_while_the_first_rows_are_waited_for(tmp_path):
     PartsLab(tmp_path).stream.close()
-    told: list[float] = []
-    _, batches = batches_of(tmp_path, SORTED, told.append, memory_bytes_max=64 * 2**20)
-    assert max(told) > 0
-    assert max(told) <= 100
+    reported: list[float] = []
+    _, batches = batches_of(tmp_path, SORTED, reported.append, memory_bytes_max=64 * 2**20)
+    assert max(reported) > 0
+    assert max(reported) <= 100
     assert sum(batch.num_rows for batch in batches) == 2_000_000
 
 
@@ -149,8 +151,8 @@ def test_answer_is_the_same_in_any_zone(root, zone):
 def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
     with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
         stream.append(FIRST_MS, 1, b'{"x": {"y": 5}}')
-    for asked in ("decode(payload) ->> '$.x.y'", "decode(payload) -> 'x' ->> 'y'"):
-        _, batches = batches_of(root, f"SELECT {asked} AS y FROM {NAME}")
+    for expression in ("decode(payload) ->> '$.x.y'", "decode(payload) -> 'x' ->> 'y'"):
+        _, batches = batches_of(root, f"SELECT {expression} AS y FROM {NAME}")
         assert [batch.to_pylist() for batch in batches] == [[{"y": "5"}]]
     with pytest.raises(InvalidRequestError, match=r"as in decode\(payload\) ->> 'name'"):
         batches_of(root, f"SELECT payload ->> 'x' FROM {NAME}")
@@ -167,7 +169,7 @@ def json_rows(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "expression",
     [
         *("json_extract_string({}, 'x')", "json_extract_path({}, 'x')", "json_value({}, '$.x')"),
         *("json_extract_path_text({}, 'x')", "json_exists({}, '$.x')", "json_contains({}, '1')"),
@@ -181,13 +183,13 @@ def json_rows(tmp_path_factory):
         ),
     ],
 )
-def test_function_of_json_refuses_bytes_and_takes_texts(json_rows, asked):
+def test_function_of_json_refuses_bytes_and_takes_texts(json_rows, expression):
     root, streams = json_rows
-    name = asked.partition("(")[0]
+    name = expression.partition("(")[0]
     with pytest.raises(InvalidRequestError, match=rf"^[\w ]+: {name} asks bytes.*decode\("):
-        batches_of(root, f"SELECT {asked.format('payload')} FROM {NAME}")
-    answered = streams.sql(f"SELECT {asked.format('decode(payload)')} AS x FROM {NAME}")
-    plain = f"SELECT system.main.{asked.format('decode(payload)')} AS x FROM {NAME}"
+        batches_of(root, f"SELECT {expression.format('payload')} FROM {NAME}")
+    answered = streams.sql(f"SELECT {expression.format('decode(payload)')} AS x FROM {NAME}")
+    plain = f"SELECT system.main.{expression.format('decode(payload)')} AS x FROM {NAME}"
     assert answered.types == streams.sql(plain).types
     assert answered.fetchall() == streams.sql(plain).fetchall()
 

@@ -117,9 +117,9 @@ def test_table_that_is_not_there_is_told_with_one_that_is_like_it(root):
 @pytest.mark.parametrize("query", ["SHOW", "DESCRIBE", "desc ;", "SHOW -- all\n"])
 def test_what_shows_all_tables_shows_all_streams(root, query):
     with connect(root) as streams:
-        shown = streams.sql(query)
-        names = shown.columns.index("name")
-        assert sorted(row[names] for row in shown.fetchall()) == ["bad", "good"]
+        visible = streams.sql(query)
+        names = visible.columns.index("name")
+        assert sorted(row[names] for row in visible.fetchall()) == ["bad", "good"]
 
 
 OF_DUCKDB = [
@@ -149,8 +149,8 @@ def test_stream_of_any_name_is_listed(tmp_path, name):
         stream.append(0, 1, b"a")
     Stream.create(tmp_path, "other").close()
     _, batches = batches_of(tmp_path, "SHOW TABLES")
-    found = [row["name"] for batch in batches for row in batch.to_pylist()]
-    assert found == sorted([name, "other"])
+    result = [row["name"] for batch in batches for row in batch.to_pylist()]
+    assert result == sorted([name, "other"])
     with connect(tmp_path, [name]) as streams:
         streams.connection.execute("CREATE TEMP TABLE mine AS SELECT 1")
         assert ("mine",) in streams.sql("SHOW TABLES").fetchall()
@@ -158,12 +158,12 @@ def test_stream_of_any_name_is_listed(tmp_path, name):
 
 @pytest.mark.parametrize("name", OF_DUCKDB)
 @pytest.mark.parametrize(
-    "shown", ["SHOW ALL TABLES", "SHOW -- all\n ALL TABLES;", "SHOW", "DESCRIBE"]
+    "visible", ["SHOW ALL TABLES", "SHOW -- all\n ALL TABLES;", "SHOW", "DESCRIBE"]
 )
-def test_name_that_hides_what_shows_columns_is_told_or_hides_none(tmp_path, name, shown):
+def test_name_that_hides_what_shows_columns_is_told_or_hides_none(tmp_path, name, visible):
     Stream.create(tmp_path, name).close()
     try:
-        _, batches = batches_of(tmp_path, shown)
+        _, batches = batches_of(tmp_path, visible)
     except InvalidRequestError as error:
         assert re.search(rf"stream '{name}' is called as .* SHOW TABLES", str(error))  # noqa: PT017
     else:

@@ -30,32 +30,32 @@ NEWER = 15_000
 Row = dict[str, Any]
 
 
-def _measured(at: int) -> Row:
-    is_late = at % 50 == 49
+def _measured(index: int) -> Row:
+    is_late = index % 50 == 49
     return {
-        "address": at,
-        "secondary": at % DEVICES,
+        "address": index,
+        "secondary": index % DEVICES,
         # No two rows have one time.
-        "primary": FIRST_MS + at * 1000 - is_late * 50_500,
+        "primary": FIRST_MS + index * 1000 - is_late * 50_500,
         "state": int(is_late),
-        "temperature": 18.0 + at * 7 % 50 / 2,
-        "room": ("hall", "lab", "roof")[at % 3],
-        "readings": [float(at % 11)] * (at % 4),
-        "place": {"floor": at % 5, "door": "n"},
-        "humidity": None if at < NEWER or at % 7 == 0 else at % 4 / 4,
-        "schema_id": 1 if at < NEWER else 2,
+        "temperature": 18.0 + index * 7 % 50 / 2,
+        "room": ("hall", "lab", "roof")[index % 3],
+        "readings": [float(index % 11)] * (index % 4),
+        "place": {"floor": index % 5, "door": "n"},
+        "humidity": None if index < NEWER or index % 7 == 0 else index % 4 / 4,
+        "schema_id": 1 if index < NEWER else 2,
     }
 
 
 TELEMETRY = [_measured(at) for at in range(ROWS)]
 ALARMS = [
     {
-        "address": at,
-        "secondary": at * 3 % DEVICES,
-        "primary": FIRST_MS + 60_000 + at * 500_250,
-        "level": at % 4,
+        "address": number,
+        "secondary": number * 3 % DEVICES,
+        "primary": FIRST_MS + 60_000 + number * 500_250,
+        "level": number % 4,
     }
-    for at in range(50)
+    for number in range(50)
 ]
 
 
@@ -69,16 +69,16 @@ def data(tmp_path_factory):
 
 
 def by_ten_minutes() -> list[Row]:
-    found = defaultdict(list)
+    result = defaultdict(list)
     for row in TELEMETRY:
-        found[row["primary"] // 600_000].append(row["temperature"])
+        result[row["primary"] // 600_000].append(row["temperature"])
     return [
         {
             "bucket": datetime.fromtimestamp(bucket * 600, UTC),
             "records": len(values),
             "mean": pytest.approx(fmean(values)),
         }
-        for bucket, values in sorted(found.items())
+        for bucket, values in sorted(result.items())
     ]
 
 
@@ -88,7 +88,7 @@ def newest() -> list[Row]:
 
 
 def joined() -> list[Row]:
-    found = []
+    result = []
     for alarm in ALARMS:
         end = alarm["primary"]
         near = [
@@ -97,38 +97,38 @@ def joined() -> list[Row]:
             if end - 60_000 <= row["primary"] <= end
         ]
         if near:
-            one = {"address": alarm["address"], "level": alarm["level"]}
-            found.append({**one, "records": len(near), "most": max(near)})
-    return found
+            item = {"address": alarm["address"], "level": alarm["level"]}
+            result.append({**item, "records": len(near), "most": max(near)})
+    return result
 
 
 def known_then() -> list[Row]:
-    found = []
+    result = []
     for alarm in ALARMS:
         before = [row for row in _of(alarm["secondary"]) if row["primary"] <= alarm["primary"]]
         if before:
-            known = max(before, key=lambda row: row["primary"])
-            one = {"address": alarm["address"], "secondary": alarm["secondary"]}
-            measured = {"measured": known["primary"], "temperature": known["temperature"]}
-            found.append({**one, **measured})
-    return found
+            names = max(before, key=lambda row: row["primary"])
+            item = {"address": alarm["address"], "secondary": alarm["secondary"]}
+            measured = {"measured": names["primary"], "temperature": names["temperature"]}
+            result.append({**item, **measured})
+    return result
 
 
 def beside() -> list[Row]:
-    found = []
+    result = []
     for device in range(3):
         rows = sorted(_of(device), key=lambda row: row["primary"])
-        for at, row in enumerate(rows):
-            last = [one["temperature"] for one in rows[max(0, at - 4) : at + 1]]
-            found.append(
+        for index, row in enumerate(rows):
+            last = [one["temperature"] for one in rows[max(0, index - 4) : index + 1]]
+            result.append(
                 {
                     "secondary": device,
                     "primary": row["primary"],
-                    "change": last[-1] - last[-2] if at else None,
+                    "change": last[-1] - last[-2] if index else None,
                     "mean_of_five": sum(last) / len(last),
                 }
             )
-    return found
+    return result
 
 
 def inside() -> list[Row]:
@@ -144,14 +144,14 @@ def inside() -> list[Row]:
 
 
 def versions() -> list[Row]:
-    found = []
+    result = []
     for number in (1, 2):
         of_version = [row["humidity"] for row in TELEMETRY if row["schema_id"] == number]
-        there = [one for one in of_version if one is not None]
-        assumed = fmean(0.5 if one is None else one for one in of_version)
-        one = {"schema_id": number, "records": len(of_version), "with_humidity": len(there)}
-        found.append({**one, "assumed": pytest.approx(assumed)})
-    return found
+        present = [item for item in of_version if item is not None]
+        assumed = fmean(0.5 if item is None else item for item in of_version)
+        item = {"schema_id": number, "records": len(of_version), "with_humidity": len(present)}
+        result.append({**item, "assumed": pytest.approx(assumed)})
+    return result
 
 
 def late() -> list[Row]:
@@ -161,14 +161,14 @@ def late() -> list[Row]:
 
 
 def rooms() -> list[Row]:
-    found = []
+    result = []
     for device in range(DEVICES):
         by_room = defaultdict(list)
         for row in _of(device):
             by_room[row["room"]].append(row["temperature"])
         means = {room: pytest.approx(fmean(values)) for room, values in by_room.items()}
-        found.append({"secondary": device, **means})
-    return found
+        result.append({"secondary": device, **means})
+    return result
 
 
 EXACT = {
@@ -207,8 +207,8 @@ def test_each_query_of_the_page_is_tried():
 def test_groups_are_skipped_as_the_page_says(data):
     (row,) = answer(data, "What is skipped")
     drawing = " ".join(row["explain_value"].replace("│", " ").split())
-    found = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", drawing)
-    assert found == [("1", "4")]
+    result = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", drawing)
+    assert result == [("1", "4")]
     assert "Row Groups Scanned: 1 / 4" in PAGE
 
 

@@ -95,15 +95,15 @@ ANSWERED = [
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A directory with a root, whose only rows are in a part alone, and a file beside it."""
-    at = tmp_path_factory.mktemp("place")
-    with Stream.create(at / "root", "st", StreamOptions(shards=1)) as stream:
+    index = tmp_path_factory.mktemp("place")
+    with Stream.create(index / "root", "st", StreamOptions(shards=1)) as stream:
         for number in range(ROWS):
             stream.append(number, 1, b"x")
         stream.commit()
         stream.seal()
         stream.trim()
-    (at / "secret.csv").write_text("top,secret\n1,2\n")
-    return at
+    (index / "secret.csv").write_text("top,secret\n1,2\n")
+    return index
 
 
 def everything(place):
@@ -128,9 +128,9 @@ def streams(place):
 
 @pytest.mark.parametrize("query", REFUSED)
 def test_statement_that_does_not_only_ask_streams_is_refused_in_a_line(place, streams, query):
-    asked, before = filled(place, query), everything(place)
+    statement, before = filled(place, query), everything(place)
     with pytest.raises(InvalidRequestError) as raised:
-        streams.sql(asked).fetchall()
+        streams.sql(statement).fetchall()
     assert "\n" not in str(raised.value)
     assert everything(place) == before
 
@@ -164,8 +164,8 @@ def test_other_file_is_told_with_what_opens_it(place):
     query = filled(place, "SELECT * FROM read_csv('{at}/secret.csv')")
     with pytest.raises(InvalidRequestError, match="--allow-external-access"):
         rows_of(place / "root", query)
-    found = rows_of(place / "root", query, allow_external_access=True)
-    assert found == [{"top": 1, "secret": 2}]
+    rows = rows_of(place / "root", query, allow_external_access=True)
+    assert rows == [{"top": 1, "secret": 2}]
 
 
 def test_connection_that_was_opened_reads_and_writes_files_and_asks_by_sql(place, tmp_path):
@@ -179,11 +179,11 @@ def test_connection_that_was_opened_reads_and_writes_files_and_asks_by_sql(place
 
 def test_file_that_was_written_anew_is_read_anew(tmp_path):
     Stream.create(tmp_path / "root", "st", StreamOptions(shards=1)).close()
-    prices, found = tmp_path / "prices.parquet", []
+    prices, rows = tmp_path / "prices.parquet", []
     with connect(tmp_path / "root", allow_external_access=True) as streams:
         for value in (1111, 2222, 3333):
             # Of the same size, and within a second of each other.
             pq.write_table(pa.table({"price": [value] * 1000}), prices)
-            for asked in (streams.sql, streams.connection.sql):
-                found += asked(f"SELECT min(price), sum(price) FROM '{prices}'").fetchall()
-    assert found == [(value, 1000 * value) for value in (1111, 2222, 3333) for _ in range(2)]
+            for ask in (streams.sql, streams.connection.sql):
+                rows += ask(f"SELECT min(price), sum(price) FROM '{prices}'").fetchall()
+    assert rows == [(value, 1000 * value) for value in (1111, 2222, 3333) for _ in range(2)]

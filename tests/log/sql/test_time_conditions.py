@@ -36,9 +36,9 @@ def orders(tmp_path_factory):
 
 def groups(streams, query):
     """Return how many row groups a query reads, and of how many."""
-    told = str(streams.sql(f"EXPLAIN ANALYZE {query}").fetchall())
+    reported = str(streams.sql(f"EXPLAIN ANALYZE {query}").fetchall())
     # Nothing is scanned where no file has a row.
-    scans = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", told) or [(0, 1)]
+    scans = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", reported) or [(0, 1)]
     read, of = scans[0]
     return int(read), int(of)
 
@@ -67,11 +67,11 @@ def groups(streams, query):
 def test_condition_on_time_reads_the_groups_that_one_on_the_primary_reads(
     orders, on_time, on_primary
 ):
-    asked = "SELECT max(number), count(*) FROM {} WHERE {}"
-    one, other = asked.format(NAME, on_time), asked.format(NAME, on_primary)
-    assert groups(orders, one) == groups(orders, other)
-    assert groups(orders, one)[0] < groups(orders, one)[1]
-    assert orders.sql(one).fetchall() == orders.sql(other).fetchall()
+    text = "SELECT max(number), count(*) FROM {} WHERE {}"
+    item, other = text.format(NAME, on_time), text.format(NAME, on_primary)
+    assert groups(orders, item) == groups(orders, other)
+    assert groups(orders, item)[0] < groups(orders, item)[1]
+    assert orders.sql(item).fetchall() == orders.sql(other).fetchall()
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_condition_skips_groups_wherever_the_stream_is_named(orders, query):
     ],
 )
 def test_query_with_a_condition_on_time_answers_as_without_bounds(orders, query):
-    asked = query.format(NAME, FROM, UP_TO)
-    assert orders.sql(asked).fetchall() == orders.connection.sql(asked).fetchall()
+    text = query.format(NAME, FROM, UP_TO)
+    assert orders.sql(text).fetchall() == orders.connection.sql(text).fetchall()
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_query_with_a_condition_on_time_answers_as_without_bounds(orders, query)
     ids=["deep sum", "deep negation", "many values", "deep text"],
 )
 def test_query_that_is_large_or_deep_is_asked_as_it_was_written(orders, long):
-    asked = f"SELECT count(*) FROM {NAME} WHERE time < {FROM} AND {long}"
-    assert orders.sql(asked).fetchall() == [(20_000,)]
+    text = f"SELECT count(*) FROM {NAME} WHERE time < {FROM} AND {long}"
+    assert orders.sql(text).fetchall() == [(20_000,)]
 
 
 OTHER = f'SELECT {FROM} AS time, 1 AS "primary"'
@@ -154,26 +154,26 @@ OTHER = f'SELECT {FROM} AS time, 1 AS "primary"'
     ],
 )
 def test_table_that_hides_a_stream_keeps_its_own_times(orders, hide, undo):
-    asked = f"SELECT count(*) FROM {NAME} WHERE time >= {FROM}"
-    count = orders.sql(asked).fetchall()
+    text = f"SELECT count(*) FROM {NAME} WHERE time >= {FROM}"
+    count = orders.sql(text).fetchall()
     orders.connection.execute(hide)
     try:
-        assert orders.sql(asked).fetchall() == [(1,)]
+        assert orders.sql(text).fetchall() == [(1,)]
     finally:
         orders.connection.execute(undo)
         orders.refresh()
-    assert orders.sql(asked).fetchall() == count
+    assert orders.sql(text).fetchall() == count
 
 
 def test_condition_on_time_is_asked_while_rows_of_another_query_are_fetched(orders):
-    asked = f"SELECT count(*) FROM {NAME} WHERE time < {FROM}"
-    expected = orders.sql(asked).fetchall()
+    text = f"SELECT count(*) FROM {NAME} WHERE time < {FROM}"
+    expected = orders.sql(text).fetchall()
     rows = orders.sql(f"FROM {NAME}").to_arrow_reader(100)
-    answer = orders.sql(asked)
+    answer = orders.sql(text)
     assert rows.read_all().num_rows == ORDERS
     assert answer.fetchall() == expected
     orders.connection.execute("SELECT 1 UNION ALL SELECT 2")
-    orders.sql(asked)
+    orders.sql(text)
     assert orders.connection.fetchall() == [(1,), (2,)]
 
 
@@ -201,9 +201,9 @@ def test_query_that_is_interrupted_is_not_asked_again(orders, monkeypatch):
 
 
 def test_error_of_a_query_with_a_condition_on_time_is_of_the_query_as_written(orders):
-    asked = f"SELECT nothing,\n max(number)\nFROM {NAME}\nWHERE time > {FROM} AND wrong = 1"
+    text = f"SELECT nothing,\n max(number)\nFROM {NAME}\nWHERE time > {FROM} AND wrong = 1"
     with pytest.raises(Exception, match=r"\"(wrong|nothing)\" not found"):
-        orders.sql(asked)
+        orders.sql(text)
 
 
 _EDGES_US = (0, 1, -1, 999, 1000, 1001, -999, -1000, -1001, 10**6, -(10**6), 1_700_000_000_123_456)
@@ -235,15 +235,15 @@ def test_comparisons_answer_what_python_finds_at_every_bound(tmp_path, unit):
         assert sum(us is None for _, us in times) >= (unit in ("s", "ms"))
         for us, (sign, is_so) in product(_EDGES_US, _COMPARISONS.items()):
             literal = f"'{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)}'"
-            asked = (
+            text = (
                 f'SELECT "primary" FROM {NAME} WHERE time {sign} TIMESTAMPTZ {literal} ORDER BY ALL'
             )
             expected = [(one,) for one, at in times if at is not None and is_so(at, us)]
-            assert streams.sql(asked).fetchall() == sorted(expected), asked
+            assert streams.sql(text).fetchall() == sorted(expected), text
         for far in ("290000-01-01", "290000-01-01 (BC)", "9999-01-01", "infinity", "-infinity"):
             for sign in _COMPARISONS:
-                asked = f"SELECT count(*) FROM {NAME} WHERE time {sign} TIMESTAMP '{far}'"
-                assert streams.sql(asked).fetchall() == streams.connection.sql(asked).fetchall()
+                text = f"SELECT count(*) FROM {NAME} WHERE time {sign} TIMESTAMP '{far}'"
+                assert streams.sql(text).fetchall() == streams.connection.sql(text).fetchall()
 
 
 _COMPARISONS = {

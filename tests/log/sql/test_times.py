@@ -49,15 +49,15 @@ def streams(request, tmp_path_factory):
         yield streams
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_time_is_asked_in_each_way_that_sql_has(streams, asked):
-    assert streams.sql(f"SELECT {asked} AS x FROM {NAME}").fetchall() == [(ASKED[asked],)]
+@pytest.mark.parametrize("query", ASKED)
+def test_time_is_asked_in_each_way_that_sql_has(streams, query):
+    assert streams.sql(f"SELECT {query} AS x FROM {NAME}").fetchall() == [(ASKED[query],)]
 
 
 def test_time_is_a_moment_in_utc_to_python_and_to_arrow(streams):
-    asked = streams.sql(f"SELECT time FROM {NAME}")
+    query = streams.sql(f"SELECT time FROM {NAME}")
     moment = datetime.fromtimestamp(FIRST_MS / 1000, UTC)
-    assert asked.fetchall() == [(moment,)]
-    table = asked.to_arrow_table()
+    assert query.fetchall() == [(moment,)]
+    table = query.to_arrow_table()
     assert table.schema.field("time").type == pa.timestamp("us", "UTC")
     assert table.to_pylist() == [{"time": moment}]

@@ -27,9 +27,9 @@ def _countable(kind: Any) -> Any:
 
 def rows_by_sql(lab: PartsLab) -> list[Row]:
     with connect(lab.root) as streams:
-        found = streams.sql(f"SELECT * FROM {NAME} ORDER BY address").to_arrow_table()
-    kinds = pa.schema([one.with_type(_countable(one.type)) for one in found.schema])
-    rows: list[Row] = found.cast(kinds).to_pylist()
+        result = streams.sql(f"SELECT * FROM {NAME} ORDER BY address").to_arrow_table()
+    kinds = pa.schema([one.with_type(_countable(one.type)) for one in result.schema])
+    rows: list[Row] = result.cast(kinds).to_pylist()
     return rows
 
 
@@ -54,9 +54,9 @@ def test_versions_of_a_schema_keep_their_types_in_one_part(root, wrap):
     rows = lab.rows()
     lab.stream.compact()
     assert len(lab.stream.parts()) == 1
-    shown = rows_by_sql(lab)
-    assert list(faults_in(shown[:2], pairs, wrap)) == []
-    assert list(faults_in(shown[-2:], pairs, wrap)) == []
+    visible = rows_by_sql(lab)
+    assert list(faults_in(visible[:2], pairs, wrap)) == []
+    assert list(faults_in(visible[-2:], pairs, wrap)) == []
     lab.stream.trim()
     assert lab.rows() == rows
     lab.stream.close()

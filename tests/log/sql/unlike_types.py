@@ -75,27 +75,32 @@ def append_pairs(
     for side, name in enumerate(names):
         kinds = [pair[side] for pair in pairs]
         fields = [
-            {"name": f"f{at}", "type": _wrapped(_named(_ALL[kind][0], f"N{at}"), wrap, f"R{at}")}
-            for at, kind in enumerate(kinds)
+            {
+                "name": f"f{index}",
+                "type": _wrapped(_named(_ALL[kind][0], f"N{index}"), wrap, f"R{index}"),
+            }
+            for index, kind in enumerate(kinds)
         ]
         text = json.dumps({"type": "record", "name": name, "fields": fields})
-        values = {f"f{at}": _wrapped_value(_ALL[kind][1], wrap) for at, kind in enumerate(kinds)}
+        values = {
+            f"f{index}": _wrapped_value(_ALL[kind][1], wrap) for index, kind in enumerate(kinds)
+        }
         lab.append_values(AvroSchema.parse(text), [values], 60 + side)
 
 
 def faults_in(rows: list[Row], pairs: Pairs, wrap: str) -> Iterator[str]:
     """Tell which values of the two rows are not shown as they are."""
     for side, row in enumerate(rows):
-        for at, pair in enumerate(pairs):
-            name, value = f"f{at}", _ALL[pair[side]][1]
+        for index, pair in enumerate(pairs):
+            name, value = f"f{index}", _ALL[pair[side]][1]
             own = [
-                one
-                for column, one in row.items()
-                if one is not None and (column == name or column.startswith(f"{name}_"))
+                item
+                for column, item in row.items()
+                if item is not None and (column == name or column.startswith(f"{name}_"))
             ]
-            found = [inner for one in own for inner in _unwrapped(one, wrap)]
-            if len(found) != 1 or not _is_same(value, found[0], set(pair)):
-                yield f"{pair[side]} of {pair} is {found}"
+            result = [inner for item in own for inner in _unwrapped(item, wrap)]
+            if len(result) != 1 or not _is_same(value, result[0], set(pair)):
+                yield f"{pair[side]} of {pair} is {result}"
 
 
 def _named(kind: Any, name: str) -> Any:
@@ -133,30 +138,32 @@ def _unwrapped(value: Any, wrap: str) -> list[Any]:
     return [one for record in records for one in record.values() if one is not None]
 
 
-def _is_same(value: Any, found: Any, pair: set[str]) -> bool:
+def _is_same(value: Any, result: Any, pair: set[str]) -> bool:
     if pair in _ROUNDED and isinstance(value, int):
-        return bool(found == float(value))
-    if isinstance(found, str):
-        return found == value or _is_text_of(value, found)
-    if isinstance(found, bytes | bytearray):
-        return bytes(found) == value or _is_same(value, bytes(found).decode(errors="replace"), pair)
+        return bool(result == float(value))
+    if isinstance(result, str):
+        return result == value or _is_text_of(value, result)
+    if isinstance(result, bytes | bytearray):
+        return bytes(result) == value or _is_same(
+            value, bytes(result).decode(errors="replace"), pair
+        )
     if isinstance(value, Decimal):
-        return Decimal(str(found)) == value
-    if isinstance(value, datetime) and value.tzinfo and not found.tzinfo:
+        return Decimal(str(result)) == value
+    if isinstance(value, datetime) and value.tzinfo and not result.tzinfo:
         # Spark hands instants over in the zone of the session.
-        return bool(found == value.replace(tzinfo=None))
-    return bool(found == value)
+        return bool(result == value.replace(tzinfo=None))
+    return bool(result == value)
 
 
-def _is_text_of(value: Any, found: str) -> bool:
+def _is_text_of(value: Any, result: str) -> bool:
     if isinstance(value, bool):
-        return found == str(value).lower()
+        return result == str(value).lower()
     if value == _FINE_NS:
-        return found.removesuffix("+00") == _TEXT_NS
+        return result.removesuffix("+00") == _TEXT_NS
     if isinstance(value, float):
-        return float(found) == value
+        return float(result) == value
     if isinstance(value, int | Decimal):
-        return Decimal(found) == Decimal(value)
+        return Decimal(result) == Decimal(value)
     if isinstance(value, datetime):
-        return datetime.fromisoformat(found).replace(tzinfo=None) == value.replace(tzinfo=None)
-    return not isinstance(value, bytes) and found == str(value)[: len(found)]
+        return datetime.fromisoformat(result).replace(tzinfo=None) == value.replace(tzinfo=None)
+    return not isinstance(value, bytes) and result == str(value)[: len(result)]

@@ -30,10 +30,10 @@ HOUR_MS = 3_600_000
 HOURS = WindowScheme("ms", "hour")
 
 
-def part(at, hours=(0, 0), **other):
+def part(index, hours=(0, 0), **other):
     """Return a small part of a thousand addresses, with rows of an hour up to another."""
     first, last = (hour * HOUR_MS for hour in hours)
-    place = {"first": 1000 * at, "last": 1000 * at + 999, "number": at}
+    place = {"first": 1000 * index, "last": 1000 * index + 999, "number": index}
     usual: dict[str, Any] = {"rows": 100, "size": 1000, "level": 0, "kind": ""}
     usual |= {"is_flagged": False, "sealed_at_ms": 0, "digest": bytes(16)}
     usual |= {"foot_bytes": 0, "foot_digest": bytes(16), **other}
@@ -83,17 +83,17 @@ def test_what_would_take_too_much_memory_is_left_alone():
 
 
 def test_files_are_asked_for_their_memory_only_where_all_else_fits():
-    asked: list[int] = []
+    request: list[int] = []
 
-    def large(one):
-        asked.append(one.number)
+    def large(item):
+        request.append(item.number)
         return STEP_BYTES_MAX // 2
 
     assert numbers([part(at, rows=STEP_ROWS_MAX // 4) for at in range(90)], large) == []
-    assert asked == []
+    assert request == []
     assert numbers([part(at) for at in range(90)], large) == []
     # No more than it takes to know that a group is too large.
-    assert len(asked) == 3 * (90 - NEIGHBOURS_MAX)
+    assert len(request) == 3 * (90 - NEIGHBOURS_MAX)
 
 
 def test_joined_part_reaches_over_two_windows_at_most():

@@ -17,7 +17,7 @@ def test_seal_and_trim_tell_of_each_group_and_block(root, monkeypatch):
         trimmed: list[int] = []
         stream.seal(progress=sealed.append)
         stream.trim(progress=trimmed.append)
-    for told, least in ((sealed, 3 * 5), (trimmed, 5)):
-        assert told[-1] == 100
-        assert all(before <= after for before, after in pairwise(told))
-        assert len(set(told)) >= least
+    for reported, least in ((sealed, 3 * 5), (trimmed, 5)):
+        assert reported[-1] == 100
+        assert all(before <= after for before, after in pairwise(reported))
+        assert len(set(reported)) >= least
