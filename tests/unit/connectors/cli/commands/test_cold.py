@@ -38,7 +38,7 @@ def test_seal_says_what_it_made(shardlog, root):
 
 def test_seal_tells_each_shard_in_json(shardlog, root):
     ran = shardlog("seal", root, NAME, "--json")
-    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "mended": []}
+    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "rebuilt": []}
     assert json.loads(ran.out) == [{"shard": 0, **expected}, {"shard": 1, **expected}]
 
 
@@ -56,7 +56,7 @@ def test_damaged_part_is_made_again(shardlog, root):
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
-    assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
+    assert ran.lines[0].endswith("; rebuilt as part-0000000001.rows, 5 rows")
     assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
@@ -80,14 +80,14 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].endswith(
-        "is gone; taken away: none of its rows is left, they expired or were given up"
+        "is gone; removed: none of its rows is left, they expired or were accepted as lost"
     )
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
 
 
 def test_small_parts_become_larger_ones(shardlog, root):
-    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: it has 0 parts"]
+    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to merge: it has 0 parts"]
     for number in range(10, 20, 2):
         with Stream.open(root, NAME) as stream:
             stream.append(FIRST_MS + number, number, b"v%d" % number)
@@ -100,7 +100,7 @@ def test_small_parts_become_larger_ones(shardlog, root):
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
     told = json.loads(shardlog("compact", root, NAME, "--json").out)
     assert told == [
-        {"shard": shard, "joined": 0, "made": [], "rows": 0, "bytes": 0} for shard in (0, 1)
+        {"shard": shard, "merged": 0, "built": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
 
 
