@@ -88,7 +88,7 @@ class MaintenanceTimer:
 
     def tell(self) -> None:
         """Tell of the shards that were done since, and count their rows."""
-        self._counts.makers_died = self._builder.deaths
+        self._counts.builders_died = self._builder.deaths
         for partition, outcome in self._turns.outcomes():
             if outcome is None:
                 self._counts.maintenance_skipped += 1
@@ -97,13 +97,13 @@ class MaintenanceTimer:
                 self._failures.note(partition, str(outcome), self._now_s)
             elif not outcome.is_idle:
                 self._counts.sealed += outcome.rows_sealed
-                self._counts.joined += outcome.rows_compacted
+                self._counts.compacted += outcome.rows_compacted
                 self._log.info(
                     "maintained",
                     topic=partition.topic,
                     shard=partition.number,
                     sealed=outcome.rows_sealed,
-                    joined=outcome.rows_compacted,
+                    compacted=outcome.rows_compacted,
                     trimmed=outcome.rows_trimmed,
                     bytes=outcome.bytes_built,
                 )

@@ -174,10 +174,10 @@ class Worker:
             totals={
                 **counts.totals,
                 "dropped_rounds": counts.dropped_rounds,
-                "joined": counts.joined,
+                "compacted": counts.compacted,
                 "maintenance_skipped": counts.maintenance_skipped,
                 "maintenance_failed": counts.maintenance_failed,
-                "makers_died": counts.makers_died,
+                "builders_died": counts.builders_died,
                 "letters_forwarded": self._letters.forwarded,
                 "letters_dropped": self._letters.dropped,
             },

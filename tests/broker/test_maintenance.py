@@ -57,7 +57,7 @@ def await_join(lab: Lab, topic: Topic, worker: WorkerProcess) -> None:
 
     def has_joined() -> bool:
         lab.produce(topic, 100)
-        return any(turn["joined"] for turn in worker.events("maintained"))
+        return any(turn["compacted"] for turn in worker.events("maintained"))
 
     await_that(has_joined, "parts that are joined")
 

@@ -37,11 +37,11 @@ class WorkerCounts:
             again.
         expired: Rows that expiry took.
         sealed: Rows that maintenance made parts of.
-        joined: Rows of parts that it wrote anew, to join them.
+        compacted: Rows of parts that it merged with others.
         maintenance_skipped: Turns of it that were left out, since the worker fell behind or
-            another process was at it, or the one that makes parts died just before.
+            another process was at it, or the one that builds parts died just before.
         maintenance_failed: How often a shard's step of it failed.
-        makers_died: How often the process that makes parts died.
+        builders_died: How often the process that builds parts died.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
@@ -60,10 +60,10 @@ class WorkerCounts:
     dropped_rounds: int = 0
     expired: int = 0
     sealed: int = 0
-    joined: int = 0
+    compacted: int = 0
     maintenance_skipped: int = 0
     maintenance_failed: int = 0
-    makers_died: int = 0
+    builders_died: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))

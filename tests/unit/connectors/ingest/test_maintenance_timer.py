@@ -63,7 +63,7 @@ def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(feeds, timed):
     assert timed.told() == []
     timed.look(feeds, 5.0 + EVERY_S)
     assert timed.told() == [("maintained", 0), ("maintained", 1)]
-    assert (timed.counts.sealed, timed.counts.joined) == (10, 0)
+    assert (timed.counts.sealed, timed.counts.compacted) == (10, 0)
     assert sum(part.entry.rows for feed in feeds.values() for part in feed.stream.parts()) == 10
     # Where nothing is due nothing is told.
     timed.look(feeds, 5.0 + 2 * EVERY_S)

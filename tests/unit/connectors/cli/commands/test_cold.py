@@ -75,7 +75,7 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     loss = ("--shard=1", "--start=0", "--end=5", "--execute")
     ran = shardlog("accept-loss", root, NAME, *loss)
     assert ran.lines[1] == (
-        f"`shardlog seal {root} orders --rebuild` takes damaged parts away that had it"
+        f"`shardlog seal {root} orders --rebuild` removes damaged parts that had it"
     )
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
@@ -87,7 +87,9 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
 
 
 def test_small_parts_become_larger_ones(shardlog, root):
-    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to merge: it has 0 parts"]
+    assert shardlog("compact", root, NAME).lines == [
+        "'orders' has nothing to merge: it has 0 parts"
+    ]
     for number in range(10, 20, 2):
         with Stream.open(root, NAME) as stream:
             stream.append(FIRST_MS + number, number, b"v%d" % number)
