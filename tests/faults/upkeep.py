@@ -71,7 +71,7 @@ class _Mortal:
 
 def _turn(stream: Stream, mortal: _Mortal | None, chance: Random) -> None:
     """Do what is due, with a maker that may die of it: that it was killed is no error."""
-    if mortal is None or mortal.maker.is_resting:
+    if mortal is None or mortal.maker.is_paused:
         stream.maintain()
         return
     maker, deaths = mortal.maker, mortal.maker.deaths
