@@ -192,11 +192,11 @@ def prepared(rows: ColdStream) -> None:
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
     refusing: LossyMount, which: str
 ) -> None:
-    with PartBuilder() as maker:
-        try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(maker))
-        assert maker.deaths == 0
-        assert maker.process_id is not None
-        assert open_files(refusing.path, maker.process_id) == []
+    with PartBuilder() as builder:
+        try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(builder))
+        assert builder.deaths == 0
+        assert builder.process_id is not None
+        assert open_files(refusing.path, builder.process_id) == []
 
 
 def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(

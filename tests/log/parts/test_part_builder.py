@@ -38,9 +38,9 @@ OWNER = """
 import sys
 from storage_core import PartBuilder, Stream
 
-with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartBuilder() as maker:
-    stream.maintain(maker)
-    print(maker.process_id, flush=True)
+with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartBuilder() as builder:
+    stream.maintain(builder)
+    print(builder.process_id, flush=True)
     sys.stdin.read()
 """
 
@@ -58,9 +58,9 @@ def clock():
 
 
 @pytest.fixture
-def maker(clock):
-    with PartBuilder(clock) as maker:
-        yield maker
+def builder(clock):
+    with PartBuilder(clock) as builder:
+        yield builder
 
 
 def state_of(process_id: int | None) -> str:
@@ -74,26 +74,26 @@ def is_there(process_id: int) -> bool:
     return state_of(process_id) != "Z"
 
 
-def kill(maker: PartBuilder) -> None:
-    assert maker.process_id is not None
-    os.kill(maker.process_id, signal.SIGKILL)
+def kill(builder: PartBuilder) -> None:
+    assert builder.process_id is not None
+    os.kill(builder.process_id, signal.SIGKILL)
 
 
-def kept_bytes(maker: PartBuilder) -> int:
+def kept_bytes(builder: PartBuilder) -> int:
     """Return what a process has of memory that no file backs."""
-    lines = Path(f"/proc/{maker.process_id}/status").read_text().splitlines()
+    lines = Path(f"/proc/{builder.process_id}/status").read_text().splitlines()
     reported = dict(line.split(":", 1) for line in lines)
     return int(reported["RssAnon"].split()[0]) * 1024
 
 
 def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with PartBuilder() as maker, Stream.create("data", "s", StreamOptions(seal_rows=1)) as stream:
+    with PartBuilder() as builder, Stream.create("data", "s", StreamOptions(seal_rows=1)) as stream:
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
         stream.append(1, 1, b"a")
         stream.commit()
-        assert stream.maintain(maker).rows_sealed == 1
+        assert stream.maintain(builder).rows_sealed == 1
         monkeypatch.chdir(tmp_path)
         with StreamReader.open("data", "s") as reader:
             monkeypatch.chdir(tmp_path / "elsewhere")
@@ -101,7 +101,7 @@ def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path
             assert reader.read(1)["payload"].to_pylist() == [b"a"]
 
 
-def test_what_a_step_took_is_given_back(root, maker):
+def test_what_a_step_took_is_given_back(root, builder):
     remaining = []
     with Stream.create(root, "large", StreamOptions(shards=1, seal_rows=1)) as stream:
         for rows in (1000, 300_000):
@@ -112,18 +112,18 @@ def test_what_a_step_took_is_given_back(root, maker):
             }
             stream.append_batch(pa.RecordBatch.from_pydict(columns))
             stream.commit()
-            assert stream.maintain(maker).rows_sealed == rows
-            remaining.append(kept_bytes(maker))
+            assert stream.maintain(builder).rows_sealed == rows
+            remaining.append(kept_bytes(builder))
     # Held in memory they come to 50 MB, sorted to as much again.
     assert remaining[1] - remaining[0] < 20 * 2**20
 
 
-def test_parts_have_each_row_once_as_it_came(lab, maker):
+def test_parts_have_each_row_once_as_it_came(lab, builder):
     rng = np.random.default_rng(3)
     joined = 0
     for step in range(6):
         lab.append(rng, 300)
-        report = lab.stream.maintain(maker)
+        report = lab.stream.maintain(builder)
         assert report.rows_sealed == 300
         joined += report.rows_compacted
         if step == 3:
@@ -135,38 +135,38 @@ def test_parts_have_each_row_once_as_it_came(lab, maker):
     assert lab.rows_of_parts() == lab.rows()
 
 
-def test_it_begins_with_the_first_work_and_stays_for_the_next(lab, maker):
-    lab.stream.maintain(maker)
-    assert maker.process_id is None
+def test_it_begins_with_the_first_work_and_stays_for_the_next(lab, builder):
+    lab.stream.maintain(builder)
+    assert builder.process_id is None
     processes: set[int | None] = set()
     for _ in range(2):
         lab.append(np.random.default_rng(4), 100)
-        lab.stream.maintain(maker)
-        processes.add(maker.process_id)
+        lab.stream.maintain(builder)
+        processes.add(builder.process_id)
     assert len(processes) == 1
     assert None not in processes
 
 
-def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, clock):
+def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, builder, clock):
     lab.append(np.random.default_rng(5), 100)
-    lab.stream.maintain(maker)
+    lab.stream.maintain(builder)
     lab.append(np.random.default_rng(6), 100)
-    kill(maker)
+    kill(builder)
     with pytest.raises(
         UnavailableError, match=r"ended by signal 9; the next one starts in 1 s"
     ) as raised:
-        lab.stream.maintain(maker)
+        lab.stream.maintain(builder)
     assert (raised.value.stream, raised.value.shard) == (NAME, 0)
-    assert (maker.deaths, maker.is_paused) == (1, True)
+    assert (builder.deaths, builder.is_paused) == (1, True)
     with pytest.raises(UnavailableError, match="died a moment ago"):
-        lab.stream.maintain(maker)
+        lab.stream.maintain(builder)
     clock.advance(1)
-    assert not maker.is_paused
-    assert lab.stream.maintain(maker).rows_sealed == 100
+    assert not builder.is_paused
+    assert lab.stream.maintain(builder).rows_sealed == 100
     assert lab.rows_of_parts() == lab.rows()
 
 
-def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_wait(lab, maker):
+def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_wait(lab, builder):
     lab.append(np.random.default_rng(5), 10)
     lab.stream.seal()
     lab.append(np.random.default_rng(6), 100)
@@ -174,10 +174,10 @@ def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_w
         descriptors_left(2),
         pytest.raises(UnavailableError, match=r"cannot start: .*Too many open files") as raised,
     ):
-        lab.stream.maintain(maker)
+        lab.stream.maintain(builder)
     assert (raised.value.stream, raised.value.shard) == (NAME, 0)
-    assert (maker.deaths, maker.process_id) == (0, None)
-    assert lab.stream.maintain(maker).rows_sealed == 100
+    assert (builder.deaths, builder.process_id) == (0, None)
+    assert lab.stream.maintain(builder).rows_sealed == 100
     assert lab.rows_of_parts() == lab.rows()
 
 
@@ -198,38 +198,38 @@ def test_end_of_its_owner_ends_it(lab):
     await_that(lambda: not is_there(process_id), "the end of the process that makes parts")
 
 
-def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
+def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, builder):
     for step in range(5):
         lab.append(np.random.default_rng(step), 100)
         lab.stream.seal()
     lab.stream.parts()[0].path.write_bytes(b"no part")
     with pytest.raises(CorruptionError, match="`seal` with rebuild builds it again"):
-        lab.stream.maintain(maker)
-    assert maker.deaths == 0
+        lab.stream.maintain(builder)
+    assert builder.deaths == 0
 
 
 def test_it_proves_blocks_before_they_go(root, key_mode, monkeypatch):
     lab = PartsLab(root, key_mode=key_mode, seal_rows=20, keep_hot=timedelta(microseconds=1))
     rng = np.random.default_rng(4)
     works: list[str] = []
-    with lab.stream, PartBuilder() as maker:
-        build = maker.build
+    with lab.stream, PartBuilder() as builder:
+        build = builder.build
 
         def listed(context, view, work):
             works.append(type(work).__name__)
             return build(context, view, work)
 
-        monkeypatch.setattr(maker, "build", listed)
+        monkeypatch.setattr(builder, "build", listed)
         for _ in range(3):
             lab.append(rng, 300)
             rows = lab.rows()
-            assert lab.stream.maintain(maker).rows_trimmed == 300
+            assert lab.stream.maintain(builder).rows_trimmed == 300
             assert lab.rows() == rows
         assert works == ["SealWork", "ProveWork"] * 6
         assert lab.stream.verify().problems == ()
 
 
-def test_blocks_of_damaged_parts_stay(root, maker):
+def test_blocks_of_damaged_parts_stay(root, builder):
     lab = PartsLab(root, seal_rows=20)
     with lab.stream:
         lab.append(np.random.default_rng(5), 300)
@@ -240,11 +240,11 @@ def test_blocks_of_damaged_parts_stay(root, maker):
         whole = part.read_bytes()
         part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         with pytest.raises(CorruptionError, match="are not trimmed"):
-            lab.stream.maintain(maker)
-        assert maker.deaths == 0
+            lab.stream.maintain(builder)
+        assert builder.deaths == 0
         assert lab.rows() == rows
         part.write_bytes(whole)
-        assert lab.stream.maintain(maker).rows_trimmed == 300
+        assert lab.stream.maintain(builder).rows_trimmed == 300
         assert lab.rows() == rows
 
 
@@ -252,48 +252,48 @@ class StopError(Exception):
     """What comes out of a signal handler."""
 
 
-def interrupt_once_it_is_asked(maker: PartBuilder) -> None:
+def interrupt_once_it_is_asked(builder: PartBuilder) -> None:
     """Interrupt the main thread as soon as an order lies in the pipe of a process that stands."""
-    with Path(f"/proc/{maker.process_id}/fd/0").open("rb", buffering=0) as pipe:
+    with Path(f"/proc/{builder.process_id}/fd/0").open("rb", buffering=0) as pipe:
         await_that(lambda: fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4, "an order")
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
 
-def test_what_was_interrupted_does_not_answer_what_is_asked_behind(lab, maker):
+def test_what_was_interrupted_does_not_answer_what_is_asked_behind(lab, builder):
     def stop(*_: object) -> None:
         raise StopError
 
     lab.append(np.random.default_rng(15), 100)
-    lab.stream.maintain(maker)
+    lab.stream.maintain(builder)
     before = signal.signal(signal.SIGUSR1, stop)
     try:
         lab.append(np.random.default_rng(16), 100)
-        process_id = maker.process_id
+        process_id = builder.process_id
         os.kill(process_id, signal.SIGSTOP)
         # Until then one of its threads may take the order, and nobody would be interrupted.
         await_that(lambda: state_of(process_id) == "T", "the process to stand")
-        interrupting = threading.Thread(target=interrupt_once_it_is_asked, args=(maker,))
+        interrupting = threading.Thread(target=interrupt_once_it_is_asked, args=(builder,))
         interrupting.start()
         with pytest.raises(StopError):
-            lab.stream.maintain(maker)
+            lab.stream.maintain(builder)
         interrupting.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
     with suppress(ProcessLookupError):
         os.kill(process_id, signal.SIGCONT)
     lab.append(np.random.default_rng(17), 300)
-    assert lab.stream.maintain(maker).rows_sealed == 400
+    assert lab.stream.maintain(builder).rows_sealed == 400
     assert lab.rows_of_parts() == lab.rows()
-    assert maker.deaths == 0
+    assert builder.deaths == 0
 
 
-def test_closed_one_makes_nothing_and_leaves_no_process(lab, maker):
+def test_closed_one_makes_nothing_and_leaves_no_process(lab, builder):
     lab.append(np.random.default_rng(8), 100)
-    lab.stream.maintain(maker)
-    process_id = maker.process_id
-    maker.close()
-    maker.close()
+    lab.stream.maintain(builder)
+    process_id = builder.process_id
+    builder.close()
+    builder.close()
     assert not is_there(process_id)
     lab.append(np.random.default_rng(9), 100)
     with pytest.raises(ClosedError, match="the part builder is closed"):
-        lab.stream.maintain(maker)
+        lab.stream.maintain(builder)
