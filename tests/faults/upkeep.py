@@ -21,7 +21,7 @@ _DEATHS: Final = 8
 def keep_up(
     stream: Stream, chance: Random, is_over: Callable[[], bool], told: Callable[[], object]
 ) -> None:
-    """Do one step after the other until it is over, and tell of each; half of all have a builder."""
+    """Do one step after the other until it is over, and tell of each; half have a builder."""
     mortal = _Mortal() if chance.random() < 0.5 else None
     steps: list[Callable[[], object]] = [
         stream.seal,
