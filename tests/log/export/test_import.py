@@ -24,6 +24,7 @@ from storage_core.export.importing import import_stream
 from tests.log.export.forging import moved_out
 from tests.log.parts.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME, PartsLab, facts_of, whole_rows
+from tests.thin import covering
 
 ROWS = 300
 
@@ -46,6 +47,30 @@ def rows_back(root):
 
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+@covering("SHARDLOG_FAULT_EXPORT", form=FORMS, damage=[cut, flipped, Path.unlink])
+def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, root, form, damage):
+    exported(lab, root / "x", form=form)
+    whole = sorted(path for path in (root / "x").iterdir() if path.name.startswith("0001-"))
+    broken = whole[len(whole) // 2]
+    whole_data = broken.read_bytes()
+    damage(broken)
+    with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were taken") as raised:
+        import_stream(root / "back", NAME, root / "x")
+    assert raised.value.path == broken
+    taken, rows = rows_back(root), whole_rows(lab.root, lab.who)
+    of_shards = [[row for row in rows if row["shard"] == shard] for shard in (0, 1)]
+    assert taken == of_shards[0] + of_shards[1][: len(taken) - len(of_shards[0])]
+    broken.write_bytes(whole_data)
+    assert import_stream(root / "back", NAME, root / "x").rows == ROWS - len(taken)
+    assert rows_back(root) == rows
 
 
 def test_cut_file_of_lines_gives_its_own_first_rows(root):
