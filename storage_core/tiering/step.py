@@ -107,6 +107,8 @@ def run_all(
     done: dict[int, ShardTiering] = {}
     for shard in shards:
         steps: list[TieringStep] = []
+        # Before it too: on a full disk what is obsolete makes room for what is built.
+        sweep(shard)
         while (last := step(shard, builder)) is not None:
             steps.append(last)
             progress.end_step(last.rows)

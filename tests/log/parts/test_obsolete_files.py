@@ -9,7 +9,7 @@ import resource
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import cache, partial
 
@@ -173,18 +173,33 @@ def test_file_that_the_system_does_not_let_go_is_tried_again_with_the_next_turn(
     assert not are_there(files)
 
 
-def test_mending_that_fails_leaves_no_file_to_fill_the_disk(bench):
-    files = paths(bench)
-    files[-1].unlink()
+@contextmanager
+def full_disk():
+    """Let no file grow beyond a thousand bytes."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
-        with pytest.raises(UnavailableError, match="parts cannot be built"):
-            REBUILD(bench.stream)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_rebuild_that_fails_leaves_no_file_to_fill_the_disk(bench):
+    files = paths(bench)
+    files[-1].unlink()
+    with full_disk(), pytest.raises(UnavailableError, match="parts cannot be built"):
+        REBUILD(bench.stream)
     assert {*files[0].parent.iterdir()} == {*files[:-1]}
     assert REBUILD(bench.stream).parts_built
+
+
+def test_obsolete_files_make_room_before_a_seal_that_fails(bench, clock):
+    files = replaced(bench)
+    clock.advance(MINUTES_S)
+    bench.keep([50])
+    with full_disk(), pytest.raises(UnavailableError, match="parts cannot be built"):
+        bench.stream.seal()
+    assert not are_there(files)
 
 
 def test_answer_of_sql_streams_on_while_its_parts_are_joined(root):
