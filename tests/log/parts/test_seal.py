@@ -16,7 +16,6 @@ import pytest
 from storage_core import (
     CorruptionError,
     InvalidRequestError,
-    SchemaEntry,
     Stream,
     UnavailableError,
 )
@@ -164,37 +163,19 @@ def test_fields_without_width_are_sealed_by_their_payloads(tmp_path):
     nothing = {"type": "fixed", "name": "Nothing", "size": 0}
     fields: list[dict[str, Any]] = [{"name": "none", "type": nothing}, {"name": "n", "type": "int"}]
     schema = schema_of([*fields, {"name": "by", "type": {"type": "map", "values": "Nothing"}}])
-    payloads = [frame_of(schema, 40) + b"\x02\x02\x02a\x00"] * 3
-    columns: dict[str, Any] = {
-        "primary": [FIRST_MS] * 3,
-        "secondary": pa.array([1, 2, 3], pa.int32()),
-        "payload": pa.array(payloads),
-        "schema": pa.array([0] * 3, pa.int32()),
-    }
-    entry = SchemaEntry(40, schema.identity, schema.text)
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
-    lab.stream.commit()
+    body = b"\x02\x02\x02a\x00"
+    lab.append_bodies(schema, [body] * 3, 40)
     assert lab.stream.seal().rows == 3
     tables = [pq.read_table(part.path) for part in lab.stream.parts()]
     assert [value for table in tables for value in table.column("n").to_pylist()] == [1] * 3
-    assert [row["payload"] for row in lab.rows()] == payloads
+    assert [row["payload"] for row in lab.rows()] == [frame_of(schema, 40) + body] * 3
     lab.stream.close()
 
 
 def test_values_without_fields_are_sealed_by_their_payloads(root):
     lab = PartsLab(root)
-    schema = schema_of([], "Nothing")
-    payloads = [frame_of(schema, 41), None, frame_of(schema, None)]
-    columns: dict[str, Any] = {
-        "primary": [FIRST_MS] * 3,
-        "secondary": pa.array([1, 1, 1], pa.int32()),
-        "payload": pa.array(payloads),
-        "schema": pa.array([0] * 3, pa.int32()),
-    }
-    entry = SchemaEntry(41, schema.identity, schema.text)
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
-    lab.stream.commit()
-    assert lab.stream.seal().rows == 3
+    lab.append_bodies(schema_of([], "Nothing"), [b"", b""], 41)
+    assert lab.stream.seal().rows == 2
     assert lab.rows_of_parts() == lab.rows()
     lab.stream.close()
 
@@ -223,24 +204,15 @@ def lose_a_block(bench):
         bench.primaries()
 
 
-def test_sealing_ends_where_rows_are_lost_and_goes_on_once_they_are_given_up(make_bench):
+@pytest.mark.parametrize("step", [Stream.seal, Stream.trim])
+def test_step_ends_where_rows_are_lost_and_goes_on_once_the_loss_is_accepted(make_bench, step):
     bench = make_bench()
     for first in range(0, 50, 10):
         bench.keep(range(first, first + 10))
+    if step is Stream.trim:
+        bench.stream.seal()
     lose_a_block(bench)
-    assert [bench.stream.seal().rows for _ in range(2)] == [20, 0]
+    assert [step(bench.stream).rows for _ in range(2)] == [20, 0]
     bench.stream.accept_loss(0, 20, 30)
-    assert bench.stream.seal().rows == 20
-    assert bench.primaries() == [*range(20), *range(30, 50)]
-
-
-def test_trim_ends_where_rows_are_lost_and_goes_on_once_they_are_given_up(make_bench):
-    bench = make_bench()
-    for first in range(0, 50, 10):
-        bench.keep(range(first, first + 10))
-    bench.stream.seal()
-    lose_a_block(bench)
-    assert [bench.stream.trim().rows for _ in range(2)] == [20, 0]
-    bench.stream.accept_loss(0, 20, 30)
-    assert bench.stream.trim().rows == 20
+    assert step(bench.stream).rows == 20
     assert bench.primaries() == [*range(20), *range(30, 50)]

@@ -15,11 +15,9 @@ import pytest
 from storage_core import (
     CorruptionError,
     InvalidRequestError,
-    SchemaEntry,
     StreamReader,
     UnavailableError,
 )
-from storage_core.avro import frame_of
 from storage_core.sql.sql import batches_of, connect
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab, give_up_a_block, schema_of
 
@@ -246,7 +244,7 @@ def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
     schema = schema_of([{"name": "price", "type": decimal}, {"name": "all", "type": listed}])
     much = (10**45 + 1).to_bytes(19, "big")
     body = b"\x26" + much + b"\x02\x02\x9c" + b"\x00"
-    appended(lab, schema, [body], 41)
+    lab.append_bodies(schema, [body], 41)
     before = lab.rows()
     if is_sealed:
         lab.stream.seal()
@@ -257,19 +255,6 @@ def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
     lab.stream.close()
 
 
-def appended(lab, schema, bodies, registry_id, ids=None):
-    """Append and commit values that a schema wrote."""
-    columns: dict[str, Any] = {
-        "primary": list(range(FIRST_MS, FIRST_MS + len(bodies))),
-        "secondary": pa.array(ids or [1] * len(bodies), pa.int32()),
-        "payload": pa.array([frame_of(schema, registry_id) + body for body in bodies]),
-        "schema": pa.array([0] * len(bodies), pa.int32()),
-    }
-    entry = SchemaEntry(registry_id, schema.identity, schema.text)
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
-    lab.stream.commit()
-
-
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path, is_sealed):
     lab = PartsLab(tmp_path)
@@ -277,7 +262,7 @@ def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path,
     schema = schema_of([{"name": "listed", "type": {"type": "array", "items": by_name["type"]}}])
     twice = b"\x02" + b"\x06\x02a\x02\x02b\x04\x02a\x06\x00" + b"\x00"
     once = b"\x02" + b"\x02\x02a\x02\x00" + b"\x00"
-    appended(lab, schema, [twice, once], 42)
+    lab.append_bodies(schema, [twice, once], 42)
     before = lab.rows()
     if is_sealed:
         lab.stream.seal()
@@ -299,16 +284,24 @@ def test_query_reaches_no_variable_of_the_program(tmp_path):
     lab.stream.close()
 
 
+def reading_schema(kind, name):
+    return schema_of([{"name": "reading", "type": kind}], name)
+
+
 @pytest.mark.parametrize("sealed", ["none", "one", "all"])
 def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
     lab = PartsLab(tmp_path)
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "deep", "type": "int"}]}
-    appended(lab, schema_of([{"name": "reading", "type": "int"}], "One"), [b"\x02", b"\x04"], 43)
+    lab.append_bodies(
+        schema_of([{"name": "reading", "type": "int"}], "One"), [b"\x02", b"\x04"], 43
+    )
     if sealed == "one":
         lab.stream.seal()
-    appended(lab, schema_of([{"name": "reading", "type": inner}], "Two"), [b"\x06"], 44)
+    lab.append_bodies(reading_schema(inner, "Two"), [b"\x06"], 44)
     listed = {"type": "array", "items": "string"}
-    appended(lab, schema_of([{"name": "reading", "type": listed}], "Three"), [b"\x02\x02x\x00"], 45)
+    lab.append_bodies(
+        schema_of([{"name": "reading", "type": listed}], "Three"), [b"\x02\x02x\x00"], 45
+    )
     if sealed == "all":
         lab.stream.seal()
     rows = answer(
@@ -341,8 +334,7 @@ SHAPES: list[tuple[Any, bytes, str]] = [
 def test_each_shape_of_a_field_has_a_column(root, is_sealed):
     lab = PartsLab(root)
     for number, (kind, body, _) in enumerate(SHAPES):
-        schema = schema_of([{"name": "reading", "type": kind}], f"Kind{number}")
-        appended(lab, schema, [body], 60 + number)
+        lab.append_bodies(reading_schema(kind, f"Kind{number}"), [body], 60 + number)
     if is_sealed:
         lab.stream.seal()
     columns = sorted({column for _, _, column in SHAPES})
@@ -355,9 +347,9 @@ def test_each_shape_of_a_field_has_a_column(root, is_sealed):
 
 def test_bytes_and_texts_stay_one_column(root):
     lab = PartsLab(root)
-    appended(lab, schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
+    lab.append_bodies(schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
     lab.stream.seal()
-    appended(lab, schema_of([{"name": "note", "type": "string"}]), [b"\x02b"], 71)
+    lab.append_bodies(schema_of([{"name": "note", "type": "string"}]), [b"\x02b"], 71)
     rows = answer(lab, f"SELECT note FROM {NAME} ORDER BY note")
     assert rows == [{"note": b"a"}, {"note": b"b"}]
     lab.stream.close()
