@@ -17,7 +17,7 @@ from storage_core import Part, Stream, StreamOptions
 from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[5]
 FIRST_MS = 1_700_000_000_000
 
 
