@@ -65,7 +65,7 @@ def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, r
     with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were taken") as raised:
         import_stream(root / "back", NAME, root / "x")
     assert raised.value.path == broken
-    taken, rows = rows_back(root), whole_rows(lab.root, lab.who)
+    taken, rows = rows_back(root), whole_rows(lab.root, lab.id_column)
     of_shards = [[row for row in rows if row["shard"] == shard] for shard in (0, 1)]
     assert taken == of_shards[0] + of_shards[1][: len(taken) - len(of_shards[0])]
     broken.write_bytes(whole_data)
