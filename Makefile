@@ -19,7 +19,7 @@ FAULTS_spark := tests/spark/jobs tests/broker/spark/test_kafka_format.py
 FAULTS_ingest := $(addprefix tests/broker/worker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py replay.py)
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
-FAULTS_cold := tests/log/cold tests/broker/worker/test_maintenance.py \
+FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
 FAULTS_properties := tests/unit tests/log
 FAULTS_model := tests/model

@@ -31,8 +31,8 @@ OF_FILES: Final = {
 }
 
 
-# Each file of theirs is a group: its streams of many parts are made once, and copied.
-FILES_OF: Final = "tests/log/cold"
+# Each file of these folders is a group: its streams of many parts are made once, and copied.
+FILES_OF: Final = ("tests/log/parts", "tests/log/sql", "tests/log/export")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -51,7 +51,7 @@ def group_of(nodeid: str) -> str:
     """Return the group of a test; one that shares nothing is a group of its own."""
     path, _, name = nodeid.partition("::")
     file = PurePosixPath(path)
-    if file.parent.as_posix() == FILES_OF:
+    if file.parent.as_posix() in FILES_OF:
         return path
     if not file.is_relative_to(SPARK) or path == TWINS or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)

@@ -281,9 +281,9 @@ class Lab:
         elif then == "compact":
             self.writer.compact()
 
-    def maintain(self, *, has_maker: bool) -> None:
+    def maintain(self, *, has_builder: bool) -> None:
         """Do what is due of parts, here or by the process that makes them."""
-        self.writer.maintain(_maker() if has_maker else None)
+        self.writer.maintain(_part_builder() if has_builder else None)
 
     def damage_part(self, index: int) -> None:
         """Cut the file of a part whose blocks are all there in half, if there is one."""
@@ -292,7 +292,7 @@ class Lab:
             part = parts[index % len(parts)]
             os.truncate(part.path, part.entry.size // 2)
 
-    def mend(self) -> None:
+    def rebuild_parts(self) -> None:
         """Make parts again that are damaged."""
         self.writer.seal(rebuild=True)
 
@@ -343,7 +343,7 @@ class Lab:
 
 
 @cache
-def _maker() -> PartBuilder:
+def _part_builder() -> PartBuilder:
     """Return the one process that makes parts for all that is tried."""
     return PartBuilder()
 

@@ -81,7 +81,7 @@ class StreamSettings(Section):
         seal_rows: How many rows of a shard wait before they become parts.
         seal_after_minutes: How long the oldest of them waits at most.
         keep_hot_hours: How long blocks stay beside their parts; None for good.
-        keep_replaced_minutes: How long files of parts stay that were joined with others.
+        keep_replaced_minutes: How long files of parts stay that were merged with others.
         never_cold: Whether nothing of it becomes parts, as is right for what only lives short.
     """
 

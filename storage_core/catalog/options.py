@@ -57,12 +57,12 @@ class StreamOptions:
         read_bytes_max: The most bytes of rows that one `read` or `latest` may gather; more is
             refused.
         index: How the sparse index is kept.
-        seal_rows: How many rows wait in a shard before `maintain` makes parts of them.
+        seal_rows: How many rows wait in a shard before `maintain` seals them.
         seal_after: How old the oldest of them may be before it does so, however few they are.
         keep_hot: How long blocks stay behind that before `maintain` trims them, so that parts alone
             have their rows; None for good.
-        keep_replaced: How long the files of parts stay that were joined with others or made again,
-            for those who ask by a list of before; none at all where it is 0.
+        keep_replaced: How long the files of parts stay that were merged or rebuilt, for those who
+            read by an older part list; 0 deletes them at once.
         never_cold: Whether `maintain` leaves the stream alone, as is right for rows that live
             shortly.
     """

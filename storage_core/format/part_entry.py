@@ -7,11 +7,11 @@
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own and is never used again;
 its file is `sealed/part-<number>.rows`, and `parts/part-<number>.parquet` for other programs
-(storage_core/tiering/visible_files.py). `kind` is UTF-8: the full name of the schema of its values,
-empty for values that no schema wrote. Bit 1 marks a part of out-of-order rows: those that were
-late, ahead or expired when they came. The other parts have the rest: their times stay together.
-The digest is the xxh3-128 of the whole file. The footer, so many bytes at the file's end, is its
-table of column chunks (chunk_table.py) and Parquet's own, with this xxh3-128.
+(storage_core/tiering/part_directory.py). `kind` is UTF-8: the full name of the schema of its
+values, empty for values that no schema wrote. Bit 1 marks a part of out-of-order rows: those that
+were late, ahead or expired when they came. The other parts have the rest, in order of time. The
+digest is the xxh3-128 of the whole file. The footer, so many bytes at the file's end, is its table
+of column chunks (chunk_table.py) and Parquet's own, with this xxh3-128.
 """
 
 import struct

@@ -17,7 +17,7 @@ import pyarrow as pa
 from storage_core.format.record import State
 from storage_core.format.row_columns import COMMITTED, ENVELOPE, STORED
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.payloads import distinct_numbers, with_typed_columns
+from storage_core.parts.payloads import with_typed_columns
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.typed_columns import FRAMING, Writer
 from storage_core.platform.arrow import one_array
@@ -60,7 +60,7 @@ class _Group:
 
     def add(self, batch: pa.RecordBatch, numbers: Int32s) -> None:
         self.batches.append(batch)
-        self.numbers.update(distinct_numbers(numbers))
+        self.numbers.update(_distinct(numbers))
 
 
 def part_rows(
@@ -112,7 +112,7 @@ def _by_part(
         numbers = column.fill_null(_NO_SCHEMA).to_numpy()
         is_flagged = batch.column("state").to_numpy() != State.NORMAL
         parts = of_number[numbers] * 2 + is_flagged
-        present = distinct_numbers(parts)
+        present = _distinct(parts)
         for part in present:
             rows, of_rows = batch, numbers
             if len(present) > 1:
@@ -120,6 +120,14 @@ def _by_part(
                 rows, of_rows = batch.take(_untyped.array(places)), numbers[places]
             groups.setdefault(part, _Group()).add(rows, of_rows)
     return {(names[part // 2], bool(part % 2)): groups[part] for part in sorted(groups)}
+
+
+def _distinct(numbers: npt.NDArray[Any]) -> list[int]:
+    """Return which numbers there are, ascending; mostly there is one."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return [int(numbers[0])]
+    distinct: list[int] = np.unique(numbers).tolist()
+    return distinct
 
 
 def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa.RecordBatch:

@@ -124,14 +124,6 @@ def payloads_of(
     return payloads
 
 
-def distinct_numbers(numbers: npt.NDArray[Any]) -> list[int]:
-    """Return which numbers there are, ascending; mostly there is one."""
-    if len(numbers) and (numbers == numbers[0]).all():
-        return [int(numbers[0])]
-    distinct: list[int] = np.unique(numbers).tolist()
-    return distinct
-
-
 def _pieces(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield rows so many at a time as are decoded at once."""
     held: list[pa.RecordBatch] = []
@@ -158,7 +150,7 @@ def _typed_piece(rows: pa.Table, columns: _Columns) -> pa.Table:
     has_payload = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
-    for number in distinct_numbers(numbers):
+    for number in columns.layout.places:
         places = np.flatnonzero((numbers == number) & has_payload)
         if len(places):
             writer = columns.writers[number]

@@ -19,17 +19,19 @@ def maintain_shard(
 ) -> ShardTiering:
     """Seal, compact and trim, where that is due; one step of each.
 
-    1. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
+    1. Sweep, where obsolete files have stayed for `keep_replaced`; again behind the others.
+    2. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
        million rows, or 256 MiB.
-    2. Compact, once: at most a million rows, 64 MiB of files, or 256 MiB in memory.
-    3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
-    4. Sweep, where obsolete files have stayed for `keep_replaced`.
+    3. Compact, once: at most a million rows, 64 MiB of files, or 256 MiB in memory.
+    4. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
 
-    `builder` builds the files of 1 and 2, and proves those of 3. Whoever calls it again and again
+    `builder` builds the files of 2 and 3, and proves those of 4. Whoever calls it again and again
     has done all that is due once it reports no step.
     """
+    # Also where nothing else is due, and where what was sealed by hand is not maintained. Before
+    # the steps, since on a full disk obsolete files make room for what is built.
+    sweep(shard)
     steps = [] if options.never_cold else _steps(shard, options, builder)
-    # Also where nothing else is due, and where what was sealed by hand is not maintained.
     sweep(shard)
     return tiering_of(shard, steps)
 

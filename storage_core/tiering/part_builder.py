@@ -50,7 +50,6 @@ class PartBuilder:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
-        self._owes_answer = False
         self._deaths = 0
         self._deaths_in_a_row = 0
         self._paused_until_s = 0.0
@@ -120,13 +119,11 @@ class PartBuilder:
         self.close()
 
     def _answer(self, order: bytes) -> bytes:
-        self._drop_interrupted()
         process = self._started()
         line = b""
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            self._owes_answer = True
             process.stdin.write(order)
             process.stdin.flush()
             if not _has_answered(process.stdout):
@@ -136,10 +133,11 @@ class PartBuilder:
             # It is gone, as an end without an answer says too.
             pass
         except BaseException:
+            # Its answer would pass for that to the next order.
             process.kill()
+            self._end()
             raise
         if line.endswith(b"\n"):
-            self._owes_answer = False
             return line
         code = self._end()
         self._refuse_if_closed()
@@ -150,12 +148,6 @@ class PartBuilder:
         end = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         message = f"the builder process ended {end}; the next one starts in {pause_s:g} s"
         raise UnavailableError(message)
-
-    def _drop_interrupted(self) -> None:
-        """End a process whose answer nobody took: it would pass for that to the next order."""
-        if self._owes_answer and self._process is not None:
-            self._process.kill()
-            self._end()
 
     def _started(self) -> "subprocess.Popen[bytes]":
         self._refuse_if_closed()
@@ -183,7 +175,6 @@ class PartBuilder:
     def _end(self) -> int:
         """End the process, and return what it ended with."""
         process, self._process = self._process, None
-        self._owes_answer = False
         if process is None:
             return 0
         for pipe in (process.stdin, process.stdout):

@@ -14,6 +14,7 @@ beside all of it.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -105,6 +106,8 @@ def run_all(
     done: dict[int, ShardTiering] = {}
     for shard in shards:
         steps: list[TieringStep] = []
+        # Before it too: on a full disk what is obsolete makes room for what is built.
+        sweep(shard)
         while (last := step(shard, builder)) is not None:
             steps.append(last)
             progress.end_step(last.rows)
@@ -171,8 +174,7 @@ def _run(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | None:
         plan = choose(shard, view)  # 1
         if plan is None:
             return None
-        built = _built(shard, view, plan.work, builder)  # 2, 3
-        plan.check(built)
+        built = _built(shard, view, plan, builder)  # 2, 3
     finally:
         view.close()
     shard.commit_path.apply_change(partial(_change, plan, built))  # 4
@@ -184,12 +186,15 @@ def _run(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | None:
     return plan.report(built)  # 6
 
 
-def _built(shard: Shard, view: ShardSnapshot, work: Work, builder: Builder) -> Built:
-    if isinstance(work, ProveWork):
-        return builder(shard.context, view, work)
+def _built(shard: Shard, view: ShardSnapshot, plan: Plan, builder: Builder) -> Built:
     directory = parts_directory(shard.context.directory)
-    with taking_errors(directory, "parts cannot be built"), room_for_parts(shard, view):
-        return builder(shard.context, view, work)
+    with ExitStack() as room:
+        if not isinstance(plan.work, ProveWork):
+            room.enter_context(taking_errors(directory, "parts cannot be built"))
+            room.enter_context(room_for_parts(shard, view))
+        built = builder(shard.context, view, plan.work)
+        plan.check(built)
+    return built
 
 
 def _change(

@@ -35,7 +35,7 @@ from tests.descriptors import open_files
 from tests.faults.lossy.mount import LossyMount
 from tests.faults.support.cold_maintenance import MAINTENANCE
 from tests.faults.support.cold_rows import BLOCK_ROWS, ColdStream
-from tests.log.cold.cold_lab import NAME
+from tests.log.parts.parts_lab import NAME
 from tests.thin import covering, thinned
 
 pytestmark = pytest.mark.fuse
@@ -192,11 +192,11 @@ def prepared(rows: ColdStream) -> None:
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
     refusing: LossyMount, refused: str
 ) -> None:
-    with PartBuilder() as maker:
-        try_all(refusing, refused, DUE, prepared, lambda rows: rows.stream.maintain(maker))
-        assert maker.deaths == 0
-        assert maker.process_id is not None
-        assert open_files(refusing.path, maker.process_id) == []
+    with PartBuilder() as builder:
+        try_all(refusing, refused, DUE, prepared, lambda rows: rows.stream.maintain(builder))
+        assert builder.deaths == 0
+        assert builder.process_id is not None
+        assert open_files(refusing.path, builder.process_id) == []
 
 
 def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(

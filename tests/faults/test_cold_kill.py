@@ -1,8 +1,8 @@
 """Goal: a writer killed while its rows become parts loses, doubles and reorders nothing.
 
 Method: the campaigns of `test_kill` and `test_power`, with writers whose rows are sealed, joined,
-mended and trimmed all the time beside their appends, by themselves and with makers that are killed
-too; a reader in another process follows over all of it. Every part of the catalogue is whole.
+rebuilt and trimmed all the time beside their appends, by themselves and with builders that are
+killed too; a reader in another process follows over all of it. Each listed part is whole.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Goal: power that goes while parts are made, joined or mended, or blocks or rows go, costs none.
+"""Goal: power that goes while parts are made, merged or rebuilt, or blocks or rows go, costs none.
 
 Method: as in `test_power`, on a disk that drops what was not synced, files of parts and their
 names among it, or keeps some of it. Rows of every kind are promised, then power goes instead of one
-change after the other of a seal, a trim, a compaction, a mending, or an expiry of rows that parts
+change after the other of a seal, a trim, a compaction, a rebuild, or an expiry of rows that parts
 alone have. What is left is opened: each row is there once, in order, by every read, those that were
 to expire all of a shard or none; each part of the list is whole; the same step does then what was
 left to do.
@@ -63,7 +63,7 @@ def test_power_that_goes_at_any_change_of_maintenance_costs_no_row(
             surviving = of_each[chance.choice([*of_each]) if survivors == "any" else survivors]
             was_cut = cut(disk, rows, change, step, surviving)
             # What was damaged before may still be, and is told: that is not of the power.
-            rows.expect(is_sound=step_name != "mending")
+            rows.expect(is_sound=step_name != "rebuilding")
             with rows.opened():
                 step.work(rows)
             rows.expect()

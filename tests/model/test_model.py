@@ -217,17 +217,17 @@ class LogAgainstLists(SideBySide):
         """Whether parts stand beside blocks or for them, no read is another for it."""
         self.both(lambda: self.lab.seal(then), lambda: None, crash)
 
-    @step(has_maker=st.booleans(), crash=strategies.upkeep_crashes)
-    def maintain(self, has_maker: bool, crash: Crash) -> None:
+    @step(has_builder=st.booleans(), crash=strategies.upkeep_crashes)
+    def maintain(self, has_builder: bool, crash: Crash) -> None:
         """What is due is done in parts of shards, by whomever."""
-        self.both(lambda: self.lab.maintain(has_maker=has_maker), lambda: None, crash)
+        self.both(lambda: self.lab.maintain(has_builder=has_builder), lambda: None, crash)
 
     @step(index=st.integers(0, 9), crash=strategies.upkeep_crashes)
-    def mend(self, index: int, crash: Crash) -> None:
+    def rebuild_parts(self, index: int, crash: Crash) -> None:
         """A part that was damaged is made again of its blocks, whatever comes between."""
         self.lab.damage_part(index)
-        self.both(self.lab.mend, lambda: None, crash)
-        self.both(self.lab.mend, lambda: None)
+        self.both(self.lab.rebuild_parts, lambda: None, crash)
+        self.both(self.lab.rebuild_parts, lambda: None)
 
     @step(
         shard=strategies.shard_numbers,
@@ -247,7 +247,7 @@ class LogAgainstLists(SideBySide):
         if then == "expire":
             self.expire(floor, caps, NO_CRASH)
         elif then == "maintain":
-            self.maintain(has_maker=False, crash=NO_CRASH)
+            self.maintain(has_builder=False, crash=NO_CRASH)
         else:
             self.seal(then, NO_CRASH)
         is_less = then == "expire"

@@ -22,8 +22,8 @@ WORDS = (
     "tests/log/readers.py",
     "tests/log/topics.py",
     "tests/log/workbench.py",
-    "tests/log/cold/cold_lab.py",
-    "tests/log/cold/forging.py",
+    "tests/log/parts/parts_lab.py",
+    "tests/log/export/forging.py",
 )
 # What writes, transacts and reads; opening is a part of writing.
 SUBJECTS = ("read", "transactions", "write")

@@ -75,6 +75,8 @@ WITHOUT_THEM = (
     *("tests/log/opening/", "tests/log/transactions/", "tests/log/workbench.py"),
     *("tests/log/writing/", "tests/model/", "tests/mutants/", "tests/tidy/", "tests/unit/bench/"),
     "tests/unit/mutants/",
+    *("storage_core/parts/", "storage_core/reader.py", "storage_core/staging.py"),
+    *("storage_core/stream.py", "storage_core/stream_maintenance.py", "storage_core/tiering/"),
 )
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 

@@ -52,6 +52,6 @@ MAINTENANCE: Final = {
     "seal": Maintenance(_appended, lambda rows: rows.stream.seal()),
     "trim": Maintenance(_sealed, lambda rows: rows.stream.trim()),
     "compaction": Maintenance(_in_many_parts, lambda rows: rows.stream.compact()),
-    "mending": Maintenance(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
+    "rebuilding": Maintenance(_damaged, lambda rows: rows.stream.seal(rebuild=True)),
     "expiry": Maintenance(_outlived, ColdStream.expire, {"retention": SHORT_LIVED}),
 }

@@ -21,7 +21,7 @@ import numpy as np
 
 from storage_core import Environment, ShardlogError, Stream, StreamReader
 from storage_core.sql import query_batches
-from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
+from tests.log.parts.parts_lab import ENTRIES, FIRST_MS, NAME, PartsLab
 
 SHARDS: Final = 2
 BLOCK_ROWS: Final = 16
@@ -43,7 +43,7 @@ class ColdStream:
         self.root = root
         self._environment = environment
         self._rng = np.random.default_rng(seed)
-        self._lab = ColdLab(root, environment, block_records=BLOCK_ROWS, **options)
+        self._lab = PartsLab(root, environment, block_records=BLOCK_ROWS, **options)
         self._lab.stream.close()
         self.promised: list[list[Row]] = [[] for _ in range(SHARDS)]
         self._hoped: list[list[Row]] = [[] for _ in range(SHARDS)]

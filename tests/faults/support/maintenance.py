@@ -14,14 +14,14 @@ from typing import Final
 
 from storage_core import PartBuilder, Stream, UnavailableError
 
-# One turn in so many the maker is killed in.
+# One turn in so many the builder is killed in.
 _DEATHS: Final = 8
 
 
 def keep_up(
     stream: Stream, chance: Random, is_over: Callable[[], bool], report: Callable[[], object]
 ) -> None:
-    """Do one step after the other until it is over, and tell of each; half of all have a maker."""
+    """Do one step after the other until it is over, and tell of each; half have a builder."""
     mortal = _Mortal() if chance.random() < 0.5 else None
     steps: list[Callable[[], object]] = [
         stream.seal,
@@ -40,14 +40,14 @@ def keep_up(
             report()
     finally:
         if mortal is not None:
-            mortal.maker.close()
+            mortal.builder.close()
 
 
 class _Mortal:
-    """A maker, and how often it was killed."""
+    """A builder, and how often it was killed."""
 
     def __init__(self) -> None:
-        self.maker = PartBuilder()
+        self.builder = PartBuilder()
         self.kills = 0
 
     @contextmanager
@@ -61,7 +61,7 @@ class _Mortal:
             timer.join()
 
     def _kill(self) -> None:
-        process_id = self.maker.process_id
+        process_id = self.builder.process_id
         if process_id is not None:
             # Counted before: its death may be noticed at once.
             self.kills += 1
@@ -70,15 +70,15 @@ class _Mortal:
 
 
 def _turn(stream: Stream, mortal: _Mortal | None, chance: Random) -> None:
-    """Do what is due, with a maker that may die of it: that it was killed is no error."""
-    if mortal is None or mortal.maker.is_paused:
+    """Do what is due, with a builder that may die of it: that it was killed is no error."""
+    if mortal is None or mortal.builder.is_paused:
         stream.maintain()
         return
-    maker, deaths = mortal.maker, mortal.maker.deaths
+    builder, deaths = mortal.builder, mortal.builder.deaths
     try:
         with mortal.dying(chance) if chance.randrange(_DEATHS) == 0 else nullcontext():
-            stream.maintain(maker)
+            stream.maintain(builder)
     except UnavailableError:
         # Killed behind its work it is missed by the next, which may be of a later turn.
-        if not deaths < maker.deaths <= mortal.kills:
+        if not deaths < builder.deaths <= mortal.kills:
             raise

@@ -281,9 +281,9 @@ def test_fork_does_not_wait_for_a_turn_that_is_not_for_it(bench):
 def test_fork_leaves_the_process_that_makes_parts_alone(bench):
     bench.stream.alter(seal_rows=1)
     bench.keep(range(10))
-    with PartBuilder() as maker:
-        assert bench.stream.maintain(maker).rows_sealed == 10
-        expect_refusal(maker.close)
+    with PartBuilder() as builder:
+        assert bench.stream.maintain(builder).rows_sealed == 10
+        expect_refusal(builder.close)
         bench.keep(range(10, 20))
-        assert bench.stream.maintain(maker).rows_sealed == 10
-        assert maker.deaths == 0
+        assert bench.stream.maintain(builder).rows_sealed == 10
+        assert builder.deaths == 0

@@ -17,16 +17,16 @@ from py4j.protocol import Py4JJavaError
 from storage_core import CorruptionError, InvalidRequestError, Stream
 from storage_core.sql import connect
 from streaming_jobs.parts import dataframe
-from tests.log.cold.cold_lab import (
+from tests.log.parts.parts_lab import (
     FIRST_MS,
     NAME,
     SCHEMAS,
-    ColdLab,
+    PartsLab,
     Row,
     give_up_a_block,
     schema_of,
 )
-from tests.log.cold.unlike_types import KINDS, append_pairs, faults_in, pairs_of
+from tests.log.sql.unlike_types import KINDS, append_pairs, faults_in, pairs_of
 from tests.thin import thin
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
@@ -35,9 +35,9 @@ ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "sch
 KEY_MODES = ["none", "dictionary"]
 
 
-def partly_sealed(place: Path, key_mode: str) -> ColdLab:
+def partly_sealed(place: Path, key_mode: str) -> PartsLab:
     """Make a stream of 700 rows, of which two parts have 600."""
-    lab = ColdLab(place / "a {root} [of] version=3", key_mode=key_mode)
+    lab = PartsLab(place / "a {root} [of] version=3", key_mode=key_mode)
     rng = np.random.default_rng(31)
     for _ in range(2):
         lab.append(rng, 300)
@@ -79,7 +79,7 @@ def plan_of(frame: Any) -> str:
 
 
 def test_rows_are_those_of_the_log_sealed_or_not(spark, each_lab):
-    names = [*ENVELOPE, each_lab.who]
+    names = [*ENVELOPE, each_lab.id_column]
     rows = rows_of(dataframe(spark, each_lab.root, NAME), *names)
     assert rows == [{name: row[name] for name in names} for row in each_lab.rows()]
     each_lab.stream.seal()
@@ -117,7 +117,7 @@ def test_filters_and_columns_reach_the_files(spark, lab):
 
 
 def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(100)
     lab.stream.seal()
     read = "ReadSchema: struct<number:string>"
@@ -161,7 +161,7 @@ ALIKE: list[Row] = [{"name": "b", "type": "int"}, {"name": "B", "type": "int"}]
 
 
 def test_fields_whose_names_meet_have_the_columns_of_sql_sealed_or_not(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     inner = {"type": "record", "name": "Inner", "fields": ALIKE}
     fields = [
         *ALIKE,
@@ -185,7 +185,7 @@ def test_fields_whose_names_meet_have_the_columns_of_sql_sealed_or_not(spark, tm
 
 
 def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     for number, (kind, value) in enumerate({"long": 7, "boolean": True, "int": 5}.items()):
         schema = schema_of([{"name": "held", "type": kind}], kind.title())
         lab.append_values(schema, [{"held": value}], 40 + number)
@@ -196,7 +196,7 @@ def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
 @pytest.mark.parametrize(("wrap", "names"), [("alone", ("A", "B")), ("records", ("A", "A"))])
 def test_values_of_every_two_types_are_shown_as_they_are(spark, tmp_path, wrap, names):
     pairs = pairs_of(KINDS)
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     append_pairs(lab, pairs, wrap, names)
     lab.stream.seal()
     frame = dataframe(spark, tmp_path, NAME).orderBy("address")
@@ -206,7 +206,7 @@ def test_values_of_every_two_types_are_shown_as_they_are(spark, tmp_path, wrap, 
 
 
 def test_damaged_page_is_told_by_its_file(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(5000)
     lab.stream.seal()
     (part,) = lab.stream.parts()
@@ -225,7 +225,7 @@ def test_damaged_page_is_told_by_its_file(spark, tmp_path):
 
 
 def test_part_that_is_not_there_is_told(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(10)
     lab.stream.seal()
     (part,) = lab.stream.parts()
@@ -244,7 +244,7 @@ def test_frame_stays_at_its_moment(spark, lab):
 
 
 def test_rows_that_were_given_up_behind_their_seal_are_not_shown(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     for number in range(3):
         lab.append(np.random.default_rng(number), 50)
     lab.stream.seal()
@@ -256,7 +256,7 @@ def test_rows_that_were_given_up_behind_their_seal_are_not_shown(spark, tmp_path
 
 
 def test_expired_rows_are_not_shown(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     rng = np.random.default_rng(33)
     lab.append(rng, 300)
     lab.stream.seal()
@@ -278,7 +278,7 @@ def test_stream_without_rows_is_empty(spark, tmp_path):
 
 
 def test_frame_is_used_again_after_its_parts_were_joined(spark, tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     rng = np.random.default_rng(34)
     for _ in range(5):
         lab.append(rng, 60)

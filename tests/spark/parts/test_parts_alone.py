@@ -19,8 +19,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from storage_core.avro import AvroSchema
-from tests.log.cold.cold_lab import ColdLab, Row
-from tests.log.cold.strange_rows import append_strange
+from tests.log.export.strange_rows import append_strange
+from tests.log.parts.parts_lab import PartsLab, Row
 
 
 def _logical(kind: str, logical: str, **more: Any) -> Row:
@@ -68,7 +68,7 @@ _UNREAD: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def _appended(lab: ColdLab, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
+def _appended(lab: PartsLab, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
     """Append two values of each type, and a row with none."""
     fields = [{"name": name, "type": ["null", kind]} for name, (kind, _) in kinds.items()]
     text = json.dumps({"type": "record", "name": "Every", "fields": fields})
@@ -109,7 +109,7 @@ def by_duckdb(path: Any) -> Any:
 
 @pytest.fixture(params=["none", "dictionary"])
 def lab(request, tmp_path):
-    lab = ColdLab(tmp_path, key_mode=request.param)
+    lab = PartsLab(tmp_path, key_mode=request.param)
     yield lab
     lab.stream.close()
 
@@ -135,7 +135,7 @@ def test_all_tools_find_the_same_rows_in_a_part(spark, lab):
 
 
 def test_values_of_every_type_are_those_that_were_written(tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     _appended(lab, _KINDS | _UNREAD)
     lab.stream.seal()
     (part,) = lab.stream.parts()
@@ -150,7 +150,7 @@ def test_values_of_every_type_are_those_that_were_written(tmp_path):
 
 @pytest.mark.parametrize("name", _UNREAD)
 def test_spark_tells_what_it_cannot_read_and_reads_the_rest(spark, tmp_path, name):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     _appended(lab, {"small": _KINDS["small"], name: _UNREAD[name]})
     lab.stream.seal()
     (part,) = lab.stream.parts()

@@ -25,7 +25,7 @@ NUMBERED = {
     "storage_core/retention/expiry.py:expire_shard",
     "storage_core/tiering/seal.py:seal_shard",
     "storage_core/tiering/compact.py:compact_shard",
-    "storage_core/tiering/rebuild.py:mend_parts",
+    "storage_core/tiering/rebuild.py:rebuild_parts",
     "storage_core/tiering/maintain.py:maintain_shard",
     "storage_core/tiering/trim.py:trim_shard",
     "connectors/ingest/commit_round.py:commit_round",

@@ -51,12 +51,12 @@ def test_filter_is_as_large_as_its_values_need(part):
 def test_few_groups_are_taken_for_one_that_has_a_value(part):
     probe = "SELECT count(*) FROM parquet_bloom_probe(?, 'each', ?) WHERE NOT bloom_filter_excludes"
     with duckdb.connect() as connection:
-        found = [
+        result = [
             connection.execute(probe, [str(part), f"no-order-{number}"]).fetchall()[0][0]
             for number in range(100)
         ]
     # Of 800 questions to a group's filter.
-    assert sum(found) < 8
+    assert sum(result) < 8
 
 
 def test_each_leaf_is_compressed_floats_by_the_codec_that_is_read_fast(tmp_path):

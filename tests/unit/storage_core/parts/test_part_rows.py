@@ -15,7 +15,7 @@ from storage_core.avro import AvroSchema, encode_batch, frame_of
 from storage_core.parts.part_rows import part_rows
 from storage_core.parts.payloads import payloads_of
 from storage_core.parts.typed_columns import Writer
-from tests.log.cold.cold_lab import schema_of
+from tests.log.parts.parts_lab import schema_of
 
 ROWS = 30_000
 FIRST = {"name": "x", "type": "int"}
@@ -45,12 +45,12 @@ def rows_of(rng: np.random.Generator, *, late_share: float, schemas: list[int | 
     numbers = rng.choice(len(schemas), ROWS)
     payloads: list[bytes] = [b"raw"] * ROWS
     for place, schema in enumerate(schemas):
-        at = np.flatnonzero(numbers == place)
+        index = np.flatnonzero(numbers == place)
         if schema is not None:
-            for row, body in zip(at, bodies(WRITERS[schema], rng, len(at)), strict=True):
+            for row, body in zip(index, bodies(WRITERS[schema], rng, len(index)), strict=True):
                 payloads[row] = body[:-1] if row % 100 == 0 else body
     nothing = _untyped.nulls(ROWS)
-    found: pa.Table = _untyped.table(
+    result: pa.Table = _untyped.table(
         {
             "shard": _untyped.array(np.zeros(ROWS, np.int32)),
             "secondary": _untyped.array(rng.integers(0, 50, ROWS), pa.int32()),
@@ -63,12 +63,12 @@ def rows_of(rng: np.random.Generator, *, late_share: float, schemas: list[int | 
             "timestamp": nothing.cast(pa.int64()),
             "timestamp_type": nothing.cast(pa.int8()),
             "payload": _untyped.array(payloads, pa.binary()),
-            "schema_id": _untyped.array([schemas[at] for at in numbers], pa.int32()),
+            "schema_id": _untyped.array([schemas[index] for index in numbers], pa.int32()),
             "committed_at_ms": _untyped.array(np.zeros(ROWS, np.int64)),
-            "schema": _untyped.array([schemas[at] for at in numbers], pa.int32()),
+            "schema": _untyped.array([schemas[index] for index in numbers], pa.int32()),
         }
     )
-    return found
+    return result
 
 
 def cut(rng: np.random.Generator, rows: pa.Table, pieces: int) -> list[pa.RecordBatch]:
@@ -84,11 +84,11 @@ def test_cuts_of_what_came_change_nothing(schemas, late_share):
     rng = np.random.default_rng(5)
     rows = rows_of(rng, late_share=late_share, schemas=schemas)
     whole = list(part_rows(cut(rng, rows, 1), has_keys=False, writers=WRITERS))
-    assert sum(one.rows.num_rows for one in whole) == ROWS
+    assert sum(item.rows.num_rows for item in whole) == ROWS
     for pieces in (7, 300):
         some = list(part_rows(cut(rng, rows, pieces), has_keys=False, writers=WRITERS))
-        assert [(one.kind, one.is_flagged) for one in some] == [
-            (one.kind, one.is_flagged) for one in whole
+        assert [(item.kind, item.is_flagged) for item in some] == [
+            (item.kind, item.is_flagged) for item in whole
         ]
         assert all(a.rows.equals(b.rows) for a, b in zip(some, whole, strict=True))
 
@@ -97,11 +97,11 @@ def test_payloads_that_are_left_out_are_made_again_of_what_stays():
     rng = np.random.default_rng(6)
     rows = rows_of(rng, late_share=0, schemas=[0, 1])
     (made,) = part_rows(cut(rng, rows, 40), has_keys=False, writers=WRITERS)
-    found: Any = made.rows
-    assert found.column("payload").null_count == ROWS - ROWS // 100
+    result: Any = made.rows
+    assert result.column("payload").null_count == ROWS - ROWS // 100
     reader: AvroSchema = SCHEMAS[1]
-    known = dict(enumerate(WRITERS))
-    payloads = payloads_of(found, known, {"x": "x", "note": "note"}, reader).to_pylist()
+    lookup = dict(enumerate(WRITERS))
+    payloads = payloads_of(result, lookup, {"x": "x", "note": "note"}, reader).to_pylist()
     stored: Any = rows.column("payload")
     expected = stored.to_pylist()
-    assert payloads == [expected[at] for at in found.column("address").to_pylist()]
+    assert payloads == [expected[at] for at in result.column("address").to_pylist()]

@@ -1,8 +1,9 @@
 """Goal: no byte of a part's file is used that is not as it was published, and few are read.
 
 Method: a small file is written as parts are; each of its bytes differs in turn, before the file is
-first opened or after, or another file stands in its place. What is then read is told as damaged, or
-is what was written. A byte of a footer that got through would end the process of the test.
+first opened or after, or another file stands in its place. What is then read is reported as
+damaged, or is what was written. A byte of a footer that got through would end the process of the
+test.
 """
 
 import os
@@ -66,18 +67,18 @@ def each_damage(path, places=None):
     """Yield the place of each byte while it differs."""
     whole = path.read_bytes()
     with path.open("r+b", buffering=0) as file:
-        for at in range(len(whole)) if places is None else places:
-            os.pwrite(file.fileno(), bytes([whole[at] ^ 1]), at)
-            yield at
-            os.pwrite(file.fileno(), whole[at : at + 1], at)
+        for place in range(len(whole)) if places is None else places:
+            os.pwrite(file.fileno(), bytes([whole[place] ^ 1]), place)
+            yield place
+            os.pwrite(file.fileno(), whole[place : place + 1], place)
 
 
 def each_damage_by_name(path, places=None):
     """Yield the place of each byte while it differs, and a name of the file that nobody knows."""
-    for at in each_damage(path, places):
-        other = path.with_name(f"part-{at + 1:010}.parquet")
+    for item in each_damage(path, places):
+        other = path.with_name(f"part-{item + 1:010}.parquet")
         os.link(path, other)
-        yield at, other
+        yield item, other
         other.unlink()
 
 
@@ -101,13 +102,13 @@ def bytes_that_count(path, proof):
 def test_each_byte_that_differs_is_told_or_not_used(part, first):
     path, proof = part
     counted = bytes_that_count(path, proof)
-    for at, other in each_damage_by_name(path, range(first, proof.size, 4)):
-        if at in counted:
-            with pytest.raises(CorruptionError, match="not as they were published") as told:
+    for index, other in each_damage_by_name(path, range(first, proof.size, 4)):
+        if index in counted:
+            with pytest.raises(CorruptionError, match="not as they were published") as raised:
                 read_all(other, proof)
-            assert told.value.path == other
+            assert raised.value.path == other
         else:
-            assert read_all(other, proof).equals(rows_from(0)), at
+            assert read_all(other, proof).equals(rows_from(0)), index
 
 
 @thinned("first", range(5), count=1)
@@ -115,13 +116,13 @@ def test_byte_that_differs_later_is_told_or_not_used(part, first):
     path, proof = part
     counted = bytes_that_count(path, proof)
     foot = range(proof.size - proof.foot_bytes, proof.size)
-    for at in each_damage(path, range(first, proof.size, 5)):
+    for item in each_damage(path, range(first, proof.size, 5)):
         # What is kept of a foot was proven.
-        if at in counted and at not in foot:
+        if item in counted and item not in foot:
             with pytest.raises(CorruptionError, match="not as they were published"):
                 read_all(path, proof)
         else:
-            assert read_all(path, proof).equals(rows_from(0)), at
+            assert read_all(path, proof).equals(rows_from(0)), item
 
 
 def test_file_that_ends_early_is_told(part):
@@ -159,12 +160,12 @@ def test_read_takes_the_bytes_of_its_columns_once(part, monkeypatch):
     taken = []
     usual = os.pread
 
-    def told(file, size, offset):
+    def listed(file, size, offset):
         taken.append((offset, size))
         return usual(file, size, offset)
 
     foot = footer_of(path, proof)
-    monkeypatch.setattr(os, "pread", told)
+    monkeypatch.setattr(os, "pread", listed)
     with PartFile(path, proof) as file:
         assert not taken
         for columns in (ORDER, ("state", "payload"), ("tags",)):
@@ -201,8 +202,8 @@ def test_footers_and_summaries_are_cached_within_bytes(tmp_path, monkeypatch):
     size = footers.get(*parts[0]).cached_bytes
     monkeypatch.setattr(footer, "CACHE_BYTES_MAX", 4 * size + 100)
     first = footers.get(*parts[0])
-    for one in parts[1:]:
-        footers.get(*one)
+    for item in parts[1:]:
+        footers.get(*item)
         assert footers.get(*parts[0]) is first
     assert len(footers._cached) == 4
     summary = footers.summary(*parts[0])
@@ -298,8 +299,8 @@ def test_no_group_that_has_a_key_is_left_out(tmp_path, seed):
     rng = np.random.default_rng(seed)
     sizes = (0, 1, 2, 3, 3, 30, 5000)
     alphabet = np.array([0, 1, 127, 128, 255], np.uint8)
-    known = [bytes(rng.choice(alphabet, rng.choice(sizes))) for _ in range(30)]
-    keys = sorted(rng.choice(np.array([*known, None], object), 30), key=lambda key: key or b"")
+    names = [bytes(rng.choice(alphabet, rng.choice(sizes))) for _ in range(30)]
+    keys = sorted(rng.choice(np.array([*names, None], object), 30), key=lambda key: key or b"")
     keys.sort(key=lambda key: key is not None)
     rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(30))})
     path = tmp_path / "part-0000000000.parquet"
@@ -307,7 +308,7 @@ def test_no_group_that_has_a_key_is_left_out(tmp_path, seed):
     groups = [set(keys[at : at + 3]) for at in range(0, 30, 3)]
     for _ in range(100):
         count = rng.integers(1, 4)
-        wanted = [[*known, None, b"", b"\x80"][at] for at in rng.integers(0, 33, count)]
+        wanted = [[*names, None, b"", b"\x80"][at] for at in rng.integers(0, 33, count)]
         may = foot.may_have_keys(wanted)
         assert all(may[at] for at, group in enumerate(groups) if group & set(wanted))
 

@@ -20,7 +20,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.parts import snapshot as parts
 from storage_core.parts.part_list import replace_parts
 from storage_core.parts.snapshot import PartIndex, _part_lists, index_of, read_index
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.parts.parts_lab import NAME, PartsLab
 
 FAR = 2**40
 NEIGHBOURS_MAX = 20
@@ -31,7 +31,7 @@ COLUMNS = ["shard", "address", "payload"]
 @pytest.fixture(scope="module")
 def trimmed(tmp_path_factory):
     """A stream whose rows are in parts alone, closed."""
-    lab = ColdLab(tmp_path_factory.mktemp("trimmed"), block_records=16)
+    lab = PartsLab(tmp_path_factory.mktemp("trimmed"), block_records=16)
     rng = np.random.default_rng(5)
     for _ in range(4):
         lab.append(rng, 100)

@@ -21,7 +21,7 @@ from storage_core.parts.footer import footer_of
 from storage_core.sql import connect, part_files, query_batches
 from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_files import ListedPart, PartFiles
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.parts.parts_lab import NAME, PartsLab
 from tests.thin import rounds
 
 PLACES = rounds("SHARDLOG_FAULT_COLD", few=8, many=60)
@@ -33,7 +33,7 @@ ONE = f"SELECT address FROM {NAME} WHERE number = 'order-13007'"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    lab = ColdLab(tmp_path_factory.mktemp("made"))
+    lab = PartsLab(tmp_path_factory.mktemp("made"))
     lab.append_orders(ORDERS)
     lab.stream.seal()
     lab.stream.trim()
@@ -231,7 +231,7 @@ def test_what_is_too_large_to_be_kept_takes_the_place_of_nothing(monkeypatch):
 
 
 def test_several_threads_read_many_parts_right(tmp_path):
-    lab = ColdLab(tmp_path, block_records=64)
+    lab = PartsLab(tmp_path, block_records=64)
     rng = np.random.default_rng(9)
     for _ in range(8):
         lab.append(rng, 300)
@@ -305,7 +305,7 @@ print(relation.fetchall()[0][0])
 
 
 def test_part_that_seal_mends_is_read_again(tmp_path):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(100)
     lab.stream.seal()
     (part,) = lab.stream.parts()

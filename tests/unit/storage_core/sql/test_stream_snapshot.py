@@ -10,7 +10,7 @@ from typing_extensions import override
 from storage_core import StreamReader
 from storage_core.catalog.stream_file import read_stream
 from storage_core.sql.stream_snapshot import snapshot_of
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.parts.parts_lab import NAME, PartsLab
 
 
 class SlowReader(StreamReader):
@@ -26,7 +26,7 @@ class SlowReader(StreamReader):
 
 
 def test_rows_of_a_schema_that_comes_meanwhile_do_not_stop_a_look(root):
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     lab.append(np.random.default_rng(22), 50)
     with SlowReader.open(lab.root, NAME) as reader:
         reader.then = lambda: lab.append_orders(10)

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import CorruptionError, UnavailableError
 from storage_core.tiering import build
-from tests.log.cold.cold_lab import ColdLab
+from tests.log.parts.parts_lab import PartsLab
 
 REFUSALS = (
     pa.ArrowInvalid("offset overflow"),
@@ -18,7 +18,7 @@ REFUSALS = (
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory):
-    lab = ColdLab(tmp_path_factory.mktemp("sealed"))
+    lab = PartsLab(tmp_path_factory.mktemp("sealed"))
     for seed in range(6):
         lab.append(np.random.default_rng(seed), 20)
         if seed < 5:

@@ -23,17 +23,17 @@ from storage_core.tiering.limits import (
     STEP_BYTES_MAX,
     STEP_ROWS_MAX,
 )
-from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 from tests.thin import thinned
 
 HOUR_MS = 3_600_000
 HOURS = WindowScheme("ms", "hour")
 
 
-def part(at, hours=(0, 0), **other):
+def part(index, hours=(0, 0), **other):
     """Return a small part of a thousand addresses, with rows of an hour up to another."""
     first, last = (hour * HOUR_MS for hour in hours)
-    place = {"first": 1000 * at, "last": 1000 * at + 999, "number": at}
+    place = {"first": 1000 * index, "last": 1000 * index + 999, "number": index}
     usual: dict[str, Any] = {"rows": 100, "size": 1000, "level": 0, "kind": ""}
     usual |= {"is_flagged": False, "sealed_at_ms": 0, "digest": bytes(16)}
     usual |= {"foot_bytes": 0, "foot_digest": bytes(16), **other}
@@ -83,17 +83,17 @@ def test_what_would_take_too_much_memory_is_left_alone():
 
 
 def test_files_are_asked_for_their_memory_only_where_all_else_fits():
-    asked: list[int] = []
+    request: list[int] = []
 
-    def large(one):
-        asked.append(one.number)
+    def large(item):
+        request.append(item.number)
         return STEP_BYTES_MAX // 2
 
     assert numbers([part(at, rows=STEP_ROWS_MAX // 4) for at in range(90)], large) == []
-    assert asked == []
+    assert request == []
     assert numbers([part(at) for at in range(90)], large) == []
     # No more than it takes to know that a group is too large.
-    assert len(asked) == 3 * (90 - NEIGHBOURS_MAX)
+    assert len(request) == 3 * (90 - NEIGHBOURS_MAX)
 
 
 def test_joined_part_reaches_over_two_windows_at_most():
@@ -142,7 +142,7 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
 @thinned("missing", [0, -1, 2], count=1)
 def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root, missing):
     # Of trimmed rows nothing else would be left to tell.
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     rng = np.random.default_rng(51)
     for _ in range(NEIGHBOURS_MAX + 1):
         lab.append(rng, 60)
@@ -164,7 +164,7 @@ def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root,
 
 
 def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     looked: list[str] = []
 
     def listed(path, proof):

@@ -5,11 +5,11 @@ import pytest
 
 from storage_core import UnavailableError
 from storage_core.tiering.seal import seal_shard
-from tests.log.cold.cold_lab import ColdLab
+from tests.log.parts.parts_lab import PartsLab
 
 
 def test_failure_behind_a_close_removes_no_file_of_the_next_writer(root):
-    lab = ColdLab(root)
+    lab = PartsLab(root)
     lab.append(np.random.default_rng(51), 60)
     shard = lab.stream._shards[0]
 

@@ -12,12 +12,12 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.tiering.build import build_here
 from storage_core.tiering.trim import trim_shard
 from storage_core.tiering.work import Built, ProveWork
-from tests.log.cold.cold_lab import ColdLab, small_segments
+from tests.log.parts.parts_lab import PartsLab, small_segments
 
 
 @pytest.fixture
 def lab(root):
-    lab = ColdLab(root, block_records=64)
+    lab = PartsLab(root, block_records=64)
     yield lab
     lab.stream.close()
 
@@ -29,7 +29,7 @@ def zeros_for_segments(root):
 
 
 def test_view_of_before_a_trim_calls_no_row_lost_that_parts_have(tmp_path):
-    lab = ColdLab(tmp_path, small_segments(), block_records=64)
+    lab = PartsLab(tmp_path, small_segments(), block_records=64)
     with lab.stream:
         for _ in range(2):
             lab.append_orders(5_000)

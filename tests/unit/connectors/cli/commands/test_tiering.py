@@ -16,6 +16,7 @@ from storage_core import Part, Stream, StreamOptions
 from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
+REPOSITORY = Path(__file__).parents[5]
 FIRST_MS = 1_700_000_000_000
 
 
@@ -55,9 +56,9 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
-    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, expected ")
+    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
     assert ran.lines[0].endswith("; rebuilt as part-0000000001.rows, 5 rows")
-    assert ran.lines[1:] == ["'orders' has nothing to seal: no rows are unsealed"]
+    assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
@@ -80,7 +81,7 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].endswith(
-        "is missing; removed: all its rows have expired or were accepted as lost"
+        "is gone; removed: none of its rows is left, they expired or were accepted as lost"
     )
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
@@ -100,9 +101,9 @@ def test_small_parts_become_larger_ones(shardlog, root):
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 parts merged into 2; rewritten: 20 rows, ")
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
-    parsed = json.loads(shardlog("compact", root, NAME, "--json").out)
-    assert parsed == [
-        {"shard": shard, "merged": 0, "written": [], "rows": 0, "bytes": 0} for shard in (0, 1)
+    told = json.loads(shardlog("compact", root, NAME, "--json").out)
+    assert told == [
+        {"shard": shard, "merged": 0, "built": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
 
 

@@ -21,7 +21,7 @@ from storage_core.parts.snapshot import parts_directory
 from storage_core.read.cold import blocks as cold_blocks
 from storage_core.read.cold import slices as cold_slices
 from storage_core.read.cold.rows import ColdRows
-from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 from tests.thin import thinned
 
 ROWS = 20_000
@@ -53,7 +53,7 @@ def read(small):
 
 @pytest.fixture
 def lab(tmp_path):
-    lab = ColdLab(tmp_path, block_records=1000)
+    lab = PartsLab(tmp_path, block_records=1000)
     yield lab
     lab.stream.close()
 

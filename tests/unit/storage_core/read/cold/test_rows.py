@@ -11,7 +11,7 @@ import pytest
 
 from storage_core.parts.row_groups import PartFile
 from storage_core.read.cold.blocks import ColdBlocks
-from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.log.parts.parts_lab import FIRST_MS, PartsLab
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def groups_read(monkeypatch):
 
 
 def test_groups_that_cannot_hold_a_time_are_not_read(tmp_path, groups_read):
-    lab = ColdLab(tmp_path)
+    lab = PartsLab(tmp_path)
     lab.append_orders(60_000)
     first, last = FIRST_MS + 20_000, FIRST_MS + 20_010
     before = lab.stream.read(start=first, end=last)
@@ -42,7 +42,7 @@ def test_groups_that_cannot_hold_a_time_are_not_read(tmp_path, groups_read):
 
 
 def test_groups_that_cannot_hold_a_key_are_not_read(tmp_path, groups_read):
-    lab = ColdLab(tmp_path, key_mode="dictionary", block_records=512)
+    lab = PartsLab(tmp_path, key_mode="dictionary", block_records=512)
     keys: list[bytes | None] = [b"device-%02d" % (number % 30) for number in range(60_000)]
     keys[::1000] = [None] * 60
     batch = {"key": pa.array(keys, pa.binary()), "payload": pa.array(keys, pa.binary())}
@@ -62,7 +62,7 @@ def test_groups_that_cannot_hold_a_key_are_not_read(tmp_path, groups_read):
 
 
 def test_read_of_a_time_rebuilds_no_blocks(tmp_path, monkeypatch):
-    lab = ColdLab(tmp_path, block_records=64, retention=None)
+    lab = PartsLab(tmp_path, block_records=64, retention=None)
     lab.append(np.random.default_rng(24), 400)
     first, last = FIRST_MS + 100_000, FIRST_MS + 200_000
     before = lab.stream.read(start=first, end=last)

@@ -1,1 +1,0 @@
-"""Scenarios of sealed rows: parts, what they promise, and SQL over them."""

@@ -1,0 +1,1 @@
+"""Scenarios of parts: seal, compact, trim, rebuild, and what reads show behind them."""

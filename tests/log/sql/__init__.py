@@ -1,0 +1,1 @@
+"""Scenarios of SQL over parts and the rows that are not sealed."""
