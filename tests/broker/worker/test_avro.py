@@ -128,8 +128,8 @@ def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str
     lab.await_no_lag(topic)
     assert words_of(lab, topic) == {offset: word for offset, (_, word) in bad.items()}
     with StreamReader.open(lab.root, topic.name) as reader:
-        letters = {offset: decode_dead_letter(raw) for offset, raw in reader.dead_letters(0)}
-    assert {offset: letter.value for offset, letter in letters.items()} == {
+        dead_letters = {offset: decode_dead_letter(raw) for offset, raw in reader.dead_letters(0)}
+    assert {offset: dead_letter.value for offset, dead_letter in dead_letters.items()} == {
         offset: value for offset, (value, _) in bad.items()
     }
     rows = stored_rows(lab, topic, "address", "payload")
