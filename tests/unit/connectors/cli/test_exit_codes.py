@@ -154,9 +154,9 @@ def results(tmp_path_factory):
                 shutil.copytree(base / f"whole {trimmed}", root)
                 break_it(root / NAME)
             runs.append((case, command, arguments_of(command, root, place)))
-    command = [sys.executable, "-c", PROGRAM, json.dumps(runs)]
+    program = [sys.executable, "-c", PROGRAM, json.dumps(runs)]
     ran = subprocess.run(
-        [*WITHOUT_ROOT_RIGHTS, *command],
+        [*WITHOUT_ROOT_RIGHTS, *program],
         cwd=REPOSITORY,
         check=False,
         capture_output=True,
