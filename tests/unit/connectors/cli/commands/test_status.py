@@ -182,6 +182,12 @@ def test_brokers_that_do_not_answer_are_told_and_the_rest_is_shown(shardlog, roo
     assert ran.err.count("\n") == 1
 
 
+def test_status_of_one_stream_as_json_names_the_gaps(shardlog, root):
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert [shard["stream"] for shard in shards] == [KAFKA]
+    assert (shards[0]["gaps"], shards[0]["lost"]) == ([[104, 110]], [])
+
+
 def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
     lose_store(root, PLAIN)
     ran = shardlog("status", root, PLAIN, "--json")
