@@ -2,12 +2,14 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from connectors.cli.input.avro_values import as_avro, corrupt_some
 from connectors.cli.input.record_lines import Outgoing
 from connectors.registry import RegisteredSchema
 from storage_core import InvalidRequestError
+from storage_core.avro import AvroSchema, decode_batch
 
 _PLACE = {"type": "record", "name": "a.Place", "fields": [{"name": "room", "type": "string"}]}
 _REPORT = {
@@ -21,6 +23,19 @@ _VALUE = {"device": 7, "place": {"room": "cellar"}}
 
 def _records(*values):
     return iter([Outgoing(b"key", value, 5, [("a", b"b")]) for value in values])
+
+
+def test_values_are_framed_by_the_registrys_id_and_the_rest_stays():
+    (record,) = as_avro(_records(json.dumps(_VALUE).encode()), _SCHEMA)
+    assert record.value is not None
+    assert record.value[:5] == b"\0\0\0\1\2"
+    writer = AvroSchema.parse(_SCHEMA.text, _SCHEMA.references)
+    assert decode_batch(pa.array([record.value[5:]]), writer).table.to_pylist() == [_VALUE]
+    assert record == Outgoing(b"key", record.value, 5, [("a", b"b")])
+
+
+def test_tombstone_stays_one():
+    assert list(as_avro(_records(None), _SCHEMA)) == list(_records(None))
 
 
 @pytest.mark.parametrize("value", [b"text", b"{}", b'{"device": 7, "place": "cellar"}', b""])
