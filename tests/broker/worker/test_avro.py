@@ -1,4 +1,4 @@
-"""A topic of Avro behind a registry: fields understood, schemas kept, what is bad set aside."""
+"""A topic of Avro behind a registry: fields understood, schemas kept, bad records are dead letters."""
 
 import socket
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def test_five_versions_in_one_topic_are_told_apart(lab: Lab, registry: str) -> N
     assert [row["primary"] for row in rows] == [START_MS + offset for offset in range(500)]
 
 
-def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str) -> None:
+def test_bad_records_are_dead_letters_and_cost_no_neighbour(lab: Lab, registry: str) -> None:
     topic = lab.topic(partitions=1)
     schema_id = register(registry, f"{topic.name}-value", READING)
     values: dict[int, bytes | None] = {offset: reading(schema_id, offset) for offset in range(1000)}
