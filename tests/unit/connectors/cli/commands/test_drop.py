@@ -49,3 +49,8 @@ def test_stream_whose_shard_is_damaged_can_be_dropped(shardlog, root, lost):
     assert (ran.code, ran.err) == (0, "")
     assert "2 shards" in ran.out
     assert list_streams(root) == []
+
+
+def test_removed_stream_leaves_no_files_of_its_own(shardlog, root):
+    assert shardlog("drop", root, NAME, "--remove", "--execute").code == 0
+    assert list(root.rglob("stream.json")) == []

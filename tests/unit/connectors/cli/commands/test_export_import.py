@@ -53,3 +53,15 @@ def test_name_of_a_file_is_refused_with_the_command_that_writes_one(shardlog, ro
     ran = shardlog("export", root / "data", NAME, "-o", root / "x.parquet")
     assert ran.code == 2
     assert "use `shardlog read --to`" in ran.err
+
+
+def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):
+    shardlog("export", root / "data", NAME, "-o", root / "x")
+    (file,) = (root / "x").glob("0001-*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    ran = shardlog("import", root / "back", root / "x", NAME)
+    assert (ran.code, ran.out) == (5, "")
+    assert "0 of its 5 rows were taken" in ran.err
+    assert str(file) in ran.err
+    assert ran.err.count("\n") == 1
+    assert len(payloads(root / "back")) == 5
