@@ -1,4 +1,4 @@
-"""Ask streams in SQL: rows in Parquet files and rows that are not sealed yet are one table.
+"""Run SQL over streams: rows in Parquet files and rows that are not sealed yet are one table.
 
 Run it: python examples/sql.py
 """

@@ -66,6 +66,11 @@ SAYS_NOTHING = {
 }
 WITHOUT_THEM = (
     *("connectors/dlq/", "connectors/ingest/", "connectors/monitoring/"),
+    *("connectors/cli/", "connectors/devtools/", "connectors/kafka/", "connectors/output_formats/"),
+    *("connectors/registry/", "connectors/settings/", "demo/", "tests/broker/"),
+    *("tests/unit/connectors/cli/", "tests/unit/connectors/devtools/"),
+    *("tests/unit/connectors/kafka/", "tests/unit/connectors/output_formats/"),
+    *("tests/unit/connectors/registry/", "tests/unit/connectors/settings/"),
     *("examples/", "storage_core/catalog/", "storage_core/format/", "storage_core/ids/index/"),
     *("storage_core/reader.py", "storage_core/sealed/", "storage_core/staging.py"),
     *("storage_core/facade.py", "storage_core/open_shards.py", "storage_core/parts/snapshot.py"),

@@ -66,7 +66,7 @@ class RowPrinter:
             self._lines = partial(_json_lines, base64_columns)
         self._has_printed = False
 
-    def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
+    def batch(self, batch: pa.RecordBatch) -> None:
         """Print the rows of a batch."""
         for part in pieces(batch, _PRINT_ROWS) if batch.num_rows else [batch]:
             if self._csv is not None:

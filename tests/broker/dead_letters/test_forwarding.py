@@ -55,7 +55,7 @@ def forwarded(dlq: Topic) -> Forwarded:
 
 
 def await_more(dlq: Topic, before: dict[int, int]) -> None:
-    await_that(lambda: dlq.ends() != before, "a letter forwarded")
+    await_that(lambda: dlq.ends() != before, "a dead letter forwarded")
 
 
 def waiting(lab: Lab, topic: Topic) -> int:
@@ -68,20 +68,20 @@ def expect_all_told_apart(lab: Lab, topic: Topic, dlq: Topic) -> Forwarded:
     """Compare what was produced with what is stored and what was forwarded, byte for byte."""
     lab.await_no_lag(topic)
     await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")
-    stored, letters = lab.stored(topic), forwarded(dlq)
-    by_place = {(origin.partition, origin.offset): record for origin, record in letters}
+    stored, dead_letters = lab.stored(topic), forwarded(dlq)
+    by_place = {(origin.partition, origin.offset): record for origin, record in dead_letters}
     for shard, records in topic.records().items():
         rows = {address for address, *_ in stored[shard]}
         for record in records:
             is_forwarded = (shard, record.offset) in by_place
             assert is_forwarded != (record.offset in rows), f"{shard}/{record.offset}"
             if is_forwarded:
-                letter = by_place[shard, record.offset]
-                assert letter[2:] == record[2:], f"{shard}/{record.offset}"
+                dead_letter = by_place[shard, record.offset]
+                assert dead_letter[2:] == record[2:], f"{shard}/{record.offset}"
     with StreamReader.open(lab.root, topic.name) as reader:
         stats = reader.stats()
         assert stats.dead_letters == stats.dead_letters_cleared == len(by_place)
-    return letters
+    return dead_letters
 
 
 def test_dead_letters_are_forwarded_byte_for_byte_with_their_origin(lab: Lab) -> None:
@@ -90,9 +90,9 @@ def test_dead_letters_are_forwarded_byte_for_byte_with_their_origin(lab: Lab) ->
     worker = lab.worker(topic, dead_letters__topic="{topic}.dlq", **FORWARD)
     dlq = Topic(f"{topic.name}.dlq", lab.bootstrap)
     worker.await_event("dead letters forwarded")
-    letters = expect_all_told_apart(lab, topic, dlq)
-    assert len(letters) == 300 // BAD_EVERY
-    assert {(one.topic, one.word, one.timestamp_type) for one, _ in letters} == {
+    dead_letters = expect_all_told_apart(lab, topic, dlq)
+    assert len(dead_letters) == 300 // BAD_EVERY
+    assert {(one.topic, one.word, one.timestamp_type) for one, _ in dead_letters} == {
         (topic.name, "key", 0)
     }
     assert worker.stop() == 0
@@ -110,11 +110,13 @@ def test_killed_worker_forwards_every_dead_letter(lab: Lab, kills: int) -> None:
         await_more(dlq, before)
         worker.kill()
     lab.worker(topic, **settings)
-    letters = expect_all_told_apart(lab, topic, dlq)
-    assert len(Counter(origin for origin, _ in letters)) >= kills * 1000 // 3
+    dead_letters = expect_all_told_apart(lab, topic, dlq)
+    assert len(Counter(origin for origin, _ in dead_letters)) >= kills * 1000 // 3
 
 
-def test_topic_that_takes_no_letters_stops_the_worker_at_the_limit_and_loses_none(lab: Lab) -> None:
+def test_topic_that_takes_no_dead_letters_stops_the_worker_at_the_limit_and_loses_none(
+    lab: Lab,
+) -> None:
     topic = lab.topic(partitions=1)
     dlq = dlq_of(lab, topic, max_message_bytes="100")
     settings = {**FORWARD, "dead_letters__topic": dlq.name}
@@ -130,7 +132,9 @@ def test_topic_that_takes_no_letters_stops_the_worker_at_the_limit_and_loses_non
     assert len(expect_all_told_apart(lab, topic, other)) == 10
 
 
-def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(lab: Lab) -> None:
+def test_worker_fetches_no_faster_than_dead_letters_go_once_a_shard_keeps_its_limit(
+    lab: Lab,
+) -> None:
     topic = lab.topic(partitions=1)
     dlq = dlq_of(lab, topic)
     produce(lab, topic, LETTERS, bad_every=1)
@@ -140,7 +144,7 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
     counts = [0]
 
     def is_whole() -> bool:
-        counts.append(letters_kept(lab, topic))
+        counts.append(dead_letters_kept(lab, topic))
         return lab.committed(topic) == {0: LETTERS}
 
     await_that(is_whole, lambda: f"{LETTERS} records; {worker.said()}", 3 * WAIT_MAX_S)
@@ -150,7 +154,7 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
     assert worker.stop() == 0
 
 
-def letters_kept(lab: Lab, topic: Topic) -> int:
+def dead_letters_kept(lab: Lab, topic: Topic) -> int:
     """Return how many a store has counted and not let go."""
     with StreamReader.open(lab.root, topic.name) as reader:
         reader.refresh()
@@ -184,7 +188,7 @@ def test_first_dead_letter_stops_a_worker_that_is_to_stop_and_the_next_one_too(l
     assert waiting(lab, topic) == 2
 
 
-def test_oldest_letters_go_beyond_the_limit_and_are_counted(lab: Lab) -> None:
+def test_oldest_dead_letters_go_beyond_the_limit_and_are_counted(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     produce(lab, topic, 200)
     worker = lab.worker(topic, dead_letters__records_max=5)

@@ -126,8 +126,8 @@ def test_poisoned_topic_balances_though_workers_are_killed(lab: Lab, registry: s
         lab.await_committed(topic, kill * 2000 + 500)
         doomed.kill()
     expected += poisoned(topic, lab, schema_id, KILLS * 2000, 1000)
-    letters = expect_all_told_apart(lab, topic, dlq)
-    words = {(origin.partition, origin.offset): origin.word for origin, _ in letters}
+    dead_letters = expect_all_told_apart(lab, topic, dlq)
+    words = {(origin.partition, origin.offset): origin.word for origin, _ in dead_letters}
     assert Counter(words.values()) == expected
     assert living.process.poll() is None, living.said()
     assert living.stop() == 0

@@ -1,7 +1,7 @@
 """Goal: what was forwarded goes back to its partition once, byte for byte, whatever is killed.
 
-Method: letters are forwarded as a worker does, some of them twice; replays are killed at random
-moments of their work, run again, and who reads committed records counts origins.
+Method: dead letters are forwarded as a worker does, some of them twice; replays are killed at
+random moments of their work, run again, and who reads committed records counts origins.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ BASE_MS = CLOCK.now_ns() // 10**6 - 10_000
 
 
 def forward(lab: Lab, origin: Topic, dlq: Topic, numbers: range) -> list[DeadLetter]:
-    """Put letters into a dead-letter topic as a forwarder does."""
-    letters = [
+    """Put dead letters into a dead-letter topic as a forwarder does."""
+    dead_letters = [
         DeadLetter(
             "key of 6 bytes", origin.name, number % 2, number, BASE_MS + number, 0,
             b"key-%d" % number, None if number % 7 == 0 else b"\xff%d" % number,
@@ -34,10 +34,12 @@ def forward(lab: Lab, origin: Topic, dlq: Topic, numbers: range) -> list[DeadLet
         for number in numbers
     ]  # fmt: skip
     with lab.producer() as producer:
-        for letter in letters:
-            headers = with_origin(letter, "key", "id", "group")
-            producer.send(dlq.name, letter.key, letter.value, letter.timestamp, headers)
-    return letters
+        for dead_letter in dead_letters:
+            headers = with_origin(dead_letter, "key", "id", "group")
+            producer.send(
+                dlq.name, dead_letter.key, dead_letter.value, dead_letter.timestamp, headers
+            )
+    return dead_letters
 
 
 def replayed(topic: Topic) -> Counter[bytes | None]:
@@ -46,8 +48,8 @@ def replayed(topic: Topic) -> Counter[bytes | None]:
     return Counter(dict(record.headers or [])[REPLAY_HEADER] for record in records)
 
 
-def as_sent(letters: list[DeadLetter]) -> set[tuple[object, ...]]:
-    return {(each.partition, each.key, each.value, each.timestamp) for each in letters}
+def as_sent(dead_letters: list[DeadLetter]) -> set[tuple[object, ...]]:
+    return {(each.partition, each.key, each.value, each.timestamp) for each in dead_letters}
 
 
 def place(number: int, topic: Topic) -> bytes:
@@ -56,10 +58,10 @@ def place(number: int, topic: Topic) -> bytes:
 
 def test_replayed_records_are_what_they_were_in_their_partitions(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
-    letters = forward(lab, topic, dlq, range(50))
+    dead_letters = forward(lab, topic, dlq, range(50))
     assert replay_as_people_do(dlq).startswith("50 records replayed; skipped: 0 duplicates")
     replayed: list[Plain] = [record for records in topic.records().values() for record in records]
-    assert as_sent(letters) == {
+    assert as_sent(dead_letters) == {
         (record.partition.number, record.key, record.value, record.timestamp) for record in replayed
     }
     for record in replayed:
@@ -70,7 +72,7 @@ def test_replayed_records_are_what_they_were_in_their_partitions(lab: Lab) -> No
         assert (name, origin) == (REPLAY_HEADER, place(number, topic))
 
 
-def test_second_replay_changes_nothing_and_letters_that_came_since_go(lab: Lab) -> None:
+def test_second_replay_changes_nothing_and_dead_letters_that_came_since_go(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
     forward(lab, topic, dlq, range(20))
     replay(dlq)

@@ -1,4 +1,4 @@
-"""A topic of Avro behind a registry: fields understood, schemas kept, what is bad set aside."""
+"""A topic of Avro behind a registry: fields understood, schemas kept, bad records are dead letters."""
 
 import socket
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def test_five_versions_in_one_topic_are_told_apart(lab: Lab, registry: str) -> N
     assert [row["primary"] for row in rows] == [START_MS + offset for offset in range(500)]
 
 
-def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str) -> None:
+def test_bad_records_are_dead_letters_and_cost_no_neighbour(lab: Lab, registry: str) -> None:
     topic = lab.topic(partitions=1)
     schema_id = register(registry, f"{topic.name}-value", READING)
     values: dict[int, bytes | None] = {offset: reading(schema_id, offset) for offset in range(1000)}
@@ -128,8 +128,8 @@ def test_bad_records_are_set_aside_and_cost_no_neighbour(lab: Lab, registry: str
     lab.await_no_lag(topic)
     assert words_of(lab, topic) == {offset: word for offset, (_, word) in bad.items()}
     with StreamReader.open(lab.root, topic.name) as reader:
-        letters = {offset: decode_dead_letter(raw) for offset, raw in reader.dead_letters(0)}
-    assert {offset: letter.value for offset, letter in letters.items()} == {
+        dead_letters = {offset: decode_dead_letter(raw) for offset, raw in reader.dead_letters(0)}
+    assert {offset: dead_letter.value for offset, dead_letter in dead_letters.items()} == {
         offset: value for offset, (value, _) in bad.items()
     }
     rows = stored_rows(lab, topic, "address", "payload")

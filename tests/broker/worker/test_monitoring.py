@@ -100,7 +100,7 @@ def test_second_member_without_partitions_is_ready(lab: Lab) -> None:
     await_that(lambda: ask(second, "/health/ready")[0] == 200, "readiness")
 
 
-def test_partition_that_is_set_aside_is_not_ready(lab: Lab) -> None:
+def test_quarantined_partition_is_not_ready(lab: Lab) -> None:
     topic, other = lab.topic(partitions=1), lab.topic(partitions=1)
     lab.produce(topic, 10)
     worker = lab.worker(topic, other)

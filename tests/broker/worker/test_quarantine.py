@@ -64,7 +64,7 @@ def test_topic_made_anew_stops_no_other_and_is_taken_again_once_its_stream_is_go
     assert worker.stop() == 0, worker.said()
 
 
-def test_exit_code_of_a_stop_tells_of_what_is_set_aside(lab: Lab) -> None:
+def test_exit_code_of_a_stop_is_that_of_a_quarantined_partition(lab: Lab) -> None:
     bad, good = two_topics(lab)
     worker = lab.worker(bad, good)
     lab.await_no_lag(bad)
@@ -170,7 +170,7 @@ def test_topic_that_is_deleted_is_a_fault_also_once_its_partitions_are_gone(lab:
     assert alone.exit_code() == EXIT_FOREIGN, alone.said()
 
 
-def test_what_waits_in_a_partition_that_is_set_aside_is_in_the_lag(lab: Lab) -> None:
+def test_lag_has_what_waits_in_a_quarantined_partition(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     for number in (0, 1):
         lab.produce(topic, 100, partition=number)

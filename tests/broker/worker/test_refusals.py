@@ -333,7 +333,7 @@ def test_record_with_a_header_name_that_is_no_text_is_a_dead_letter(lab: Lab) ->
     lab.await_no_lag(topic)
     with StreamReader.open(lab.root, topic.name) as reader:
         ((address, raw),) = reader.dead_letters(0)
-    letter = decode_dead_letter(raw)
-    assert (address, letter.value, letter.headers) == (5, b"poison", None)
-    assert "UTF-8" in letter.reason
+    dead_letter = decode_dead_letter(raw)
+    assert (address, dead_letter.value, dead_letter.headers) == (5, b"poison", None)
+    assert "UTF-8" in dead_letter.reason
     assert len(lab.stored(topic)[0]) == 10

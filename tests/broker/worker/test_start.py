@@ -95,7 +95,7 @@ def worker_at(tmp_path: Path, address: str, **kafka: str) -> tuple[Lab, WorkerPr
             },
             ("Authentication failed", "sasl.password"),
         ),
-        ("ssl", {"security__protocol": "ssl"}, ("certificate", "ssl.ca.location")),
+        ("ssl", {"security__protocol": "ssl"}, ("certificate", "set kafka.ssl.ca.location")),
         ("ssl", {}, ("this listener speaks TLS", "security.protocol")),
     ],
     ids=["wrong password", "unknown authority", "no TLS where it is asked for"],

@@ -151,7 +151,7 @@ def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) 
 @pytest.mark.parametrize(
     ("size", "reopened"), [(64 * 1024, 5), (4096, 1)], ids=["writes fail", "opening fails too"]
 )
-def test_shard_whose_disk_keeps_failing_is_set_aside(lab: Lab, size: int, reopened: int) -> None:
+def test_shard_whose_disk_keeps_failing_is_quarantined(lab: Lab, size: int, reopened: int) -> None:
     topic = lab.topic(partitions=2)
     worker = lab.worker(topic, lock_wait_s=0.5)
     worker.await_event("partition opened", 2)

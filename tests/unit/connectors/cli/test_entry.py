@@ -224,3 +224,10 @@ def test_reader_that_has_enough_ends_a_command_without_a_word(words, tmp_path):
     finally:
         os.close(writing)
     assert said == ""
+
+
+def test_bytes_for_a_full_disk_are_a_failure_too(tmp_path):
+    Stream.create(tmp_path, "orders", StreamOptions()).close()
+    with Path("/dev/full").open("w") as full:
+        code, said = run_into(f"read {tmp_path} orders -o arrow", full)
+    assert (code, said.count("\n")) == (6, 1)

@@ -36,18 +36,8 @@ def test_records_without_a_key_are_read_and_no_others(shardlog, root, options, p
     assert [list(row) for row in ran.json_lines] == [["payload"]] * len(payloads)
 
 
-def test_records_without_a_key_are_counted(shardlog, root):
-    assert shardlog("read", root, TOPIC, "--null-key", "--count").out == "2\n"
-
-
 @pytest.mark.parametrize("other", ["--id=7", "--latest", "--latest-by=key"])
 def test_it_goes_with_no_other_choice_of_ids(shardlog, root, other):
     ran = shardlog("read", root, TOPIC, "--null-key", other)
     assert (ran.code, ran.out) == (2, "")
     assert "--null-key" in ran.err
-
-
-def test_stream_without_keys_is_told(shardlog, root):
-    ran = shardlog("read", root, "plain", "--null-key")
-    assert (ran.code, ran.out) == (2, "")
-    assert "no keys" in ran.err

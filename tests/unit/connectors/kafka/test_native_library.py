@@ -107,6 +107,20 @@ def test_plugins_of_the_user_are_kept(tmp_path):
 
 
 @needs_library
+def test_consumers_of_one_process_do_not_share():
+    assert not isinstance(HERE, Refusal)
+    before = HERE.counted()
+    first, second = Consumer(NOBODY, "native"), Consumer(NOBODY, "native")
+    assert first.fetch(10, 0) == []
+    first.close()
+    assert second.fetch(10, 0) == []
+    second.close()
+    after = HERE.counted()
+    assert after.queues_made - before.queues_made == 2
+    assert after.queues_gone - before.queues_gone == 2
+
+
+@needs_library
 def test_consumer_that_is_never_closed_leaves_nothing():
     assert not isinstance(HERE, Refusal)
     consumer = Consumer(NOBODY, "native")

@@ -6,40 +6,14 @@ from connectors.output_formats.whole_file import WholeFile
 from storage_core import InvalidRequestError
 
 
-class Stop(BaseException):
-    """What interrupts."""
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def interrupted(path):
-    with WholeFile(path, overwrite=True) as file:
-        file.text("half")
-        raise Stop
 
 
 def met_by_another(path):
     with WholeFile(path, overwrite=False) as file:
         file.text("ours")
         path.write_text("theirs")
-
-
-def test_it_has_its_name_once_it_is_whole(tmp_path):
-    path = tmp_path / "rows.csv"
-    with WholeFile(path, overwrite=False) as file:
-        file.text("a")
-        assert not path.exists()
-    assert (names(tmp_path), path.read_text()) == (["rows.csv"], "a")
-
-
-def test_interrupt_leaves_nothing_and_what_was_there(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("before")
-    with pytest.raises(Stop):
-        interrupted(path)
-    assert (names(tmp_path), path.read_text()) == (["rows.csv"], "before")
 
 
 def test_a_file_that_is_there_is_refused_unless_it_may_go(tmp_path):

@@ -25,11 +25,6 @@ def idle(options, origin=INTEGERS, **settings):
     return {one.name: (one.wanted, one.in_force) for one in idle_list}
 
 
-def test_settings_that_a_stream_was_made_with_are_no_news():
-    assert idle(MADE, jitter_ms=5, ahead_max_ms=1000, retention_hours=24) == {}
-    assert idle(StreamSettings().stream_options()) == {}
-
-
 @pytest.mark.parametrize("settings", [{"jitter_ms": 7}, {}])
 def test_another_jitter_is_told_with_both_values_though_it_be_the_default(settings):
     assert idle(MADE, **settings) == {"jitter_ms": (settings.get("jitter_ms", 0), 5)}
@@ -64,13 +59,6 @@ def test_what_becomes_parts_and_when_is_told_to_new_streams_and_of_those_that_ar
     assert idle(StreamOptions(), **wanted).keys() == wanted.keys()
     (never,) = idle_settings(StreamSettings(never_cold=True), StreamOptions(), INTEGERS)
     assert "never_cold=true" in never.advice
-
-
-def test_each_says_how_the_stream_gets_it():
-    wanted = StreamSettings(jitter_ms=1, retention_hours=1.5)
-    jitter, retention = idle_settings(wanted, StreamOptions(), INTEGERS)
-    assert "shardlog drop" in jitter.advice
-    assert "retention_hours=1.5" in retention.advice
 
 
 def test_offsets_have_no_time_to_be_ahead_of():

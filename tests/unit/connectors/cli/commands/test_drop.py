@@ -41,11 +41,6 @@ def test_what_workers_had_set_aside_of_a_dropped_stream_is_over(shardlog, root):
     assert [note.stream for note in notes.read()] == ["clicks"]
 
 
-def test_removed_stream_leaves_no_files_of_its_own(shardlog, root):
-    assert shardlog("drop", root, NAME, "--remove", "--execute").code == 0
-    assert list(root.rglob("stream.json")) == []
-
-
 @pytest.mark.parametrize("lost", ["marker", "db/CURRENT", ""], ids=["marker", "store", "all of it"])
 def test_stream_whose_shard_is_damaged_can_be_dropped(shardlog, root, lost):
     place = root / NAME / "shard-0001" / lost
@@ -54,3 +49,8 @@ def test_stream_whose_shard_is_damaged_can_be_dropped(shardlog, root, lost):
     assert (ran.code, ran.err) == (0, "")
     assert "2 shards" in ran.out
     assert list_streams(root) == []
+
+
+def test_removed_stream_leaves_no_files_of_its_own(shardlog, root):
+    assert shardlog("drop", root, NAME, "--remove", "--execute").code == 0
+    assert list(root.rglob("stream.json")) == []

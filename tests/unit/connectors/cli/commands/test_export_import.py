@@ -49,15 +49,6 @@ def test_rows_are_added_to_those_that_are_there(shardlog, root):
     assert len(payloads(root / "data")) == 20
 
 
-def test_place_that_has_something_is_refused_in_a_line(shardlog, root):
-    (root / "x").mkdir()
-    (root / "x" / "mine").write_text("")
-    ran = shardlog("export", root / "data", NAME, "-o", root / "x")
-    assert (ran.code, ran.out) == (2, "")
-    assert "the target exists" in ran.err
-    assert ran.err.count("\n") == 1
-
-
 def test_name_of_a_file_is_refused_with_the_command_that_writes_one(shardlog, root):
     ran = shardlog("export", root / "data", NAME, "-o", root / "x.parquet")
     assert ran.code == 2
@@ -74,9 +65,3 @@ def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):
     assert str(file) in ran.err
     assert ran.err.count("\n") == 1
     assert len(payloads(root / "back")) == 5
-
-
-def test_what_is_no_export_is_a_line(shardlog, root):
-    ran = shardlog("import", root / "back", root / "data", NAME)
-    assert ran.code == 2
-    assert "there is no export" in ran.err

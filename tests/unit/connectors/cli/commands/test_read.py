@@ -189,7 +189,6 @@ def test_keys_choose_rows(keyed, options, primaries):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--id", "1"], "read by keys, not by ids"),
         (["--key-hex", "abc"], "--key-hex 'abc': give pairs of hexadecimal digits"),
         (["--latest", "--id", "1"], "read by keys, not by ids"),
     ],

@@ -9,7 +9,6 @@ from tests.tidy.tree import ROOT
 from tests.unit.connectors.registry.scripted import scripted
 
 SAMPLES = ROOT / "schemas/avro/devices"
-FAST = ("--set", "max.retries=0")
 
 
 @pytest.fixture
@@ -38,14 +37,6 @@ def test_version_that_does_not_read_its_elders_ends_with_code_8(shardlog, files)
     assert ran.err.count("\n") == 1
 
 
-def test_file_that_is_no_schema_ends_with_code_2(shardlog, files) -> None:
-    (files / "telemetry.v4.avsc").write_text("{")
-    ran = shardlog("schema", "check", files, "--offline")
-    assert ran.code == 2
-    assert "telemetry.v4.avsc" in ran.err
-    assert ran.err.count("\n") == 1
-
-
 def test_subjects_are_named_as_told(shardlog, files) -> None:
     def subjects(*options: str) -> set[str]:
         ran = shardlog("schema", "check", files / "alarm.v1.avsc", "--offline", "--json", *options)
@@ -69,26 +60,6 @@ def test_registry_that_no_one_names_is_asked_for(shardlog, monkeypatch) -> None:
     assert "--registry URL" in ran.err
 
 
-def test_registry_that_is_down_ends_with_code_3(shardlog) -> None:
-    ran = shardlog("schema", "list", "--registry", "http://127.0.0.1:1", *FAST)
-    assert (ran.code, ran.err.count("\n")) == (3, 1)
-    assert "http://127.0.0.1:1: subjects: " in ran.err
-
-
-def test_wrong_credentials_are_told_and_not_shown(shardlog, tmp_path) -> None:
-    with scripted() as script:
-        script.answer("/subjects", {"error_code": 401, "message": "Unauthorized"}, 401)
-        config = tmp_path / "worker.toml"
-        config.write_text(
-            f'[schema.registry]\nurl = "{script.url}"\n"basic.auth.user.info" = "jo:canary"\n'
-        )
-        ran = shardlog("schema", "list", "--config", config)
-        assert script.authorizations == ["Basic am86Y2FuYXJ5"]
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "see basic.auth.user.info" in ran.err
-    assert "canary" not in ran.err
-
-
 def test_warning_about_a_hundred_subjects_names_a_few(shardlog) -> None:
     names = [f"subject-{at:03d}" for at in range(100)]
     with scripted() as script:
@@ -102,13 +73,6 @@ def test_warning_about_a_hundred_subjects_names_a_few(shardlog) -> None:
     assert (ran.code, len(ran.lines), ran.err.count("\n")) == (0, 101, 1)
     assert "subject-004 (BACKWARD) and 95 more; rows of every version" in ran.err
     assert "subject-005" not in ran.err
-
-
-def test_subject_that_is_not_there_is_told(shardlog) -> None:
-    with scripted() as script:
-        ran = shardlog("schema", "show", "nobodys", "--registry", script.url)
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "subject nobodys, version latest: not there" in ran.err
 
 
 @pytest.mark.parametrize("text", ["", "x = [", "[schema]\nregistry = 1"])

@@ -53,10 +53,6 @@ def test_there_is_nothing_yet_at_or_after_the_end(rows, start):
     assert rows("--shard", 0, "--from", start) == []
 
 
-def test_only_rows_of_the_ids_asked_for_are_shown(rows):
-    assert payloads(rows("--id", 3)) == ["other shard"]
-
-
 @pytest.mark.parametrize(("limit", "count"), [(1, 1), (3, 3), (4, 4), (9, 4), (0, 4)])
 def test_limit_counts_rows_in_all(rows, limit, count):
     assert payloads(rows("--limit", limit)) == ["on time", "late", "ahead", "other shard"][:count]
@@ -70,16 +66,6 @@ def test_rows_that_are_not_committed_are_not_shown(rows, root):
     with Stream.open(root, NAME) as stream:
         stream.append(2000, 3, b"not yet")
         assert payloads(rows("--shard", 1)) == ["other shard"]
-
-
-def test_a_table_says_the_state_by_its_number(shardlog, root):
-    ran = shardlog("tail", root, NAME, "--columns", "address,state,payload", "--shard", 0)
-    assert ran.lines == [
-        "address  state  payload",
-        "      0      0  on time",
-        "      1      1  late",
-        "      2      2  ahead",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -201,12 +201,6 @@ def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
         assert [{**one, "at": one["at"] and str(one["at"])} for one in records] == ANSWER
 
 
-def test_explain_is_drawn_as_duckdb_draws_it(shardlog, root):
-    ran = shardlog("sql", root, "EXPLAIN SELECT * FROM orders")
-    assert ran.code == 0
-    assert ran.lines[0].startswith("╭")
-
-
 def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
     query = "SELECT struct_pack(u := union_value(x := 1)) AS s FROM orders"
     ran = shardlog("sql", root, query, "--to", tmp_path / "x.parquet")

@@ -76,25 +76,9 @@ def test_a_longer_plan_begins_with_the_records_of_a_shorter_one(plan, records):
 
 @some
 @given(plans)
-def test_no_record_is_late_that_was_not_meant_to_be(plan):
-    assert late_records(everything(replace(plan, late_share=0))) == 0
-
-
-@some
-@given(plans)
 def test_where_all_are_late_only_the_first_of_each_device_is_not(plan):
     records = everything(replace(plan, late_share=1))
     assert late_records(records) == len(records) - len(set(devices_of(records)))
-
-
-@some
-@given(plans)
-def test_a_late_record_is_late_by_no_more_than_the_plan_says(plan):
-    latest: dict[int, int] = {}
-    records = everything(plan)
-    for key, time_ms in zip(devices_of(records), times_of(records), strict=True):
-        assert latest.get(key, 0) - time_ms <= plan.late_by_ms_max
-        latest[key] = max(time_ms, latest.get(key, 0))
 
 
 def test_the_late_share_is_about_what_the_plan_says():
@@ -106,11 +90,6 @@ def test_with_skew_the_first_devices_report_most():
     counts = Counter(devices_of(everything(TelemetryPlan(10_000, devices=100, skew=1))))
     assert counts[0] > 1.5 * counts[1] > 0
     assert counts[0] > 10 * counts[50] > 0
-
-
-def test_the_span_ends_at_the_last_record():
-    plan = TelemetryPlan(501, rate=100)
-    assert times_of(everything(plan))[-1] == plan.start_ms + plan.span_ms
 
 
 def test_values_have_the_size_asked_for():

@@ -145,11 +145,6 @@ def test_csv_tells_null_from_empty_to_arrow(written, expected):
     assert table.select(names).cast(expected.select(names).schema).equals(expected.select(names))
 
 
-def test_a_table_of_a_file_is_that_of_the_screen(shardlog, root, written):
-    ran = shardlog("read", root, NAME, "--columns", ",".join(COLUMNS))
-    assert written("rows.txt").read_text() == ran.out
-
-
 @pytest.mark.parametrize("command", ["read", "tail", "latest"])
 @pytest.mark.parametrize("name", ["none.parquet", "none.arrow"])
 def test_no_rows_are_a_file_with_a_schema(shardlog, root, tmp_path, command, name):
