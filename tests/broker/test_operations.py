@@ -111,7 +111,7 @@ def test_partition_that_is_set_aside_is_not_ready(lab: Lab) -> None:
 
     def told() -> tuple[int, int | None]:
         status, body = ask(again, "/health/ready")
-        return status, json.loads(body).get("set_aside")
+        return status, json.loads(body).get("quarantined")
 
     # The other one's shard may be being opened still.
     await_that(lambda: told() == (503, 1), "a partition that is set aside")
