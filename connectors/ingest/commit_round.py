@@ -1,4 +1,4 @@
-"""A round: what was consumed of all partitions, made durable at once.
+"""A commit round: pending records of all partitions, made durable at once.
 
 `commit_round` is the whole commit path of ingestion, one round at a time. It runs on the thread of
 rounds while the worker's thread fetches the next one: both spend their time in libraries that let
@@ -139,7 +139,7 @@ def commit_round(
     anywhere leaves each shard with its rows and its next offset, which move as one.
 
     Args:
-        pending: What was consumed and mapped, by partition, in order. Used up: a partition's
+        pending: What was fetched and mapped, by partition, in order. Used up: a partition's
             parts are freed as they are joined.
         positions: The consumer's next offset of each partition once all that was gathered is in;
             where it lies above the last record, control records were passed.

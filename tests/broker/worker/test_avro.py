@@ -1,4 +1,4 @@
-"""A topic of Avro behind a registry: fields understood, schemas kept, bad records are dead letters."""
+"""A topic of Avro behind a registry: fields decoded, schemas stored, bad records as dead letters."""
 
 import socket
 from collections.abc import Iterator

@@ -113,7 +113,7 @@ def test_quarantined_partition_is_not_ready(lab: Lab) -> None:
 
     def readiness() -> tuple[int, int | None]:
         status, body = ask(again, "/health/ready")
-        return status, json.loads(body).get("set_aside")
+        return status, json.loads(body).get("quarantined")
 
     # The other one's shard may be being opened still.
     await_that(lambda: readiness() == (503, 1), "a partition that is set aside")

@@ -36,9 +36,9 @@ def test_headers_that_no_forwarder_wrote_have_no_origin(own):
 
 def test_headers_are_those_of_kafka_connect_and_none_of_the_record_is_replaced():
     own = [("__connect.errors.topic", b"older"), ("a", None)]
-    told = with_origin(letter(own), "key", "id", "group")
-    assert told[:2] == own
-    connects = {name: value for name, value in told if name.startswith("__connect.errors.")}
+    headers = with_origin(letter(own), "key", "id", "group")
+    assert headers[:2] == own
+    connects = {name: value for name, value in headers if name.startswith("__connect.errors.")}
     assert connects == {
         "__connect.errors.topic": b"orders",
         "__connect.errors.partition": b"3",
@@ -53,7 +53,7 @@ def test_headers_are_those_of_kafka_connect_and_none_of_the_record_is_replaced()
 
 
 def test_origin_that_was_tampered_with_is_none():
-    told = with_origin(letter([]), "key", "id", "group")
-    for name, _ in (told[1], told[4], told[5]):
-        broken = [(name, b"\xff") if each[0] == name else each for each in told]
+    headers = with_origin(letter([]), "key", "id", "group")
+    for name, _ in (headers[1], headers[4], headers[5]):
+        broken = [(name, b"\xff") if each[0] == name else each for each in headers]
         assert split_origin(broken) is None, name

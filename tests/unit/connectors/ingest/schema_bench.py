@@ -47,8 +47,8 @@ class ScriptedRegistry(RegistryClient):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(RegistrySettings.parse({"url": "http://127.0.0.1:1"}), clock)
         self.mood = "well"
-        self.known: set[int] = set()
-        self.asked = 0
+        self.registered: set[int] = set()
+        self.requests = 0
         self.is_slow = False
         self._may_answer = Semaphore(0)
 
@@ -58,12 +58,12 @@ class ScriptedRegistry(RegistryClient):
 
     @override
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:
-        self.asked += 1
+        self.requests += 1
         if self.is_slow:
             assert self._may_answer.acquire(timeout=WAIT_MAX_S)
         if self.mood in REFUSALS:
             raise REFUSALS[self.mood](self.mood)
-        if schema_id not in self.known:
+        if schema_id not in self.registered:
             message = f"schema id {schema_id}: not there"
             raise SchemaNotFoundError(message)
         return RegisteredSchema(schema_id, None, None, TEXT)
@@ -74,15 +74,15 @@ class ScriptedKafka:
     """Values by partition; where each is fetched from, and whether it is."""
 
     values: dict[Partition, list[bytes]]
-    at: dict[Partition, int] = field(default_factory=dict)
+    offsets: dict[Partition, int] = field(default_factory=dict)
     paused: set[Partition] = field(default_factory=set)
 
     def begin(self, partition: Partition, place: Place) -> None:
-        self.at[partition] = place.offset
+        self.offsets[partition] = place.offset
         self.paused.discard(partition)
 
     def let_go(self, partition: Partition) -> None:
-        self.at.pop(partition, None)
+        self.offsets.pop(partition, None)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         self.paused.update(partitions)
@@ -91,17 +91,17 @@ class ScriptedKafka:
         self.paused.difference_update(partitions)
 
     def seek(self, partition: Partition, place: Place) -> None:
-        if partition in self.at:
-            self.at[partition] = place.offset
+        if partition in self.offsets:
+            self.offsets[partition] = place.offset
 
     def fetch(self, most: int) -> Fetched | None:
         messages = []
-        for partition in sorted(self.at.keys() - self.paused):
-            start = self.at[partition]
+        for partition in sorted(self.offsets.keys() - self.paused):
+            start = self.offsets[partition]
             for offset, value in enumerate(self.values[partition][start : start + most], start):
                 topic, number = partition
                 messages.append(record(offset, value=value, topic=topic, partition=number))
-                self.at[partition] = offset + 1
+                self.offsets[partition] = offset + 1
         return fetched_of(messages) if messages else None
 
 

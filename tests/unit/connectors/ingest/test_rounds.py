@@ -72,6 +72,11 @@ def open_soon(door):
     return thread
 
 
+def ended_hanging(rounds):
+    rounds.end(0.0)
+    return rounds.is_left_hanging
+
+
 # --- beside each other ------------------------------------------------------------------------
 
 
@@ -393,6 +398,7 @@ def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
         begin(worker, record(0))
         door.await_comer()
         assert isinstance(in_fork(worker._assignment.writers[B].stream.commit), ClosedError)
+        assert in_fork(lambda: ended_hanging(worker._rounds)) is True
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1

@@ -36,21 +36,21 @@ class Rule(NamedTuple):
 
 
 def block():
-    (found,) = re.findall(r"```yaml\ngroups:\n(.*?)```", DOC.read_text(), re.DOTALL)
-    return found
+    (block_text,) = re.findall(r"```yaml\ngroups:\n(.*?)```", DOC.read_text(), re.DOTALL)
+    return block_text
 
 
 def rules():
     """Return the rules as they stand in the document."""
     text = re.sub(r"\s+#.*", "", block())
-    found = re.findall(
+    matches = re.findall(
         r"- alert: (\w+)\s+expr: >?(.*?)(?=\n\s+for:|\n\s+- alert:|\Z)", text, re.DOTALL
     )
-    return [Rule(alert, " ".join(expr.split())) for alert, expr in found]
+    return [Rule(alert, " ".join(expr.split())) for alert, expr in matches]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def series(tmp_path_factory):
     """What a worker that has everything answers."""
     with open_worker(tmp_path_factory.mktemp("worker")) as worker:
         totals = worker._state(0.0).totals
@@ -60,11 +60,11 @@ def told(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def labels_of(told):
-    found = {one.name: set(one.labels) for one in told}
+def labels_of(series):
+    labels = {sample.name: set(sample.labels) for sample in series}
     # It appears once the end of a partition has moved, beside the lag in offsets.
     lag = "kafka_consumergroup_group_lag"
-    return {**found, f"{lag}_seconds": found[lag]}
+    return {**labels, f"{lag}_seconds": labels[lag]}
 
 
 def test_each_rule_of_the_document_is_looked_at():
@@ -88,11 +88,13 @@ def test_rule_asks_counters_how_much_they_rose_and_gauges_how_they_stand(rule):
         assert not name.endswith(("_total", "_bucket"))
 
 
-def test_quantile_of_commits_can_be_told_from_its_bound(told):
+def test_quantile_of_commits_can_be_told_from_its_bound(series):
     (rule,) = (one for one in rules() if one.alert == "ShardlogDiskSlow")
     bound_s = float(rule.expr.rpartition("> ")[2])
     bounds_s = [
-        float(one.labels["le"]) for one in told if one.name == "shardlog_commit_seconds_bucket"
+        float(sample.labels["le"])
+        for sample in series
+        if sample.name == "shardlog_commit_seconds_bucket"
     ]
     # Of a quantile behind the last bound but infinity Prometheus says that bound.
     assert bound_s in bounds_s

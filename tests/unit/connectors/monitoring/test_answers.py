@@ -45,7 +45,7 @@ TOLD = WorkerInfo(
 def state(now_s=0.0, **more):
     counts = WorkerCounts()
     counts.commit_s.note(0.003)
-    given = {
+    values = {
         "taken_s": now_s,
         "shards": (PartitionState(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
         "waiting": 0,
@@ -57,7 +57,7 @@ def state(now_s=0.0, **more):
         "commit_s": counts.commit_s,
         "lateness_s": counts.lateness_s,
     }
-    return WorkerState(**{**given, **more})
+    return WorkerState(**{**values, **more})
 
 
 class Bench:
@@ -93,12 +93,12 @@ def samples(answer):
 
 
 def test_every_counter_of_a_shard_is_a_metric():
-    found = {each.name: each for each in samples(Bench().ask("/metrics"))}
+    series = {each.name: each for each in samples(Bench().ask("/metrics"))}
     for field in fields(StreamStats):
         name = f"shardlog_shard_{field.name}"
-        each = found.get(name) or found[f"{name}_total"]
-        assert each.labels == {"stream": AT.topic, "shard": "3"}
-    assert found["kafka_consumergroup_group_lag"].value == 3
+        sample = series.get(name) or series[f"{name}_total"]
+        assert sample.labels == {"stream": AT.topic, "shard": "3"}
+    assert series["kafka_consumergroup_group_lag"].value == 3
 
 
 def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
@@ -107,9 +107,9 @@ def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
         PartitionState(AT, 7, 10, stats, unsealed=5),
         PartitionState(Partition(AT.topic, 4), 7, 10, stats, unsealed=None),
     )
-    found = samples(Bench(shards=shards).ask("/metrics"))
-    told = [one for one in found if one.name == "shardlog_shard_unsealed"]
-    assert [(one.labels["shard"], one.value) for one in told] == [("3", 5)]
+    series = samples(Bench(shards=shards).ask("/metrics"))
+    unsealed = [sample for sample in series if sample.name == "shardlog_shard_unsealed"]
+    assert [(sample.labels["shard"], sample.value) for sample in unsealed] == [("3", 5)]
 
 
 def test_numbers_keep_all_their_digits():
@@ -119,9 +119,9 @@ def test_numbers_keep_all_their_digits():
 def test_worker_that_was_never_heard_of_still_has_metrics():
     bench = Bench()
     bench.clock.advance(5)
-    found = {each.name: each.value for each in samples(bench.answers.of("/metrics"))}
-    assert found["shardlog_loop_silent_seconds"] == 5
-    assert "shardlog_commit_seconds_count" not in found
+    series = {each.name: each.value for each in samples(bench.answers.of("/metrics"))}
+    assert series["shardlog_loop_silent_seconds"] == 5
+    assert "shardlog_commit_seconds_count" not in series
 
 
 def test_silent_loop_is_not_alive():
@@ -263,25 +263,27 @@ def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
         "faults": {other: "damage", whole: "foreign"},
         "quarantined": 2,
     }
-    found = samples(Bench(**more).ask("/metrics"))
-    faults = [one.labels for one in found if one.name == "shardlog_quarantined"]
+    series = samples(Bench(**more).ask("/metrics"))
+    faults = [sample.labels for sample in series if sample.name == "shardlog_quarantined"]
     assert faults == [
         {"stream": AT.topic, "shard": "4", "kind": "damage"},
         {"stream": "gone", "shard": "all", "kind": "foreign"},
     ]
     lags = {
-        (one.labels["topic"], one.labels["partition"]): one.value
-        for one in found
-        if one.name == "kafka_consumergroup_group_lag"
+        (sample.labels["topic"], sample.labels["partition"]): sample.value
+        for sample in series
+        if sample.name == "kafka_consumergroup_group_lag"
     }
     assert lags == {(AT.topic, "3"): 3, (AT.topic, "4"): 1500}
 
 
 def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures():
     stats = StreamStats(dead_letters=10, dead_letters_cleared=7, dead_letters_dropped=2)
-    found = samples(Bench(shards=(PartitionState(AT, 7, 10, stats),)).ask("/metrics"))
-    told = {one.name.removeprefix("shardlog_shard_dead_letters_"): one.value for one in found}
-    assert (told["waiting"], told["forwarded_total"], told["dropped_total"]) == (3, 5, 2)
+    series = samples(Bench(shards=(PartitionState(AT, 7, 10, stats),)).ask("/metrics"))
+    body = {
+        sample.name.removeprefix("shardlog_shard_dead_letters_"): sample.value for sample in series
+    }
+    assert (body["waiting"], body["forwarded_total"], body["dropped_total"]) == (3, 5, 2)
 
 
 @pytest.mark.parametrize(("shards", "status"), [((), 503), (SHARDS, 200)])
@@ -302,17 +304,17 @@ def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tm
 def test_worker_that_lost_the_partitions_of_topics_that_are_gone_says_what_is_wrong():
     lost = {"shards": (), "has_joined": False, "quarantined": 1, "has_no_topic": True}
     answer = Bench(**lost).ask("/health/ready")
-    told = json.loads(answer.body)
+    body = json.loads(answer.body)
     assert answer.status == 503
-    assert (told["reason"], told["quarantined"]) == ("none of the topics exists", 1)
+    assert (body["reason"], body["quarantined"]) == ("none of the topics exists", 1)
 
 
 def test_dead_letters_of_a_stream_are_counted_from_0_on_for_every_reason():
-    found = samples(Bench().ask("/metrics"))
+    series = samples(Bench().ask("/metrics"))
     counts = {
-        (one.labels["stream"], one.labels["reason"]): one.value
-        for one in found
-        if one.name == "shardlog_dead_letters_by_reason_total"
+        (sample.labels["stream"], sample.labels["reason"]): sample.value
+        for sample in series
+        if sample.name == "shardlog_dead_letters_by_reason_total"
     }
     assert counts.pop(("t", "key")) == 5
     assert counts == {(AT.topic, word): 0 for word in REASON_WORDS}

@@ -29,8 +29,8 @@ def daily(tmp_path):
         return made[-1]
 
     yield opened
-    for each in made:
-        each.close()
+    for file in made:
+        file.close()
 
 
 def age(path, days):
@@ -58,8 +58,8 @@ def test_no_more_days_than_wanted_are_kept(daily, tmp_path):
     before.close()
     age(tmp_path / "worker.log", 2)
     daily(keep_days=3).write("new")
-    kept = sorted(path.name[-10:] for path in tmp_path.glob("worker.log.*"))
-    assert kept == [f"{NOW - timedelta(days=days):%Y-%m-%d}" for days in (4, 3, 2)]
+    names = sorted(path.name[-10:] for path in tmp_path.glob("worker.log.*"))
+    assert names == [f"{NOW - timedelta(days=days):%Y-%m-%d}" for days in (4, 3, 2)]
 
 
 def test_file_goes_on_after_a_restart(daily, tmp_path):
@@ -119,7 +119,7 @@ def test_file_that_takes_nothing_more_is_told_once_and_stops_nobody(capsys):
         stream.close()
 
 
-def told(capfd):
+def logged(capfd):
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
@@ -127,7 +127,7 @@ def test_line_names_the_file_that_tells_it_and_goes_to_both(capfd):
     copies: list[str] = []
     log = open_log(LogFormat.JSON, also_to=copies.append)
     log.info("started", root="here")
-    (line,) = told(capfd)
+    (line,) = logged(capfd)
     assert (line["logger"], line["event"], line["root"]) == ("test_log_file", "started", "here")
     assert [json.loads(copy) for copy in copies] == [line]
 
@@ -145,7 +145,7 @@ def test_only_lines_of_the_wanted_levels_are_told(capfd):
     log.bind(logger=LIBRARY_LOGGER).info("of librdkafka")
     log.bind(logger="progress").info("of another")
     log.bind(logger="progress").warning("of another, a warning")
-    events = [line["event"] for line in told(capfd)]
+    events = [line["event"] for line in logged(capfd)]
     assert events == ["of this file, an error", "of librdkafka", "of another, a warning"]
     assert len(copies) == len(events)
     tell_library_lines_left_out()
@@ -161,5 +161,5 @@ def test_loggers_are_the_files_that_tell_lines():
 
 def test_every_logger_is_in_the_handbook():
     text = (ROOT / "docs/OPERATIONS.md").read_text()
-    (told,) = re.findall(r"leaves\s+lines\s+out:([^.]*)\.", text)
-    assert sorted(re.findall(r"`(\w+)`", told)) == sorted({*LOGGERS} - {ALL_LOGGERS})
+    (listed,) = re.findall(r"leaves\s+lines\s+out:([^.]*)\.", text)
+    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted({*LOGGERS} - {ALL_LOGGERS})

@@ -49,13 +49,13 @@ def sent(server, raw):
     """Return all that is answered to bytes."""
     with socket.create_connection((server.host, server.port), timeout=WAIT_MAX_S) as connection:
         connection.sendall(raw)
-        found = b""
+        response = b""
         try:
             while part := connection.recv(65_536):
-                found += part
+                response += part
         except ConnectionResetError:
             pass
-        return found
+        return response
 
 
 def test_path_is_answered_without_what_is_asked_of_it(server):
@@ -142,16 +142,16 @@ def test_address_of_another_machine_is_refused(listen):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "response"),
     [
         ("127.0.0.1:9404", ("127.0.0.1", 9404)),
         ("[::1]:0", ("::1", 0)),
         ("localhost:1", ("localhost", 1)),
     ],
 )
-def test_address_has_a_host_and_a_port(text, found):
-    assert split_address(text) == found
-    assert is_loopback(found[0])
+def test_address_has_a_host_and_a_port(text, response):
+    assert split_address(text) == response
+    assert is_loopback(response[0])
 
 
 @pytest.mark.parametrize(

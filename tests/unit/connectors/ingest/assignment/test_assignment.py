@@ -58,8 +58,8 @@ class Bench:
         self.consumer.close()
 
     def said(self, event):
-        found = [call.kwargs for call in self.log.calls if call.args == (event,)]
-        return [told.get("shard", told.get("shards")) for told in found]
+        lines = [call.kwargs for call in self.log.calls if call.args == (event,)]
+        return [line.get("shard", line.get("shards")) for line in lines]
 
     def try_waiting(self, after_s):
         self.opening.asked.clear()

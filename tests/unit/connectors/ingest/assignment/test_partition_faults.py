@@ -5,7 +5,7 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.assignment.partition_faults import PartitionFaults
 from connectors.kafka import Partition, PartitionFault
-from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
+from storage_core import CorruptionError, ForeignDataError
 
 HERE = Partition("orders", 3)
 
@@ -26,13 +26,6 @@ def unreadable(offset):
 
 def refused(offset):
     return PartitionFault(HERE, offset, True, False, False, "out of range")
-
-
-def test_records_that_stay_unreadable_stop_the_worker_after_a_bounded_time(faults):
-    for now_s in (100, 104, 109.9):
-        faults.report(unreadable(7), now_s)
-    with pytest.raises(CorruptionError, match=r"cannot be read.*shard 3, addresses \[7, 8\)"):
-        faults.report(unreadable(7), 110)
 
 
 def test_offsets_that_stem_from_what_cannot_be_read_do_not_hide_where_it_began(faults):
@@ -77,17 +70,6 @@ def test_same_news_are_told_now_and_then(faults, log):
     assert [call.method_name for call in log.calls] == ["warning", "warning"]
 
 
-def test_offset_refused_again_at_the_same_place_is_foreign(faults):
-    faults.judge_refusal(refused(7), 7, 100, is_same_place=True)
-    with pytest.raises(ForeignDataError, match="written anew"):
-        faults.judge_refusal(refused(7), 7, 100, is_same_place=True)
-
-
 def test_offset_refused_at_another_place_is_judged_anew(faults):
     for is_same_place in (True, False, True):
         faults.judge_refusal(refused(7), 7, 100, is_same_place=is_same_place)
-
-
-def test_topic_that_may_not_be_read_is_told_at_once(faults):
-    with pytest.raises(InvalidRequestError, match="does not let this group read"):
-        faults.report(PartitionFault(HERE, -1, False, False, True, "denied"), 0)

@@ -17,13 +17,13 @@ class ScriptedAdmin:
     """Answers with these ids, or does not answer."""
 
     def __init__(self):
-        self.found: Any = dict(IDS)
+        self.topic_ids: Any = dict(IDS)
 
     def ask_topic_ids(self, _topics):
         def answer(_timeout_s):
-            if isinstance(self.found, Exception):
-                raise self.found
-            return self.found
+            if isinstance(self.topic_ids, Exception):
+                raise self.topic_ids
+            return self.topic_ids
 
         return answer
 
@@ -55,38 +55,38 @@ def test_topics_that_are_the_ones_have_nothing_wrong(wrong):
 
 
 def test_topic_made_anew_is_wrong_alone(admin, wrong):
-    admin.found["clicks"] = "another"
+    admin.topic_ids["clicks"] = "another"
     assert wrong() == {"clicks": ForeignDataError}
 
 
 def test_topic_that_may_not_be_described_is_wrong_alone(admin, wrong):
-    admin.found["clicks"] = InvalidRequestError("denied")
+    admin.topic_ids["clicks"] = InvalidRequestError("denied")
     assert wrong() == {"clicks": InvalidRequestError}
 
 
 def test_topic_that_is_missing_is_gone_only_after_a_while(admin, clock, wrong):
-    del admin.found["clicks"]
+    del admin.topic_ids["clicks"]
     assert wrong() == {"clicks": BrokerUnavailableError}
     clock.elapsed_s += GONE_AFTER_S
     assert wrong() == {"clicks": ForeignDataError}
 
 
 def test_silence_of_the_broker_is_no_topics_absence(admin, clock, wrong):
-    del admin.found["clicks"]
+    del admin.topic_ids["clicks"]
     wrong()
-    admin.found = BrokerUnavailableError("no answer")
+    admin.topic_ids = BrokerUnavailableError("no answer")
     clock.elapsed_s += GONE_AFTER_S
     assert wrong() == dict.fromkeys(IDS, BrokerUnavailableError)
-    admin.found = {"orders": "o"}
+    admin.topic_ids = {"orders": "o"}
     assert wrong() == {"clicks": BrokerUnavailableError}
 
 
 def test_question_without_an_answer_tells_that_the_broker_is_away_and_the_next_that_it_is_back(
     admin, broker, wrong
 ):
-    admin.found = BrokerUnavailableError("no answer in 5 s")
+    admin.topic_ids = BrokerUnavailableError("no answer in 5 s")
     assert set(wrong().values()) == {BrokerUnavailableError}
     assert broker.is_away
-    admin.found = dict(IDS)
+    admin.topic_ids = dict(IDS)
     wrong()
     assert not broker.is_away

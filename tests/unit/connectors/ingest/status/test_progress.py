@@ -64,7 +64,7 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
             "duplicates": 0,
             "dead_letters": 2,
             "discarded": 0,
-            "rounds": 0,
+            "commit_rounds": 0,
             "expired": 0,
             "sealed": 0,
         }
