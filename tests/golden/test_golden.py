@@ -5,29 +5,24 @@
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import StagingArea, StreamReader, list_streams
+from storage_core import StreamReader, list_streams
 from storage_core.engine.rocks import open_store
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE
 from tests.golden.write import (
     DEVICES,
-    LANDING,
     LANDING_ROWS,
     READINGS,
-    SERIES,
-    STAGED,
     STAGED_ROWS,
     leave,
     open_later,
     said_by,
-    stage,
 )
 
 HERE = Path(__file__).parent
@@ -143,44 +138,6 @@ def test_lost_segment_is_told_with_its_name(root):
         segment.unlink()
         problems = [problem.what for problem in stream.verify().problems]
         assert any("a segment is missing" in one and str(segment) in one for one in problems)
-
-
-def test_heads_are_in_force(root, said):
-    normal = [row for row in said[DEVICES]["rows"] if row["state"] == 0]
-    largest = max(row["primary"] for row in normal if row["secondary"] == 2)
-    with open_later(root, DEVICES) as stream:
-        for primary in (largest - 6, largest + 1):
-            stream.append(primary, 2, b"")
-        stream.commit()
-        assert [row["state"] for row in said_by(stream)["rows"] if row["payload"] == ""] == [1, 0]
-
-
-def test_transactions_are_known_and_do_not_land_again(root, said):
-    with open_later(root, DEVICES) as stream:
-        assert [stream.transaction(name, 3).is_replay for name in ("named 0", LANDING)] == [
-            True
-        ] * 2
-        area = StagingArea.open(root, DEVICES)
-        for transaction in (*SERIES, STAGED):
-            stage(area, transaction, 7_000 if transaction == STAGED else 6_000)
-        stream.finish_transactions()
-        assert len(said_by(stream)["rows"]) == len(said[DEVICES]["rows"])
-
-
-@BOTH
-def test_store_goes_on_where_it_stopped(root, said, name):
-    with open_later(root, name) as stream:
-        if name == DEVICES:
-            stream.append(1, 1, b"")
-        else:
-            stream.pass_over(0, 1700)
-        stream.seal()
-        stream.compact()
-        stream.trim()
-    with open_later(root, name) as stream:
-        rows = said_by(stream)["rows"]
-        assert Counter(map(str, said[name]["rows"])) - Counter(map(str, rows)) == Counter()
-        assert stream.verify().is_clean
 
 
 def test_streams_are_listed_and_stay_small(root):

@@ -123,24 +123,6 @@ def test_each_shard_is_told_of(make_bench):
 # --- the disk -----------------------------------------------------------------------------------
 
 
-def test_dry_run_tells_what_would_go_and_changes_nothing(make_bench):
-    shelf = Shelf(make_bench)
-    rows = [*shelf.put(-7, 3), *shelf.put(-1)]
-    dry_report = shelf.expire(dry_run=True)
-    shelf.expect(rows)
-    shelf.bench.reopen()
-    assert dry_report == shelf.expire(dry_run=True)
-    assert dry_report.rows == 3
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 0
-    done = shelf.expire()
-    assert dry_report.is_dry_run
-    assert not done.is_dry_run
-    assert (done.blocks, done.shards[0].start_after) == (
-        dry_report.blocks,
-        dry_report.shards[0].start_after,
-    )
-
-
 def visible_rows(shelf):
     return len(column_of(shelf.stream.scan(), "primary"))
 
