@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from tests.imports import ImportGraph, Imports, cached_imports
+from tests.imports import ImportGraph
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("tests/unit", "tests/log")
@@ -55,12 +55,10 @@ def sources_of(root: Path) -> dict[str, str]:
     }
 
 
-def reached(
-    sources: Mapping[str, str], changed: Iterable[str], imports: Mapping[str, Imports]
-) -> tuple[dict[str, int], list[str]]:
+def reached(sources: Mapping[str, str], changed: Iterable[str]) -> tuple[dict[str, int], list[str]]:
     """Return how far each test file that is reached stands, and which changed file none reaches."""
     gone = [path for path in changed if path.endswith(".py") and path not in sources]
-    graph = ImportGraph(imports, gone)
+    graph = ImportGraph(sources, gone)
     far: dict[str, int] = {}
     without = []
     for path in changed:
@@ -139,8 +137,7 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     changed = changed_files(ROOT)
     sources = sources_of(ROOT)
-    imports = cached_imports(sources, ROOT / ".pytest_cache/v/shardlog/imports")
-    far, without = reached(sources, changed, imports)
+    far, without = reached(sources, changed)
     files = nearest(far, changed)
     picked, left = files[:FILES_MAX], files[FILES_MAX:]
     closest = max(1, far[picked[0]]) if picked else 1

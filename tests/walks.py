@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from storage_core import Stream, StreamOptions
+from storage_core import Environment, Stream, StreamOptions
 from storage_core.testing import ManualClock
 from tests.unit.connectors.records import record
 from tests.unit.connectors.workers import AllAreRight, open_worker
@@ -38,6 +38,8 @@ PACKAGES: Final = tuple(
 )
 # None of it due or refused by itself.
 OPTIONS: Final = StreamOptions(shards=1, unit="s", block_records=8)
+# No thread writes the index beside a walk, so that each count is the same every time.
+ALONE: Final = Environment(has_index_worker=False)
 # After which a commit round is due.
 LINGER_S: Final = 0.05
 Trace = Callable[[], Any]
@@ -96,7 +98,7 @@ def rows(start: int, count: int) -> pa.Table:
 @contextmanager
 def filled_stream(folder: Path, batches: int = 1) -> Iterator[Stream]:
     """Yield a stream of one shard with so many commits of sixteen rows."""
-    with Stream.create(folder, "walk", OPTIONS) as stream:
+    with Stream.create(folder, "walk", OPTIONS, environment=ALONE) as stream:
         for number in range(batches):
             stream.append_batch(rows(16 * number, 16))
             stream.commit()
@@ -143,7 +145,7 @@ def seal(folder: Path) -> Iterator[Trace]:
 @contextmanager
 def compact(folder: Path) -> Iterator[Trace]:
     """Small parts become a larger one, in this process."""
-    with Stream.create(folder, "walk", OPTIONS) as stream:
+    with Stream.create(folder, "walk", OPTIONS, environment=ALONE) as stream:
         for number in range(6):
             stream.append_batch(rows(16 * number, 16))
             stream.commit()

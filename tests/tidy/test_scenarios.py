@@ -1,12 +1,10 @@
 """What users do is told in scenarios: tests in folders of tests/log name no module of the log.
 
 A module may then be renamed, split or joined, and no scenario changes. Nor does one use what a
-module keeps to itself. Both are left to a few files that give the scenarios their words. What must
-reach inside lies with the module that it tests, in a file called like it, and is the smaller part.
+module keeps to itself. Both are left to a few files that give the scenarios their words.
 """
 
 import ast
-from pathlib import PurePosixPath
 
 import pytest
 
@@ -25,12 +23,6 @@ WORDS = (
     "tests/log/parts/parts_lab.py",
     "tests/log/export/forging.py",
 )
-# What writes, transacts and reads; opening is a part of writing.
-SUBJECTS = ("read", "transactions", "write")
-
-
-def is_test(path: str) -> bool:
-    return PurePosixPath(path).name.startswith("test_")
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +57,6 @@ def insides(source: str, modules: set[str]) -> list[str]:
     return inner_modules(source, modules) + private_attributes(source)
 
 
-def scenarios() -> dict[str, str]:
-    """Return path and source of the tests in the folders of tests/log."""
-    sources = python_files("tests")
-    return {
-        path: source
-        for path, source in sources.items()
-        if path.startswith("tests/log/") and path.count("/") > 2 and is_test(path)
-    }
-
-
 def test_only_the_words_of_scenarios_know_the_log_from_inside(modules: set[str]) -> None:
     inner_names = {
         path: insides(source, modules)
@@ -82,29 +64,6 @@ def test_only_the_words_of_scenarios_know_the_log_from_inside(modules: set[str])
         if path.startswith("tests/log/") and path not in WORDS
     }
     assert {path: inside for path, inside in inner_names.items() if inside} == {}
-
-
-@pytest.mark.parametrize("path", WORDS)
-def test_file_of_words_must_know_the_log_from_inside(path: str, modules: set[str]) -> None:
-    assert insides(python_files("tests")[path], modules)
-
-
-def test_most_files_of_what_users_do_are_scenarios() -> None:
-    folders = tuple(f"tests/unit/storage_core/{room}/" for room in SUBJECTS)
-    inside = [path for path in python_files("tests") if path.startswith(folders) and is_test(path)]
-    assert inside
-    assert len(scenarios()) > len(inside)
-
-
-def test_what_reaches_inside_is_called_like_a_module_of_its_room(modules: set[str]) -> None:
-    strays = []
-    for path in filter(is_test, python_files("tests")):
-        *folders, room, file = PurePosixPath(path).parts
-        if folders == ["tests", "unit", "storage_core"]:
-            name = file.removeprefix("test_").removesuffix(".py")
-            prefixes = (f"storage_core.{room}.{name[:end]}" for end in range(1, len(name) + 1))
-            strays += [] if modules.intersection(prefixes) else [path]
-    assert strays == []
 
 
 @pytest.mark.parametrize(

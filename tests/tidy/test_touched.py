@@ -1,15 +1,12 @@
 """What `make quick` picks is what a change reaches, and what it leaves out it says."""
 
 import subprocess
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests import touched
-from tests.imports import cached_imports, imports_of
 from tests.tidy.tree import ROOT
-from tests.touched import changed_files, left_out, modules_of, nearest
+from tests.touched import changed_files, left_out, modules_of, nearest, reached
 
 LIST = """
 from storage_core.stream import Stream
@@ -29,13 +26,8 @@ SOURCES = {
     "tests/unit/conftest.py": "from storage_core.alone import nothing",
     "tests/unit/storage_core/test_block.py": "def test_one():\n    import storage_core.block",
     "tests/unit/connectors/test_main.py": 'RUN = "-m connectors.cli.main"',
-    "tests/log/test_stream.py": '"""Not of storage_core.reader."""\nimport tests.lab',
+    "tests/log/test_stream.py": "import tests.lab",
 }
-
-
-def reached(sources: Mapping[str, str], changed: Iterable[str]) -> tuple[dict[str, int], list[str]]:
-    imports = {path: imports_of(source) for path, source in sources.items()}
-    return touched.reached(sources, changed, imports)
 
 
 BLOCK, MAIN, STREAM = (
@@ -102,29 +94,6 @@ def test_what_is_left_out_is_said() -> None:
         "no test here is of Makefile; make test has those",
     ]
     assert left_out([], []) == []
-
-
-def test_imports_of_unchanged_files_come_from_the_cache(tmp_path: Path) -> None:
-    cache, sources = tmp_path / "v/imports", {"a.py": "import b", "b.py": "import c"}
-    first = cached_imports(sources, cache)
-    written = cache.read_text()
-    assert cached_imports(sources, cache) == first
-    cache.write_text(written.replace('["c", ""]', '["cache", ""]'))
-    again = cached_imports(sources | {"a.py": "import d"}, cache)
-    assert [one.taken for one in again.values()] == [[["d", ""]], [["cache", ""]]]
-
-
-def test_cache_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
-    cache, sources = tmp_path / "imports", {"a.py": "import b"}
-    for left in ("", '{"a'):
-        cache.write_text(left)
-        assert cached_imports(sources, cache)["a.py"].taken == [["b", ""]]
-
-
-def test_file_that_is_no_python_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SyntaxError) as error:
-        cached_imports({"storage_core/half.py": "def half("}, tmp_path / "imports")
-    assert error.value.filename == "storage_core/half.py"
 
 
 def git(root: Path, *command: str) -> None:

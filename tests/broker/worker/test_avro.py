@@ -1,4 +1,4 @@
-"""A topic of Avro behind a registry: fields decoded, schemas stored, bad records as dead letters."""
+"""A topic of Avro behind a registry: decoded fields, stored schemas, bad records as dead letters."""
 
 import socket
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.log.expiry.shelf import (
+    NOW,
     SeekingDisk,
     Shelf,
     start_of,
@@ -45,6 +46,15 @@ def test_records_of_a_block_go_one_by_one_and_are_counted_once(make_bench):
     assert start_of(shelf.bench) == len(rows) - 10
 
 
+def test_records_with_gaps_between_their_addresses_are_counted_as_records(make_bench):
+    shelf = capped(make_bench, records_max=3)
+    rows = [NOW + at for at in range(6)]
+    shelf.bench.append(rows, addresses=[0, 5, 9, 20, 30, 41])
+    shelf.bench.commit()
+    shelf.expire()
+    shelf.expect(rows[3:])
+
+
 def test_bytes_are_those_of_whole_blocks_and_the_newest_stays(make_bench):
     shelf = capped(make_bench, bytes_max=25_000)
     rows = [row for hours in range(6) for row in shelf.put(hours, 10, payload=b"x" * 1000)]
@@ -63,6 +73,18 @@ def test_each_shard_has_an_even_share(make_bench):
     shelf.expire()
     counts = [shelf.stream.read(ids=one).num_rows for one in range(4)]
     assert counts == [0, 3, 3, 3]
+
+
+def test_cap_and_retention_go_together(make_bench):
+    shelf = Shelf(make_bench, records_max=6)
+    shelf.put(-9, 4)
+    remaining = [*shelf.put(-2, 4), *shelf.put(-1, 4)]
+    report = shelf.expire()
+    assert report.rows == 6
+    shelf.expect(remaining[-6:])
+    shelf.expire(hours=4)
+    shelf.expect(remaining[-4:])
+    assert start_of(shelf.bench) == 8
 
 
 def test_late_rows_stay_though_a_cap_took_the_row_that_they_are_late_behind(make_bench):

@@ -13,6 +13,7 @@ import pytest
 
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.expiry.shelf import HOUR, KEPT, NOW, Shelf
+from tests.log.workbench import column_of
 
 CAP = 7
 YEAR_2100 = 4_102_444_800
@@ -29,7 +30,7 @@ class Way:
     """What is different: options, the disk, what is done to a shelf, and which rows stay."""
 
     options: dict[str, Any] = field(default_factory=dict)
-    disk: dict[str, int] = field(default_factory=dict)
+    disk: dict[str, Any] = field(default_factory=dict)
     work: Callable[[Shelf], Any] = lambda shelf: shelf.expire()
     stay: Callable[[list[int]], list[int]] = above_floor
 
@@ -78,7 +79,7 @@ def test_work_that_dies_before_any_call_took_all_or_nothing(make_bench, name):
             has_died = True
         disk.crash_at = None
         with shelf.bench.read_beside() as reader:
-            visible = sorted(reader.read(columns=["primary"]).column(0).to_numpy().tolist())
+            visible = sorted(column_of(reader.read(columns=["primary"]), "primary"))
             assert visible in (sorted(before), stay), call
         if has_died:
             shelf.bench.crash()

@@ -93,6 +93,21 @@ def test_late_rows_go_with_their_window_and_are_counted(make_bench):
     shelf.expect([*stays, *late])
 
 
+def test_floor_never_falls(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7)
+    remaining = shelf.put(-1)
+    floor = shelf.expire().shards[0].floor_after
+    assert floor == NOW - 5 * HOUR
+    shelf.stream.alter(retention=timedelta(hours=50))
+    for end in (lambda: None, shelf.bench.reopen, shelf.bench.reopen):
+        end()
+        again = shelf.expire(-30).shards[0]
+        assert (again.floor_before, again.floor_after) == (floor, floor)
+        assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
+    shelf.expect(remaining)
+
+
 def test_time_is_the_clocks_unless_it_is_given(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-7)
@@ -121,24 +136,6 @@ def test_each_shard_is_told_of(make_bench):
 
 
 # --- the disk -----------------------------------------------------------------------------------
-
-
-def test_dry_run_tells_what_would_go_and_changes_nothing(make_bench):
-    shelf = Shelf(make_bench)
-    rows = [*shelf.put(-7, 3), *shelf.put(-1)]
-    dry_report = shelf.expire(dry_run=True)
-    shelf.expect(rows)
-    shelf.bench.reopen()
-    assert dry_report == shelf.expire(dry_run=True)
-    assert dry_report.rows == 3
-    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 0
-    done = shelf.expire()
-    assert dry_report.is_dry_run
-    assert not done.is_dry_run
-    assert (done.blocks, done.shards[0].start_after) == (
-        dry_report.blocks,
-        dry_report.shards[0].start_after,
-    )
 
 
 def visible_rows(shelf):
@@ -195,6 +192,24 @@ def test_nothing_to_do_costs_one_seek(make_bench):
     assert disk.calls[before:] == ["snapshot", "at_or_after", "close"]
     assert report.rows == 0
     shelf.expect(remaining + remaining[:1])
+
+
+def test_floor_that_found_nothing_to_do_is_kept_with_the_next_batch(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-1)
+    shelf.expire()
+    shelf.put(-1)
+    shelf.bench.crash()
+    shelf.bench.open()
+    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
+
+
+def test_floor_that_found_nothing_to_do_outlives_a_close(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.expire()
+    shelf.bench.reopen()
+    assert shelf.bench.append([NOW - 6 * HOUR]).expired == 1
+    assert shelf.expire(-30).shards[0].floor_before == NOW - 5 * HOUR
 
 
 def test_windows_and_blocks_that_went_are_not_looked_at_again(make_bench):

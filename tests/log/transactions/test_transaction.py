@@ -18,7 +18,7 @@ from storage_core import (
     UnavailableError,
 )
 from tests.log.disks import BesideThread, ReinedDisk
-from tests.log.on_disk import flip_bit, manifest_of
+from tests.log.on_disk import flip_bit
 from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
 from tests.snapshots import bytes_of
 
@@ -395,16 +395,6 @@ def test_late_rows_of_a_transaction_go_when_it_is_given_up(small_blocks, disk):
     assert small_blocks.stream.verify().is_clean
 
 
-def test_giving_up_spares_a_transaction_that_is_done(bench):
-    transact(bench, "t", [1])
-    bench.append([2], source={"next": 2})
-    bench.crash()
-    bench.open(give_up_transactions=["t"])
-    assert (bench.primaries(), bench.stream.source(0)) == ([1, 2], {"next": 2})
-    transact(bench, "t", [1])
-    assert bench.primaries() == [1, 2]
-
-
 def test_giving_up_what_is_unknown_changes_nothing(bench):
     bench.append([1])
     bench.reopen(give_up_transactions=["t", "u"])
@@ -424,14 +414,6 @@ def test_open_of_some_shards_finishes_its_part_only(make_bench, disk):
     bench.open(shards=[0])
     assert bench.primaries() == [1]
     assert staged_files(bench) == []
-
-
-def test_damaged_manifest_is_told_by_its_path(small_blocks, disk):
-    cut_short(small_blocks, disk, "write")
-    flip_bit(manifest_of(small_blocks.staging, "t"), 20)
-    with pytest.raises(CorruptionError, match=r"manifest\.json"):
-        small_blocks.open()
-    small_blocks.open(give_up_transactions=["t"])
 
 
 def test_transaction_waits_for_the_shard_no_longer_than_allowed(make_bench):

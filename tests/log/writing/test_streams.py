@@ -112,6 +112,22 @@ CALLS = {
 }
 
 
+def fail_inside(bench) -> None:
+    """Leave the block by an exception, with sealed and unsealed records behind."""
+    with bench.stream as stream:
+        for primary in range(5):
+            stream.append(primary, 1, b"")
+        raise KeyError
+
+
+def test_exception_discards_what_was_not_sealed(make_bench):
+    bench = make_bench(block_records=2)
+    with pytest.raises(KeyError):
+        fail_inside(bench)
+    bench.open()
+    assert bench.primaries() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_closed_stream_refuses_every_call(bench, call):
     bench.close()

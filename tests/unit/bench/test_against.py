@@ -1,19 +1,12 @@
 """Two checkouts by turns: who runs when, and what counts as worse. The checkouts are made up."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.against import Comparison, compare
 from bench.measure import Experiment, Row, VoidError
-from bench.workspace import empty_directory
-from connectors.devtools.guard import state_and_start
-from tests.waiting import await_that
 
 RATE = Row("one/rate", "a rate", ("ours", "rate"))
 LATENCY = Row("one/p50", "a latency", ("ours", "p50"), sense="at most")
@@ -29,23 +22,6 @@ with Path("../turns").open("a") as turns:
 rows = json.loads(Path("figures.json").read_text())[told["--rows"]]
 Path(told["--json"]).write_text(json.dumps({"rows": rows}))
 sys.exit("beyond the limit")
-"""
-# Says that it runs, and writes down by which signal it is told to stop.
-WAITING = """
-import signal
-from pathlib import Path
-told = {signal.SIGINT, signal.SIGTERM}
-signal.pthread_sigmask(signal.SIG_BLOCK, told)
-Path("runs").touch()
-Path("heard").write_text(signal.Signals(signal.sigwait(told)).name)
-"""
-COMPARING = """
-import sys
-from pathlib import Path
-from bench.against import compare
-from bench.measure import Experiment
-place = Path(sys.argv[1])
-list(compare(Experiment("one", (), lambda path: None), (place, place), place, 1, print))
 """
 
 
@@ -110,34 +86,6 @@ def test_checkouts_without_a_row_in_common_are_void(tmp_path: Path) -> None:
     this = checkout(tmp_path / "this", rate=(1, 1))
     with pytest.raises(VoidError, match=r"no row of it is in .*/other, which has one/gone"):
         compared(other, this, RATE)
-
-
-def test_checkout_is_compared_with_itself_turn_by_turn(tmp_path: Path) -> None:
-    here = checkout(tmp_path / "here", rate=(1, 1))
-    assert compared(here, here, RATE, pairs=3) == [Comparison(RATE, (1, 1, 1), (1, 1, 1))]
-
-
-def test_turns_run_where_the_directory_to_measure_is_named_from_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = checkout(tmp_path / "a place with: spaces", rate=(1, 1))
-    monkeypatch.chdir(tmp_path)
-    with empty_directory(Path()) as workspace:
-        wanted = Experiment("one", (RATE,), contestants=lambda _path: pytest.fail("not run here"))
-        assert list(compare(wanted, (here, here), workspace, 1, lambda _text: None))
-
-
-def test_turn_that_is_interrupted_is_told_to_stop_once(tmp_path: Path) -> None:
-    here = checkout(tmp_path / "here")
-    (here / "bench" / "__main__.py").write_text(WAITING)
-    comparing = [sys.executable, "-c", COMPARING, str(here)]
-    process = subprocess.Popen(comparing, stderr=subprocess.DEVNULL, process_group=0)
-    await_that((here / "runs").exists, "the turn runs")
-    await_that(lambda: state_and_start(process.pid)[0] == "S", "it waits for the turn")
-    # As a terminal does.
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait() == -signal.SIGINT
-    assert (here / "heard").read_text() == "SIGTERM"
 
 
 def test_difference_is_compared_by_what_it_is_a_part_of(tmp_path: Path) -> None:

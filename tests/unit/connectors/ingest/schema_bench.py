@@ -47,7 +47,7 @@ class ScriptedRegistry(RegistryClient):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(RegistrySettings.parse({"url": "http://127.0.0.1:1"}), clock)
         self.mood = "well"
-        self.registered: set[int] = set()
+        self.known_schemas: set[int] = set()
         self.requests = 0
         self.is_slow = False
         self._may_answer = Semaphore(0)
@@ -63,7 +63,7 @@ class ScriptedRegistry(RegistryClient):
             assert self._may_answer.acquire(timeout=WAIT_MAX_S)
         if self.mood in REFUSALS:
             raise REFUSALS[self.mood](self.mood)
-        if schema_id not in self.registered:
+        if schema_id not in self.known_schemas:
             message = f"schema id {schema_id}: not there"
             raise SchemaNotFoundError(message)
         return RegisteredSchema(schema_id, None, None, TEXT)

@@ -56,7 +56,7 @@ def test_ids_that_nobody_knows_are_passed_however_many_and_slow_to_ask_for():
 def test_id_that_nobody_knew_is_asked_for_again_seconds_later():
     with bench_of({A: [value_of(7)] * 10}) as bench:
         await_that(bench.turn, "they are dead letters")
-        bench.registry.registered.add(7)
+        bench.registry.known_schemas.add(7)
         bench.kafka.values[A].extend([value_of(7)] * 10)
         bench.clock.advance(10.0)
         await_that(bench.turn, "the others are stored")
@@ -96,7 +96,7 @@ def test_text_of_an_id_is_the_newest_and_none_where_shards_disagree(tmp_path):
 
 def test_partition_goes_on_at_its_next_try_once_a_refusal_is_over():
     with bench_of({A: [value_of(7)] * 10}) as bench:
-        bench.registry.registered.add(7)
+        bench.registry.known_schemas.add(7)
         bench.registry.mood = "refuses"
         await_that(lambda: not bench.turn() and A in bench.stuck, "it is set aside")
         assert isinstance(bench.stuck[A], RegistryRefusedError)
@@ -128,7 +128,7 @@ def test_partition_waits_no_longer_for_a_registry_that_is_silent_than_it_may(wai
 
 def test_registry_that_answers_slowly_is_not_silent():
     with bench_of({A: [value_of(at) for at in range(300)]}, wait_s=8.0) as bench:
-        bench.registry.registered.update(range(300))
+        bench.registry.known_schemas.update(range(300))
         bench.registry.is_slow = True
 
         def is_done() -> bool:
@@ -162,11 +162,11 @@ def test_no_record_is_lost_or_doubled_in_any_order_of_things(run, unknown, unrea
 def run_any_order(chance, unknown, unreachable):
     values = {at: [value_of(chance.randrange(9)) for _ in range(200)] for at in (A, B, C)}
     with bench_of(values, unknown=unknown, unreachable=unreachable, wait_s=5.0) as bench:
-        bench.registry.registered.update(range(6))
+        bench.registry.known_schemas.update(range(6))
         play(bench, chance, 150)
         bench.end_round()
         bench.registry.mood = "well"
-        bench.registry.registered.update(range(9))
+        bench.registry.known_schemas.update(range(9))
         bench.clock.advance(100.0)
 
         def is_done() -> bool:
