@@ -15,6 +15,7 @@ from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.format.window import Window
+from storage_core.platform.clock import Clock
 from storage_core.write.entry import AppendReport, Entry
 from storage_core.write.guard import ShardGuard
 from storage_core.write.indexing import hand_over, index_of
@@ -22,11 +23,43 @@ from storage_core.write.loss import knows_loss, note_loss
 from storage_core.write.opened_shard import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
-from storage_core.write.sync_interval import SyncInterval
 from storage_core.write.writer_state import WriterState, is_in_order
 
 # Takes a state, and windows as they are, and returns what to write, and the state that then holds.
 Change = Callable[[ShardState, Callable[[int], Window]], tuple[Batch, ShardState]]
+
+
+class SyncInterval:
+    """The time between two syncs of a shard at sync level `interval`; else `is_on` is False."""
+
+    __slots__ = ("_began_at_s", "_clock", "_length_s", "is_on")
+
+    def __init__(self, clock: Clock, options: StreamOptions) -> None:
+        """Start as if a sync had just begun."""
+        self._clock = clock
+        self._began_at_s = clock.monotonic_s()
+        self.alter(options)
+
+    def alter(self, options: StreamOptions) -> None:
+        """Take over changed options."""
+        self.is_on = options.sync == "interval"
+        self._length_s = options.sync_interval.total_seconds()
+
+    def begin(self) -> None:
+        """Note that a sync begins."""
+        self._began_at_s = self._clock.monotonic_s()
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether a sync is due."""
+        return self._rest_s() <= 0
+
+    def await_end(self) -> None:
+        """Wait until a sync is due."""
+        self._clock.sleep(max(0.0, self._rest_s()))
+
+    def _rest_s(self) -> float:
+        return self._began_at_s + self._length_s - self._clock.monotonic_s()
 
 
 class CommitPath:

@@ -8,7 +8,7 @@ A function is measured without its docstring: contracts may be long, mechanics m
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from tests.tidy.tree import Function, c_files, python_files
@@ -17,14 +17,6 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 LINE_CHARACTERS_MAX = 100
 FOLDER_FILES_MAX = 20
-# Folders that have more Python files, and how many; whoever moves some out lowers the number.
-LARGE_FOLDERS = {
-    "storage_core/avro": 24,
-    "storage_core/sql": 23,
-    "tests/broker": 43,
-    "tests/log/cold": 35,
-    "tests/spark": 38,
-}
 
 
 def oversized(path: str, source: str) -> list[str]:
@@ -57,18 +49,13 @@ def oversized_c(path: str, source: str) -> list[str]:
     ]
 
 
-def overfull(paths: Iterable[str], exempt: Mapping[str, int]) -> list[str]:
-    """Return the folders with too many files, and exemptions that are larger than need be."""
+def overfull(paths: Iterable[str]) -> list[str]:
+    """Return the folders with too many Python files."""
     counts = Counter(PurePosixPath(path).parent.as_posix() for path in paths)
-    large = {folder for folder, count in counts.items() if count > FOLDER_FILES_MAX}
     return [
-        f"{folder}: {counts[folder]} Python files, at most {exempt.get(folder, FOLDER_FILES_MAX)}"
-        for folder in sorted(large)
-        if counts[folder] > exempt.get(folder, FOLDER_FILES_MAX)
-    ] + [
-        f"{folder}: {counts[folder]} Python files, lower the exemption of {exempt[folder]}"
-        for folder in sorted(exempt)
-        if counts[folder] < exempt[folder]
+        f"{folder}: {count} Python files, at most {FOLDER_FILES_MAX}"
+        for folder, count in sorted(counts.items())
+        if count > FOLDER_FILES_MAX
     ]
 
 
@@ -94,16 +81,13 @@ def test_no_file_and_no_function_is_too_long() -> None:
 
 
 def test_no_folder_has_too_many_files() -> None:
-    assert overfull(python_files(), LARGE_FOLDERS) == []
+    assert overfull(python_files()) == []
 
 
-def test_folder_above_the_limit_is_found_and_one_that_shrank_is_named() -> None:
+def test_folder_above_the_limit_is_found() -> None:
     paths = [f"a/b/{number}.py" for number in range(FOLDER_FILES_MAX)]
-    assert overfull([*paths, "a/c.py"], {}) == []
-    assert overfull([*paths, "a/b/c.py"], {}) == ["a/b: 21 Python files, at most 20"]
-    assert overfull([*paths, "a/b/c.py"], {"a/b": 21}) == []
-    (complaint,) = overfull(paths, {"a/b": 21})
-    assert complaint.endswith("lower the exemption of 21")
+    assert overfull([*paths, "a/c.py"]) == []
+    assert overfull([*paths, "a/b/c.py"]) == ["a/b: 21 Python files, at most 20"]
 
 
 def test_no_file_and_no_line_of_c_is_too_long() -> None:

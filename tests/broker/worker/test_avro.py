@@ -1,4 +1,4 @@
-"""A topic of Avro behind a registry: decoded fields, stored schemas, bad records as dead letters."""
+"""Avro topics behind a registry: decoded fields, stored schemas, dead letters for bad values."""
 
 import socket
 from collections.abc import Iterator

@@ -42,13 +42,13 @@ def framed(number, text, value):
     return name_of(number) + written(text, value)
 
 
-def known(**texts):
+def writers(**texts):
     """Return answers: `id_7=text` is a schema with the id 7."""
-    found = {}
-    for at, (name, text) in enumerate(texts.items()):
+    schemas = {}
+    for name, text in texts.items():
         number = int(name.removeprefix("id_"))
-        found[name_of(number)] = WriterSchema(at, number, AvroSchema.parse(text))
-    return found
+        schemas[name_of(number)] = WriterSchema(number, number, AvroSchema.parse(text))
+    return schemas
 
 
 def mapped(messages, answers, **rules):

@@ -83,21 +83,21 @@ def plain(fetched: Fetched) -> list[Plain]:
     """Return what was fetched record by record, run by run."""
     count, column = len(fetched.offsets), cast("Any", fetched.headers)
     headers: list = [None] * count if column is None else column.to_pylist()
-    found = zip(
+    values = zip(
         fetched.offsets.tolist(),
         fetched.keys.to_pylist(),
         fetched.values.to_pylist(),
         fetched.timestamps.tolist(),
         fetched.kinds.tolist(),
-        [each and [(one["key"], one["value"]) for one in each] for each in headers],
+        [field and [(one["key"], one["value"]) for one in field] for field in headers],
         [False] * count if fetched.misnamed is None else fetched.misnamed.tolist(),
         strict=True,
     )
-    fields = list(found)
+    fields = list(values)
     return [
-        Plain(partition, *each)
+        Plain(partition, *field)
         for partition, (start, end) in fetched.runs.items()
-        for each in fields[start:end]
+        for field in fields[start:end]
     ]
 
 

@@ -28,8 +28,8 @@ class AllAreRight:
 @contextmanager
 def open_worker(root: Path) -> Iterator[Worker]:
     """Yield a worker that owns both partitions of a topic; leaving has it leave."""
-    told = [f"root={root}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
-    worker = Worker(load_options(None, told, {}), ManualClock(), CapturingLogger())
+    settings = [f"root={root}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
+    worker = Worker(load_options(None, settings, {}), ManualClock(), CapturingLogger())
     with open_writers(root, 2) as writers:
         worker._assignment.writers.update(writers)
         worker._consumer.begin(dict.fromkeys(writers, Place(0)))

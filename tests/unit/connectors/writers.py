@@ -34,10 +34,10 @@ class ScriptedOpening:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.refusals: dict[Partition, Exception] = {}
-        self.asked: list[Partition] = []
+        self.requested: list[Partition] = []
 
     def open(self, partition: Partition) -> PartitionWriter:
-        self.asked.append(partition)
+        self.requested.append(partition)
         if partition in self.refusals:
             raise self.refusals[partition]
         return open_writer(self.root, partition)

@@ -54,10 +54,10 @@ def test_those_that_follow_are_counted_and_told_every_ten_seconds(watch, log):
 
 def test_stream_of_dead_letters_only_is_refused_with_what_to_set(watch, tmp_path):
     with open_writers(tmp_path, 2) as writers:
-        for at, offsets in ((A, (0, 1)), (B, (0,))):
+        for partition, offsets in ((A, (0, 1)), (B, (0,))):
             records = mapped(*[record(offset, key=b"user-1") for offset in offsets])
-            writers[at].append(records, records.end)
-            watch.note({at: records.dead_letters}, 0.0)
+            writers[partition].append(records, records.end)
+            watch.note({partition: records.dead_letters}, 0.0)
         with pytest.raises(InvalidRequestError, match=r"key_mode.*dead_letters_only_max"):
             watch.refuse_topics_of_nothing_else([A], writers)
 

@@ -45,7 +45,7 @@ class Timed:
     def tick(self, writers: Any, now_s: float) -> None:
         self.timer.tick(writers, lambda _: self.ends, now_s)
 
-    def told(self) -> list[tuple[str, int]]:
+    def logged(self) -> list[tuple[str, int]]:
         self.timer.settle(SETTLE_MAX_S)
         return [(call.args[0], call.kwargs["shard"]) for call in self.log.calls]
 
@@ -60,30 +60,30 @@ def timed(tmp_path):
 def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(writers, timed):
     timed.tick(writers, 5.0)
     timed.tick(writers, 5.0 + EVERY_S - 0.1)
-    assert timed.told() == []
+    assert timed.logged() == []
     timed.tick(writers, 5.0 + EVERY_S)
-    assert timed.told() == [("maintained", 0), ("maintained", 1)]
+    assert timed.logged() == [("maintained", 0), ("maintained", 1)]
     assert (timed.counts.sealed, timed.counts.compacted) == (10, 0)
     assert (
         sum(part.entry.rows for writer in writers.values() for part in writer.stream.parts()) == 10
     )
     # Where nothing is due nothing is told.
     timed.tick(writers, 5.0 + 2 * EVERY_S)
-    assert len(timed.told()) == 2
+    assert len(timed.logged()) == 2
 
 
 def test_it_never_comes_where_it_is_set_to_0(writers, tmp_path):
     timed = Timed(tmp_path, every_s=0)
     for now_s in (0.0, 1e9):
         timed.tick(writers, now_s)
-    assert timed.told() == []
+    assert timed.logged() == []
 
 
 def test_turn_is_skipped_while_the_worker_falls_behind(writers, timed):
     timed.ends = {A: 1_000_005, B: 5}
     timed.tick(writers, 0.0)
     timed.tick(writers, EVERY_S)
-    assert len(timed.told()) == 2
+    assert len(timed.logged()) == 2
     timed.ends = {A: 2_000_005, B: 5}
     timed.tick(writers, 2 * EVERY_S)
     assert not timed.timer.is_under_way
@@ -106,10 +106,10 @@ def test_turn_that_leaves_more_than_it_sealed_is_followed_by_another_at_once(wri
     writers[A].commit()
     timed.tick(writers, 0.0)
     timed.tick(writers, EVERY_S)
-    assert timed.told() == [("maintained", 0), ("maintained", 1)]
+    assert timed.logged() == [("maintained", 0), ("maintained", 1)]
     assert rows / 2 < stream.unsealed()[0] < rows
     timed.tick(writers, EVERY_S + 0.1)
-    assert timed.told()[2:] == [("maintained", 0)]
+    assert timed.logged()[2:] == [("maintained", 0)]
     assert 0 < stream.unsealed()[0] < rows / 2
     # What is left is for the next one in its time.
     timed.tick(writers, EVERY_S + 0.2)
@@ -120,7 +120,7 @@ def test_small_lag_that_grows_holds_nothing_up(writers, timed):
     for turn in range(3):
         timed.ends = {A: 5 + 40 * turn, B: 5}
         timed.tick(writers, turn * EVERY_S)
-        timed.told()
+        timed.logged()
     assert timed.counts.maintenance_skipped == 0
 
 
@@ -132,17 +132,17 @@ def test_one_process_at_a_time_is_at_it_in_a_root(writers, timed, tmp_path):
     with lock:
         timed.tick(writers, 0.0)
         timed.tick(writers, EVERY_S)
-        assert timed.told() == []
+        assert timed.logged() == []
     assert timed.counts.maintenance_skipped == 2
     timed.tick(writers, 2 * EVERY_S)
-    assert len(timed.told()) == 2
+    assert len(timed.logged()) == 2
 
 
 def test_failure_of_one_shard_is_told_and_the_others_go_on(writers, timed):
     writers[A].stream._shards[0].guard.fail(OSError("no space left"))
     timed.tick(writers, 0.0)
     timed.tick(writers, EVERY_S)
-    assert timed.told() == [("maintenance failed", 0), ("maintained", 1)]
+    assert timed.logged() == [("maintenance failed", 0), ("maintained", 1)]
 
 
 def test_failure_that_stays_is_told_at_once_and_then_every_ten_minutes(writers, timed):

@@ -55,7 +55,7 @@ PLAIN = st.builds(
     st.integers(0, 2),
     HEADERS,
     st.booleans(),
-).map(lambda each: each._replace(headers=None) if each.is_misnamed else each)
+).map(lambda item: item._replace(headers=None) if item.is_misnamed else item)
 RULES = st.builds(
     MappingRules,
     primary=st.sampled_from(["timestamp", "offset"]),
@@ -86,61 +86,61 @@ def binary(values, ahead):
 def fetched_of_plain(records, ahead):
     """Return records as they are fetched."""
     of_partitions: dict[Partition, list[Plain]] = {}
-    for each in records:
-        of_partitions.setdefault(each.partition, []).append(each)
+    for item in records:
+        of_partitions.setdefault(item.partition, []).append(item)
     ordered: list[Plain] = []
     runs, epochs = {}, {}
     for epoch, (partition, own) in enumerate(of_partitions.items()):
         runs[partition] = len(ordered), len(ordered) + len(own)
         epochs[partition] = epoch
-        ordered += sorted(own, key=lambda each: each.offset)
-    headers = [each.headers for each in ordered]
-    misnamed = np.array([each.is_misnamed for each in ordered], np.bool_)
+        ordered += sorted(own, key=lambda item: item.offset)
+    headers = [item.headers for item in ordered]
+    misnamed = np.array([item.is_misnamed for item in ordered], np.bool_)
     return Fetched(
         runs,
         epochs,
-        np.array([each.offset for each in ordered], np.int64),
-        np.array([each.timestamp for each in ordered], np.int64),
-        np.array([each.kind for each in ordered], np.int8),
-        binary([each.key for each in ordered], ahead),
-        binary([each.value for each in ordered], ahead),
+        np.array([item.offset for item in ordered], np.int64),
+        np.array([item.timestamp for item in ordered], np.int64),
+        np.array([item.kind for item in ordered], np.int8),
+        binary([item.key for item in ordered], ahead),
+        binary([item.value for item in ordered], ahead),
         pa.array(headers, HEADERS_TYPE) if any(headers) else None,
         misnamed if misnamed.any() else None,
     )
 
 
-def reason_of(each, rules):
+def reason_of(item, rules):
     """Return how the reason begins for which a record cannot become a row, if it cannot."""
-    if len(each.value or b"") > rules.payload_bytes_max:
-        return f"value of {len(each.value)} bytes"
-    if each.is_misnamed:
+    if len(item.value or b"") > rules.payload_bytes_max:
+        return f"value of {len(item.value)} bytes"
+    if item.is_misnamed:
         return "a header's name"
-    if rules.primary == "timestamp" and each.kind == 0:
+    if rules.primary == "timestamp" and item.kind == 0:
         return "no timestamp"
-    if rules.key_mode == "none" or (each.key is None and rules.null_key == "keep"):
+    if rules.key_mode == "none" or (item.key is None and rules.null_key == "keep"):
         return None
-    if each.key is None:
+    if item.key is None:
         return "no key"
-    is_fit = rules.key_mode == "dictionary" or len(each.key) == 4
-    return None if is_fit else f"key of {len(each.key)} bytes"
+    is_fit = rules.key_mode == "dictionary" or len(item.key) == 4
+    return None if is_fit else f"key of {len(item.key)} bytes"
 
 
-def row_of(each, rules):
-    has_id = rules.key_mode == "integer" and each.key is not None
+def row_of(item, rules):
+    has_id = rules.key_mode == "integer" and item.key is not None
     no_id = None if rules.key_mode == "dictionary" else NULL_KEY_ID
     return {
-        "primary": each.timestamp if rules.primary == "timestamp" else each.offset,
-        "secondary": int.from_bytes(each.key, "big", signed=True) if has_id else no_id,
-        "payload": each.value,
-        "key": each.key,
-        "timestamp": each.timestamp,
-        "timestamp_type": each.kind - 1,
-        "headers": each.headers and [{"key": name, "value": of} for name, of in each.headers],
+        "primary": item.timestamp if rules.primary == "timestamp" else item.offset,
+        "secondary": int.from_bytes(item.key, "big", signed=True) if has_id else no_id,
+        "payload": item.value,
+        "key": item.key,
+        "timestamp": item.timestamp,
+        "timestamp_type": item.kind - 1,
+        "headers": item.headers and [{"key": name, "value": of} for name, of in item.headers],
     }
 
 
 @given(
-    st.lists(PLAIN, min_size=1, max_size=20, unique_by=lambda each: each.offset),
+    st.lists(PLAIN, min_size=1, max_size=20, unique_by=lambda item: item.offset),
     st.lists(VALUES, max_size=2),
     RULES,
 )
@@ -149,23 +149,23 @@ def test_whatever_comes_each_record_is_its_row_or_its_dead_letter(records, ahead
     mapped = dict(map_partitions(fetched, fetched.runs, rules))
     assert mapped.keys() == fetched.runs.keys()
     for partition, own in mapped.items():
-        expected = [each for each in plain(fetched) if each.partition == partition]
-        sound = [each for each in expected if reason_of(each, rules) is None]
-        assert own.offsets.tolist() == [each.offset for each in sound]
+        expected = [item for item in plain(fetched) if item.partition == partition]
+        sound = [item for item in expected if reason_of(item, rules) is None]
+        assert own.offsets.tolist() == [item.offset for item in sound]
         rows = [{"headers": None} | row for row in own.rows.to_pylist()]
-        assert rows == [row_of(each, rules) for each in sound]
-        letters = {at: decode_dead_letter(raw) for at, raw in own.dead_letters.items()}
-        refused = [each for each in expected if reason_of(each, rules) is not None]
-        assert list(letters) == [each.offset for each in refused]
-        for letter, each in zip(letters.values(), refused, strict=True):
-            assert letter.reason.startswith(reason_of(each, rules))
-            assert (letter.topic, letter.partition, letter.offset) == (*partition, each.offset)
+        assert rows == [row_of(item, rules) for item in sound]
+        letters = {i: decode_dead_letter(raw) for i, raw in own.dead_letters.items()}
+        refused = [item for item in expected if reason_of(item, rules) is not None]
+        assert list(letters) == [item.offset for item in refused]
+        for letter, item in zip(letters.values(), refused, strict=True):
+            assert letter.reason.startswith(reason_of(item, rules))
+            assert (letter.topic, letter.partition, letter.offset) == (*partition, item.offset)
             assert (letter.key, letter.value, letter.headers) == (
-                each.key,
-                each.value,
-                each.headers,
+                item.key,
+                item.value,
+                item.headers,
             )
-            assert (letter.timestamp, letter.timestamp_type) == (each.timestamp, each.kind - 1)
+            assert (letter.timestamp, letter.timestamp_type) == (item.timestamp, item.kind - 1)
         assert (own.start, own.end) == (expected[0].offset, expected[-1].offset + 1)
         assert own.epoch == fetched.epochs[partition]
 
@@ -174,8 +174,8 @@ def test_whatever_comes_each_record_is_its_row_or_its_dead_letter(records, ahead
 def test_keys_that_are_all_ids_are_read_where_their_column_begins(ids, ahead):
     here = Partition("orders", 0)
     records = [
-        Plain(here, at, key_of(each), None, 0, 1, None, is_misnamed=False)
-        for at, each in enumerate(ids)
+        Plain(here, i, key_of(item), None, 0, 1, None, is_misnamed=False)
+        for i, item in enumerate(ids)
     ]
     fetched = fetched_of_plain(records, ahead)
     ((_, mapped),) = map_partitions(fetched, [here], INTEGERS)
@@ -201,11 +201,11 @@ def test_dead_letter_is_written_as_it_always_was():
 @given(st.lists(st.tuples(IDS, VALUES, st.integers(0, 2**40)), min_size=1, max_size=20))
 def test_rows_are_the_records(items):
     messages = [
-        record(3 * at, key_of(secondary), value, timestamp=(1, stamp))
-        for at, (secondary, value, stamp) in enumerate(items)
+        record(3 * i, key_of(secondary), value, timestamp=(1, stamp))
+        for i, (secondary, value, stamp) in enumerate(items)
     ]
     mapped = map_records(messages, INTEGERS)
-    assert list(mapped.offsets) == [3 * at for at in range(len(items))]
+    assert list(mapped.offsets) == [3 * i for i in range(len(items))]
     rows = zip(*(column(mapped, name) for name in ("secondary", "payload", "primary")), strict=True)
     assert list(rows) == items
 
@@ -270,23 +270,23 @@ def test_kind_of_timestamp_has_the_number_that_java_gives_it():
 
 @given(st.lists(HEADERS, min_size=1, max_size=6))
 def test_headers_keep_order_repeats_and_nulls(headers):
-    messages = [record(at, headers=given) for at, given in enumerate(headers)]
+    messages = [record(i, headers=given) for i, given in enumerate(headers)]
     mapped = map_records(messages, INTEGERS)
     if not any(headers):
         assert "headers" not in mapped.rows.schema.names
         return
-    found = [
-        None if each is None else [(item["key"], item["value"]) for item in each]
-        for each in column(mapped, "headers")
+    result = [
+        None if item is None else [(item["key"], item["value"]) for item in item]
+        for item in column(mapped, "headers")
     ]
-    assert found == headers
+    assert result == headers
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), VALUES, HEADERS), min_size=1, max_size=40))
 def test_size_is_what_the_columns_and_dead_letters_take(records):
     messages = [
-        record(at, value=value, headers=headers, partition=partition)
-        for at, (partition, value, headers) in enumerate(records)
+        record(i, value=value, headers=headers, partition=partition)
+        for i, (partition, value, headers) in enumerate(records)
     ]
     for _, mapped in shard_records(messages, MappingRules(payload_bytes_max=5)):
         taken = mapped.rows.nbytes + sum(map(len, mapped.dead_letters.values()))
@@ -298,26 +298,26 @@ def test_size_is_what_the_columns_and_dead_letters_take(records):
 def test_dead_letter_is_the_record_byte_for_byte(value, key, headers):
     rules = MappingRules(payload_bytes_max=1, null_key="dead-letter")
     message = record(4, key, (value or b"") + b"12", headers=headers, partition=3)
-    found = decode_dead_letter(map_records([message], rules).dead_letters[4])
-    assert (found.topic, found.partition, found.offset) == ("orders", 3, 4)
-    assert (found.key, found.value) == (key, message.value())
-    assert found.headers == headers
-    assert (found.timestamp, found.timestamp_type) == (1004, 0)
+    result = decode_dead_letter(map_records([message], rules).dead_letters[4])
+    assert (result.topic, result.partition, result.offset) == ("orders", 3, 4)
+    assert (result.key, result.value) == (key, message.value())
+    assert result.headers == headers
+    assert (result.timestamp, result.timestamp_type) == (1004, 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30))
 def test_partitions_of_several_topics_come_apart_in_their_order(places):
     messages = [
-        record(at, topic=topic, partition=number) for at, (topic, number) in enumerate(places)
+        record(i, topic=topic, partition=number) for i, (topic, number) in enumerate(places)
     ]
-    found = {
+    result = {
         (part.topic, part.number): list(records.offsets)
         for part, records in shard_records(messages, INTEGERS)
     }
     expected = {
-        place: [at for at, each in enumerate(places) if each == place] for place in set(places)
+        place: [i for i, item in enumerate(places) if item == place] for place in set(places)
     }
-    assert found == expected
+    assert result == expected
 
 
 def test_partitions_of_one_call_keep_their_own_values_and_dead_letters():
@@ -342,12 +342,12 @@ def test_end_lies_behind_the_last_record_though_it_was_refused():
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
 def test_what_was_fetched_again_is_joined_once_whatever_came_first(starts):
     parts = [
-        map_records([record(at) for at in range(start, start + 5)], INTEGERS) for start in starts
+        map_records([record(i) for i in range(start, start + 5)], INTEGERS) for start in starts
     ]
     joined = join_records(parts)
-    expected = sorted({at for start in starts for at in range(start, start + 5)})
+    expected = sorted({i for start in starts for i in range(start, start + 5)})
     assert list(joined.offsets) == expected
-    assert joined.rows.column("primary").to_pylist() == [1000 + at for at in expected]
+    assert joined.rows.column("primary").to_pylist() == [1000 + i for i in expected]
     assert joined.end == max(starts) + 5
 
 

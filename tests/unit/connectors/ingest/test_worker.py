@@ -64,9 +64,9 @@ def test_worker_whose_every_partition_is_set_aside_ends_with_the_oldest_fault(wo
     worker._assignment.quarantine([A], oldest)
     worker._end_if_all_are_quarantined()
     worker._assignment.quarantine([B], ShardLockedError("held", stream=TOPIC, shard=1))
-    with pytest.raises(ForeignDataError) as told:
+    with pytest.raises(ForeignDataError) as raised:
         worker._end_if_all_are_quarantined()
-    assert told.value is oldest
+    assert raised.value is oldest
 
 
 def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):

@@ -36,7 +36,7 @@ def test_times_beside_it_are_what_they_would_be_alone():
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "shown"),
+    ("kind", "value", "expected"),
     [
         (pa.list_(pa.date32()), [0, 2**31 - 1], [date(1970, 1, 1), "5881580-07-11"]),
         (
@@ -52,16 +52,16 @@ def test_times_beside_it_are_what_they_would_be_alone():
         (pa.map_(pa.time64("ns"), pa.int8()), [(1, 2)], [("00:00:00.000000001", 2)]),
     ],
 )
-def test_time_within_others_is_its_text(kind, value, shown):
+def test_time_within_others_is_its_text(kind, value, expected):
     with warnings.catch_warnings(action="error"):
-        assert to_python(pa.array([value, None], kind)) == [shown, None]
+        assert to_python(pa.array([value, None], kind)) == [expected, None]
 
 
 def test_rows_are_dictionaries():
     rows = pa.table({"at": pa.array([1, None], pa.timestamp("ns")), "n": [1, 2]})
-    shown = [{"at": "1970-01-01T00:00:00.000000001", "n": 1}, {"at": None, "n": 2}]
-    assert to_python(rows) == shown
-    assert to_python(rows.to_batches()[0]) == shown
+    expected = [{"at": "1970-01-01T00:00:00.000000001", "n": 1}, {"at": None, "n": 2}]
+    assert to_python(rows) == expected
+    assert to_python(rows.to_batches()[0]) == expected
 
 
 def test_rows_without_columns_are_there():
@@ -69,15 +69,15 @@ def test_rows_without_columns_are_there():
 
 
 @pytest.mark.parametrize(
-    ("keys", "shown"),
+    ("keys", "expected"),
     [
         (pa.string(), {"a": 2}),
         (pa.dictionary(pa.int8(), pa.string()), {"a": 2}),
         (pa.binary(), [(b"a", 1), (b"a", 2)]),
     ],
 )
-def test_map_is_a_dictionary_where_its_keys_are_texts(keys, shown):
+def test_map_is_a_dictionary_where_its_keys_are_texts(keys, expected):
     of_texts = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int8()))
     maps = of_texts.cast(pa.map_(keys, pa.int8()))
     with warnings.catch_warnings(action="error"):
-        assert to_python(maps) == [shown]
+        assert to_python(maps) == [expected]

@@ -101,8 +101,8 @@ def test_small_parts_become_larger_ones(shardlog, root):
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].startswith("10 parts merged into 2; rewritten: 20 rows, ")
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
-    told = json.loads(shardlog("compact", root, NAME, "--json").out)
-    assert told == [
+    report = json.loads(shardlog("compact", root, NAME, "--json").out)
+    assert report == [
         {"shard": shard, "merged": 0, "built": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
 

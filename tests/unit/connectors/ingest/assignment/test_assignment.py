@@ -62,10 +62,10 @@ class Bench:
         return [line.get("shard", line.get("shards")) for line in lines]
 
     def try_waiting(self, after_s):
-        self.opening.asked.clear()
+        self.opening.requested.clear()
         self.clock.elapsed_s += after_s
         self.assignment.try_waiting(self.clock.elapsed_s)
-        return self.opening.asked
+        return self.opening.requested
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def silent():
 def test_silent_broker_is_asked_once_and_the_rest_wait(bench):
     bench.opening.refusals = {B: silent(), C: silent()}
     bench.assignment.take([A, B, C])
-    assert bench.opening.asked == [A, B]
+    assert bench.opening.requested == [A, B]
     assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([0], [1, 2])
 
 
@@ -135,7 +135,7 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (UnavailableError("full"), ShardPoisonedError),
         (ShardPoisonedError("full"), ShardPoisonedError),
@@ -144,13 +144,13 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
         (silent(), BrokerUnavailableError),
     ],
 )
-def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, error, told):
+def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, error, expected):
     bench.assignment.take([A])
     bench.opening.refusals = {A: error}
     bench.assignment.suspend(A, ShardPoisonedError("full"), 1)
     bench.try_waiting(9.9)
     bench.try_waiting(0.5)
-    assert type(bench.quarantine.oldest) is told
+    assert type(bench.quarantine.oldest) is expected
 
 
 def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):

@@ -17,7 +17,7 @@ def watch(log):
     return AssignmentWatch(["orders", "parcels"], lambda _: {"orders": 4}, log)
 
 
-def told(log):
+def logged(log):
     return [call.kwargs for call in log.calls]
 
 
@@ -36,7 +36,7 @@ def test_nothing_is_said_at_first(watch, log):
 def test_waiting_is_told_at_its_pace_with_how_long_and_what_is_not_there(watch, log):
     for now_s in range(100, 175):
         watch.tick(now_s, is_assigned=False)
-    assert told(log) == [
+    assert logged(log) == [
         {"waited_s": 30, "no_such_topics": ["parcels"]},
         {"waited_s": 60, "no_such_topics": ["parcels"]},
     ]
@@ -56,4 +56,4 @@ def test_broker_that_does_not_say_which_topics_there_are_is_told(log):
     watch = AssignmentWatch(["orders"], silence, log)
     for now_s in (0, LOG_EVERY_S):
         watch.tick(now_s, is_assigned=False)
-    assert told(log) == [{"waited_s": 30, "reason": "listing topics: Kafka does not answer"}]
+    assert logged(log) == [{"waited_s": 30, "reason": "listing topics: Kafka does not answer"}]

@@ -24,9 +24,9 @@ class Bench:
     """A cluster with topics, a root with streams, and the topics that a worker holds."""
 
     def __init__(self, root, on_fault="quarantine"):
-        self.there, self.streams, self.held = {"orders", "clicks"}, {"orders", "clicks"}, set()
+        self.existing, self.streams, self.held = {"orders", "clicks"}, {"orders", "clicks"}, set()
         self.root, self.is_silent = root, False
-        self.asked, self.now_s = 0, 0.0
+        self.requests, self.now_s = 0, 0.0
         self.notes, self.log = QuarantineNotes(root), CapturingLogger()
         faults = FaultSettings.model_validate(on_fault)
         self.quarantine = Quarantine(faults, self.notes, lambda _: 1, ManualClock(), self.log)
@@ -36,13 +36,13 @@ class Bench:
         return topic if topic in self.streams else None
 
     def ask_topic_ids(self, topics):
-        self.asked += 1
+        self.requests += 1
 
         def answer(_wait_s):
             if self.is_silent:
                 message = "silent"
                 raise BrokerUnavailableError(message)
-            return {topic: "id" for topic in topics if topic in self.there}
+            return {topic: "id" for topic in topics if topic in self.existing}
 
         return answer
 
@@ -62,7 +62,7 @@ def bench(tmp_path):
 
 def test_topic_that_is_gone_is_set_aside_as_a_whole_and_noted(bench):
     bench.go_on(20)
-    bench.there.discard("orders")
+    bench.existing.discard("orders")
     bench.go_on(GONE_AFTER_S - 1)
     assert bench.faults() == {}
     bench.go_on(GONE_AFTER_S + ASK_EVERY_S)
@@ -75,11 +75,11 @@ def test_topic_that_is_gone_is_set_aside_as_a_whole_and_noted(bench):
 
 @pytest.mark.parametrize("end", ["there again", "dropped", "held"])
 def test_fault_ends_with_the_topic_back_its_stream_gone_or_its_partitions_held(bench, end):
-    bench.there.discard("orders")
+    bench.existing.discard("orders")
     bench.go_on(40)
     assert bench.faults()
     if end == "there again":
-        bench.there.add("orders")
+        bench.existing.add("orders")
     elif end == "dropped":
         bench.streams.discard("orders")
     else:
@@ -90,7 +90,7 @@ def test_fault_ends_with_the_topic_back_its_stream_gone_or_its_partitions_held(b
 
 
 def test_topic_that_was_never_stored_or_is_held_is_no_fault_of_its_own(bench):
-    bench.there.clear()
+    bench.existing.clear()
     bench.streams.discard("orders")
     bench.held.add("clicks")
     bench.go_on(40)
@@ -106,7 +106,7 @@ def test_topic_of_a_pattern_is_known_from_when_it_was_held(bench):
 
 
 def test_silent_broker_says_of_no_topic_that_it_is_gone(bench):
-    bench.there.discard("orders")
+    bench.existing.discard("orders")
     bench.go_on(5)
     bench.is_silent = True
     bench.go_on(60)
@@ -118,18 +118,18 @@ def test_silent_broker_says_of_no_topic_that_it_is_gone(bench):
 
 def test_cluster_is_asked_seldom(bench):
     bench.go_on(100)
-    assert bench.asked <= 11
+    assert bench.requests <= 11
 
 
 def test_topic_that_is_gone_stops_a_worker_that_is_to_stop(tmp_path):
     bench = Bench(tmp_path, {"foreign": "stop"})
-    bench.there.discard("orders")
+    bench.existing.discard("orders")
     with pytest.raises(ForeignDataError, match="deleted"):
         bench.go_on(40)
 
 
 @pytest.mark.parametrize(
-    ("told", "is_noted"),
+    ("logged", "is_noted"),
     [
         ('topics=["clicks"]', False),
         ('topics=["clicks","orders"]', True),
@@ -137,10 +137,10 @@ def test_topic_that_is_gone_stops_a_worker_that_is_to_stop(tmp_path):
         ("topic_pattern=^ord", True),
     ],
 )
-def test_topic_that_is_no_longer_consumed_is_no_longer_noted(bench, told, is_noted):
-    bench.there.discard("orders")
+def test_topic_that_is_no_longer_consumed_is_no_longer_noted(bench, logged, is_noted):
+    bench.existing.discard("orders")
     bench.go_on(40)
-    options = load_options(None, ["root=/r", told, "kafka.bootstrap.servers=b:1"], {})
+    options = load_options(None, ["root=/r", logged, "kafka.bootstrap.servers=b:1"], {})
     next_one = Bench(bench.root)
     next_one.quarantine.leave_topics_but(options.consumes)
     assert [note.stream for note in bench.notes.read()] == ["orders"] * is_noted

@@ -13,12 +13,12 @@ class ScriptedConsumer:
     """Takes what it is told, unless it is deaf; notes every telling."""
 
     def __init__(self):
-        self.told, self.answer, self.is_deaf, self.is_silent = [], None, False, False
+        self.commits, self.answer, self.is_deaf, self.is_silent = [], None, False, False
 
     def commit_group(self, places, *, is_last=False):  # noqa: ARG002 - as a consumer's
-        self.told.append({at: place.offset for at, place in places.items()})
+        self.commits.append({at: place.offset for at, place in places.items()})
         if not self.is_silent:
-            self.answer = {} if self.is_deaf else self.told[-1]
+            self.answer = {} if self.is_deaf else self.commits[-1]
 
     def take_group_answer(self):
         answer, self.answer = self.answer, None
@@ -44,14 +44,14 @@ def writers(tmp_path):
 def test_partition_is_told_though_nothing_comes(group, consumer, writers):
     for now_s in range(5):
         group.commit(writers, now_s)
-    assert consumer.told == [{A: 0, B: 0}]
+    assert consumer.commits == [{A: 0, B: 0}]
 
 
 def test_partition_that_moved_is_told_alone(group, consumer, writers):
     group.commit(writers, 0)
     writers[B].next = 7
     group.commit(writers, 1)
-    assert consumer.told[1:] == [{B: 7}]
+    assert consumer.commits[1:] == [{B: 7}]
 
 
 def test_what_was_not_taken_is_told_again(group, consumer, writers):
@@ -61,7 +61,7 @@ def test_what_was_not_taken_is_told_again(group, consumer, writers):
     consumer.is_deaf = False
     for now_s in range(3, 9):
         group.commit(writers, now_s)
-    assert consumer.told == [{A: 0, B: 0}] * 4
+    assert consumer.commits == [{A: 0, B: 0}] * 4
 
 
 def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, writers):
@@ -69,14 +69,14 @@ def test_next_one_waits_for_an_answer_for_a_bounded_time(group, consumer, writer
     for now_s in range(12):
         writers[A].next = now_s
         group.commit(writers, now_s)
-    assert [told[A] for told in consumer.told] == [0, 10]
+    assert [commits[A] for commits in consumer.commits] == [0, 10]
 
 
 def test_partition_that_returns_is_told_anew(group, consumer, writers):
     group.commit(writers, 0)
     group.commit({A: writers[A]}, 1)
     group.commit(writers, 2)
-    assert consumer.told == [{A: 0, B: 0}, {B: 0}]
+    assert consumer.commits == [{A: 0, B: 0}, {B: 0}]
 
 
 def test_last_word_says_what_is_not_known_yet(group, consumer, writers):
@@ -84,4 +84,4 @@ def test_last_word_says_what_is_not_known_yet(group, consumer, writers):
     writers[A].next = 5
     group.commit_last(writers)
     group.commit_last(writers)
-    assert consumer.told[1:] == [{A: 5}]
+    assert consumer.commits[1:] == [{A: 5}]

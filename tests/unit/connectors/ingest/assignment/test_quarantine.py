@@ -43,12 +43,12 @@ class Bench:
 
     def waits(self, error, times):
         """Let a partition fail so often; return how long it waits after each."""
-        found = []
+        retried = []
         for _ in range(times):
             self.quarantine.add([A], error)
             waits = (wait for wait in range(1000) if self.due_at(wait) == A)
-            found.append(next(waits))
-        return found
+            retried.append(next(waits))
+        return retried
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_failure_of_the_worker_itself_is_never_set_aside(bench):
 def test_fault_of_many_partitions_is_told_in_one_line_and_once(bench):
     for _ in range(3):
         bench.quarantine.add([B, A], ForeignDataError("made anew", stream="orders"))
-    (told,) = bench.log.calls
-    assert (told.method_name, told.kwargs["topic"], told.kwargs["shards"]) == (
+    (call,) = bench.log.calls
+    assert (call.method_name, call.kwargs["topic"], call.kwargs["shards"]) == (
         "error",
         "orders",
         [0, 1],

@@ -14,7 +14,7 @@ class Bench:
         self.clock, self.log = ManualClock(), CapturingLogger()
         self.watch = BrokerWatch(self.clock, self.log)
 
-    def told(self):
+    def logged(self):
         return [call.args[0] for call in self.log.calls]
 
 
@@ -25,7 +25,7 @@ def bench():
 
 def test_broker_that_answers_is_no_news(bench):
     bench.watch.answered()
-    assert bench.told() == []
+    assert bench.logged() == []
 
 
 def test_broker_away_is_told_at_once_with_since_when_and_why(bench):
@@ -44,7 +44,7 @@ def test_broker_that_stays_away_is_told_at_a_bounded_pace(bench):
     for _ in range(int(LOG_EVERY_S)):
         bench.watch.unanswered("no answer")
         bench.clock.advance(2)
-    assert bench.told() == ["broker away"] * 2
+    assert bench.logged() == ["broker away"] * 2
     assert [call.kwargs["since"] for call in bench.log.calls] == ["2023-11-14T22:13:20Z"] * 2
 
 
@@ -53,7 +53,7 @@ def test_return_is_told_once_with_how_long_it_took(bench):
     bench.clock.advance(67)
     bench.watch.answered()
     bench.watch.answered()
-    assert bench.told() == ["broker away", "broker back"]
+    assert bench.logged() == ["broker away", "broker back"]
     assert bench.log.calls[-1].kwargs["after_s"] == 67
     assert not bench.watch.is_away
 
@@ -62,7 +62,7 @@ def test_broker_that_goes_again_is_told_again(bench):
     for _ in range(2):
         bench.watch.unanswered("no answer")
         bench.watch.answered()
-    assert bench.told() == ["broker away", "broker back"] * 2
+    assert bench.logged() == ["broker away", "broker back"] * 2
 
 
 def test_broker_that_stays_away_is_told_again_though_nobody_asks_it(bench):
@@ -79,4 +79,4 @@ def test_nothing_is_told_again_of_a_broker_that_is_back(bench):
     bench.watch.answered()
     bench.clock.advance(100)
     bench.watch.tick(bench.clock.monotonic_s())
-    assert bench.told() == ["broker away", "broker back"]
+    assert bench.logged() == ["broker away", "broker back"]

@@ -32,7 +32,7 @@ class Bench:
             record = logging.LogRecord(LOGGER_NAME, logging.ERROR, "", 0, "%s [%s] %s", args, None)
             self.lines.handle(record)
 
-    def told(self):
+    def printed(self):
         calls, self.log.calls[:] = list(self.log.calls), []
         return [(call.kwargs["said"].split()[0], call.kwargs.get("left_out", 0)) for call in calls]
 
@@ -45,7 +45,7 @@ def bench():
 def test_first_line_of_each_kind_is_told_at_once(bench):
     bench.says("FAIL")
     bench.says("ERROR")
-    assert bench.told() == [("FAIL", 0), ("ERROR", 0)]
+    assert bench.printed() == [("FAIL", 0), ("ERROR", 0)]
 
 
 def test_line_is_told_as_it_was_said(bench):
@@ -58,7 +58,7 @@ def test_those_of_a_kind_that_follow_are_counted_with_the_next(bench):
     bench.says("FAIL", count=500)
     bench.clock.advance(LIBRARY_LOG_EVERY_S)
     bench.says("FAIL", count=3)
-    assert bench.told() == [("FAIL", 0), ("FAIL", 499)]
+    assert bench.printed() == [("FAIL", 0), ("FAIL", 499)]
 
 
 def test_an_hour_of_complaints_makes_some_hundred_lines_and_all_are_accounted_for(bench):
@@ -68,23 +68,23 @@ def test_an_hour_of_complaints_makes_some_hundred_lines_and_all_are_accounted_fo
         said += 20
         bench.clock.advance(1)
     bench.lines.flush()
-    told = bench.told()
-    assert len(told) <= 3600 / LIBRARY_LOG_EVERY_S + 2
-    assert sum(1 + left_out for _, left_out in told) == said
+    printed = bench.printed()
+    assert len(printed) <= 3600 / LIBRARY_LOG_EVERY_S + 2
+    assert sum(1 + left_out for _, left_out in printed) == said
 
 
 def test_what_was_left_out_and_never_followed_is_told_by_a_flush(bench):
     bench.says("FAIL", count=4)
-    bench.told()
+    bench.printed()
     bench.lines.flush()
     bench.lines.flush()
-    assert bench.told() == [("FAIL", 2)]
+    assert bench.printed() == [("FAIL", 2)]
 
 
 def test_kinds_without_end_do_not_fill_the_memory(bench):
     for number in range(1000):
         bench.says(f"KIND{number}")
-    assert len(bench.told()) < 100
+    assert len(bench.printed()) < 100
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_what_the_library_is_asked_to_say_is_said(capfd):
 @pytest.mark.usefixtures("logger")
 @pytest.mark.parametrize("fault", ["full", "no reader", "closed"])
 def test_output_that_takes_no_lines_stops_nobody(fault, capfd):
-    kept = os.dup(1)
+    copy = os.dup(1)
     try:
         if fault == "full":
             with Path("/dev/full").open("wb") as full:
@@ -174,8 +174,8 @@ def test_output_that_takes_no_lines_stops_nobody(fault, capfd):
         log = open_log(LogFormat.JSON)
         log.info("left out")
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(copy, 1)
+        os.close(copy)
     log.info("told")
     assert [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()] == ["told"]
 
@@ -214,6 +214,6 @@ def test_settings_that_the_library_tells_of_itself_have_no_secrets(capfd):
 
     await_that(has_told_all, "its settings")
     consumer.close()
-    told = "".join(said) + capfd.readouterr().out
-    assert "kinit.cmd = ***" in told
-    assert "canary" not in told
+    printed = "".join(said) + capfd.readouterr().out
+    assert "kinit.cmd = ***" in printed
+    assert "canary" not in printed

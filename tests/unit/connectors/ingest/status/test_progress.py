@@ -31,7 +31,7 @@ class Bench:
             now_s, self.writers, lambda: self.unfetched, waiting=waiting, quarantined=quarantined
         )
 
-    def told(self):
+    def logged(self):
         return [call.kwargs for call in self.log.calls if call.args == ("progress",)]
 
 
@@ -43,7 +43,7 @@ def bench(tmp_path):
 
 def test_nothing_is_told_before_its_time(bench):
     bench.tick(LOG_EVERY_S - 0.1)
-    assert bench.told() == []
+    assert bench.logged() == []
 
 
 def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
@@ -53,7 +53,7 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
     bench.ends = {A: 100, B: 40}
     bench.writers[A].next, bench.writers[B].next = 90, 41
     bench.tick(LOG_EVERY_S)
-    assert bench.told() == [
+    assert bench.logged() == [
         {
             "shards": 2,
             "records_s": 100,
@@ -75,7 +75,7 @@ def test_rate_is_that_since_the_line_before(bench):
     bench.counts.received = 3000
     bench.tick(LOG_EVERY_S)
     bench.tick(LOG_EVERY_S * 2)
-    assert [line["records_s"] for line in bench.told()] == [100, 0]
+    assert [line["records_s"] for line in bench.logged()] == [100, 0]
 
 
 def test_first_records_are_told_of_soon_and_once(bench):
@@ -83,19 +83,19 @@ def test_first_records_are_told_of_soon_and_once(bench):
     bench.counts.received = 300
     for now_s in (6.0, 6.0 + LOG_FIRST_AFTER_S / 2):
         bench.tick(now_s)
-    assert bench.told() == []
+    assert bench.logged() == []
     bench.tick(10.0)
     bench.counts.received = 600
     bench.tick(10.0 + LOG_EVERY_S - 1)
-    assert [line["records_s"] for line in bench.told()] == [30]
+    assert [line["records_s"] for line in bench.logged()] == [30]
     bench.tick(10.0 + LOG_EVERY_S)
-    assert [line["records_s"] for line in bench.told()] == [30, 10]
+    assert [line["records_s"] for line in bench.logged()] == [30, 10]
 
 
 def test_partitions_that_are_not_in_the_lag_are_counted(bench):
     bench.ends = {A: 7}
     bench.tick(LOG_EVERY_S, waiting=3, quarantined=4)
-    (line,) = bench.told()
+    (line,) = bench.logged()
     assert (line["waiting"], line["quarantined"]) == (3, 4)
     # None of them is in the lag.
     assert (line["lag"], line["lag_unknown"]) == (7, 1 + 3 + 4)
@@ -106,7 +106,7 @@ def test_lag_of_no_partition_that_is_held_is_not_zero(bench):
     bench.writers.clear()
     bench.tick(LOG_EVERY_S * 2, waiting=2)
     bench.tick(LOG_EVERY_S * 3)
-    assert [(line["lag"], line.get("lag_unknown")) for line in bench.told()] == [
+    assert [(line["lag"], line.get("lag_unknown")) for line in bench.logged()] == [
         (None, 2),
         (None, 2),
         (0, None),
@@ -117,7 +117,7 @@ def test_who_asks_is_told_with_the_next_look_and_once(bench):
     bench.progress.request()
     bench.tick(1.0)
     bench.tick(2.0)
-    assert len(bench.told()) == 1
+    assert len(bench.logged()) == 1
 
 
 def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
@@ -126,7 +126,7 @@ def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
     bench.tick(LOG_EVERY_S)
     bench.broker.answered()
     bench.tick(LOG_EVERY_S * 2)
-    away, back = bench.told()
+    away, back = bench.logged()
     assert (away["lag"], away["away_since"]) == (None, "2023-11-14T22:13:20Z")
     assert (back["lag"], back.get("away_since")) == (140, None)
 
@@ -138,5 +138,5 @@ def test_lag_has_what_waits_in_partitions_that_are_not_fetched(bench):
         UnfetchedPartition(Partition(TOPIC, 3), None, 9),
     ]
     bench.tick(LOG_EVERY_S, waiting=1, quarantined=2)
-    (line,) = bench.told()
+    (line,) = bench.logged()
     assert (line["lag"], line["lag_unknown"]) == (7 + 1500, 2)

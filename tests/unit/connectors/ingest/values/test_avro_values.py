@@ -13,7 +13,7 @@ from connectors.ingest.values.avro_values import mapping_problem
 from connectors.settings.stream_settings import MappingRules
 from storage_core import KEY_BYTES_MAX
 from storage_core.avro import AvroSchema
-from tests.unit.connectors.framed import framed, known, mapped, name_of, record_schema
+from tests.unit.connectors.framed import framed, mapped, name_of, record_schema, writers
 from tests.unit.connectors.records import record
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -40,7 +40,7 @@ def of_kind(kind, value, **rules):
     """Return what becomes of one value with a field `at` of a type."""
     text = record_schema(("more", "string"), ("at", kind))
     message = record(0, value=framed(7, text, {"more": "x", "at": value}))
-    return mapped([message], known(id_7=text), primary="field:at", key_mode="none", **rules)
+    return mapped([message], writers(id_7=text), primary="field:at", key_mode="none", **rules)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_time_beyond_the_streams_unit_is_a_dead_letter():
     far = framed(7, text, {"at": 2**62})
     records = mapped(
         [record(0, value=far), record(1, value=sound)],
-        known(id_7=text),
+        writers(id_7=text),
         primary="field:at",
         key_mode="none",
         unit="ns",
@@ -86,7 +86,7 @@ def test_time_beyond_the_streams_unit_is_a_dead_letter():
 
 def test_id_comes_from_a_field_and_the_key_is_carried():
     message = record(3, key=b"any", value=framed(7, PLAIN, {"at": 1, "device": 42}))
-    records = mapped([message], known(id_7=PLAIN), secondary="field:device", key_mode="none")
+    records = mapped([message], writers(id_7=PLAIN), secondary="field:device", key_mode="none")
     assert (column(records, "secondary"), column(records, "key")) == ([42], [b"any"])
     assert column(records, "primary") == [1003]
 
@@ -95,7 +95,7 @@ def test_id_comes_from_a_field_and_the_key_is_carried():
 def test_long_id_has_to_fit_32_bits(value, fits):
     text = record_schema(("device", "long"))
     message = record(0, value=framed(7, text, {"device": value}))
-    records = mapped([message], known(id_7=text), secondary="field:device", key_mode="none")
+    records = mapped([message], writers(id_7=text), secondary="field:device", key_mode="none")
     assert column(records, "secondary") == ([value] if fits else [])
     assert reasons(records) == (
         [] if fits else [f"mapping: field device is {value}; an id fits 32 bits"]
@@ -110,7 +110,7 @@ def test_text_and_bytes_become_the_rows_key(kind, value):
         record(1, key=b"own", value=None),
         record(2, key=b"own", value=framed(7, text, {"device": value * 40_000})),
     ]
-    records = mapped(messages, known(id_7=text), secondary="field:device", key_mode="dictionary")
+    records = mapped(messages, writers(id_7=text), secondary="field:device", key_mode="dictionary")
     as_bytes = value.encode() if isinstance(value, str) else value
     assert column(records, "key") == [as_bytes, None]
     assert column(records, "secondary") == [None, None]
@@ -124,14 +124,14 @@ def test_null_id_is_as_a_record_without_a_key(null_key):
     text = record_schema(("device", ["null", "int"]))
     messages = [record(0, value=framed(7, text, {"device": None})), record(1, value=None)]
     rules = {"secondary": "field:device", "key_mode": "none", "null_key": null_key}
-    records = mapped(messages, known(id_7=text), **rules)
+    records = mapped(messages, writers(id_7=text), **rules)
     assert column(records, "secondary") == ([NULL_KEY_ID] * 2 if null_key == "keep" else [])
     assert words(records) == ([] if null_key == "keep" else ["mapping"] * 2)
 
 
 def test_tombstone_has_the_records_time_and_no_schema():
     messages = [record(0, value=None), record(1, value=framed(7, PLAIN, {"at": 9, "device": 1}))]
-    records = mapped(messages, known(id_7=PLAIN), primary="field:at", unit="us")
+    records = mapped(messages, writers(id_7=PLAIN), primary="field:at", unit="us")
     assert column(records, "primary") == [1_000_000, 9]
     assert column(records, "schema") == [None, 0]
 
@@ -149,8 +149,8 @@ def test_schemas_may_change_from_record_to_record():
         framed(9, newer, {"device": 5, "at": 2}),
         framed(7, older, {"at": 3}),
     ]
-    messages = [record(at, value=value) for at, value in enumerate(values)]
-    records = mapped(messages, known(id_7=older, id_9=newer), primary="field:at", key_mode="none")
+    messages = [record(index, value=value) for index, value in enumerate(values)]
+    records = mapped(messages, writers(id_7=older, id_9=newer), primary="field:at", key_mode="none")
     assert column(records, "primary") == [1, 2, 3]
     assert column(records, "schema") == [0, 1, 0]
     assert {number: each.registry_id for number, each in records.schemas.items()} == {0: 7, 1: 9}
@@ -159,8 +159,8 @@ def test_schemas_may_change_from_record_to_record():
 def test_value_that_is_not_its_schemas_costs_no_neighbour():
     sound = framed(7, PLAIN, {"at": 5, "device": 6})
     values = [sound, sound[:-1], sound + b"!", b"{}", name_of(8), sound]
-    messages = [record(at, value=value) for at, value in enumerate(values)]
-    answers = {**known(id_7=PLAIN), name_of(8): "schema id 8: the registry has none"}
+    messages = [record(index, value=value) for index, value in enumerate(values)]
+    answers = {**writers(id_7=PLAIN), name_of(8): "schema id 8: the registry has none"}
     records = mapped(messages, answers, primary="field:at", key_mode="none")
     assert (records.offsets.tolist(), column(records, "primary")) == ([0, 5], [5, 5])
     assert words(records) == ["body", "body", "framing", "unknown_schema"]
@@ -169,7 +169,7 @@ def test_value_that_is_not_its_schemas_costs_no_neighbour():
 
 def test_body_is_proven_though_no_field_of_it_is_mapped():
     messages = [record(0, value=framed(7, PLAIN, {"at": 5, "device": 6})[:-1]), record(1)]
-    assert words(mapped(messages, known(id_7=PLAIN))) == ["body", "framing"]
+    assert words(mapped(messages, writers(id_7=PLAIN))) == ["body", "framing"]
 
 
 def test_schema_without_the_field_has_only_dead_letters():
@@ -178,7 +178,7 @@ def test_schema_without_the_field_has_only_dead_letters():
         record(0, value=framed(7, PLAIN, {"at": 5, "device": 6})),
         record(1, value=framed(9, other, {"time": 5})),
     ]
-    records = mapped(messages, known(id_7=PLAIN, id_9=other), primary="field:at", key_mode="none")
+    records = mapped(messages, writers(id_7=PLAIN, id_9=other), primary="field:at", key_mode="none")
     assert column(records, "primary") == [5]
     assert reasons(records) == ["mapping: Reading has no field at; it has time"]
 
@@ -201,10 +201,12 @@ def test_schema_that_cannot_be_mapped_is_refused_by_its_field(rules, complaint):
 
 def test_parts_of_a_partition_keep_their_schemas_when_they_are_joined():
     older, newer = record_schema(("at", "int")), record_schema(("at", "long"))
-    answers = known(id_7=older, id_9=newer)
+    answers = writers(id_7=older, id_9=newer)
     parts = [
-        mapped([record(at, value=framed(number, text, {"at": at}))], answers, primary="field:at")
-        for at, (number, text) in enumerate([(7, older), (9, newer)])
+        mapped(
+            [record(index, value=framed(number, text, {"at": index}))], answers, primary="field:at"
+        )
+        for index, (number, text) in enumerate([(7, older), (9, newer)])
     ]
     joined = join_records(parts)
     assert column(joined, "schema") == [0, 1]
@@ -217,8 +219,8 @@ MUTATIONS = st.sampled_from(["cut", "flip", "grow", "frame"])
 @given(st.lists(st.tuples(st.integers(0, 2**40), MUTATIONS | st.none(), st.integers(0, 2**16))))
 def test_each_record_is_a_row_or_a_dead_letter_whatever_became_of_its_bytes(given_records):
     values = []
-    for at, (primary, mutation, chance) in enumerate(given_records):
-        value = bytearray(framed(7, PLAIN, {"at": primary, "device": at}))
+    for index, (primary, mutation, chance) in enumerate(given_records):
+        value = bytearray(framed(7, PLAIN, {"at": primary, "device": index}))
         if mutation == "cut":
             del value[chance % len(value) :]
         elif mutation == "flip":
@@ -228,16 +230,16 @@ def test_each_record_is_a_row_or_a_dead_letter_whatever_became_of_its_bytes(give
         elif mutation == "frame":
             value[0] = chance % 256
         values.append(bytes(value))
-    messages = [record(at, value=value) for at, value in enumerate(values)]
+    messages = [record(index, value=value) for index, value in enumerate(values)]
     if not messages:
         return
-    answers = known(id_7=PLAIN)
-    asked = {value[:5] for value in values if value[:1] == b"\x00" and len(value) > 4}
-    asked |= {value[:17] for value in values if value[:1] == b"\x01" and len(value) > 16}
-    answers |= dict.fromkeys(asked - answers.keys(), "schema: nobody knows it")
+    answers = writers(id_7=PLAIN)
+    requested = {value[:5] for value in values if value[:1] == b"\x00" and len(value) > 4}
+    requested |= {value[:17] for value in values if value[:1] == b"\x01" and len(value) > 16}
+    answers |= dict.fromkeys(requested - answers.keys(), "schema: nobody knows it")
     records = mapped(messages, answers, primary="field:at", key_mode="none")
-    found = Counter([*records.offsets.tolist(), *records.dead_letters])
-    assert found == Counter(range(len(values)))
-    sound = {at for at, (_, mutation, _) in enumerate(given_records) if mutation is None}
+    counts = Counter([*records.offsets.tolist(), *records.dead_letters])
+    assert counts == Counter(range(len(values)))
+    sound = {index for index, (_, mutation, _) in enumerate(given_records) if mutation is None}
     assert sound <= set(records.offsets.tolist())
-    assert column(records, "payload") == [values[at] for at in records.offsets]
+    assert column(records, "payload") == [values[index] for index in records.offsets]

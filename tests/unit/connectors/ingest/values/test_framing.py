@@ -31,7 +31,7 @@ def frames_of(values, headers=None):
     listed = None
     if headers is not None:
         named = [
-            each and [{"key": name, "value": value} for name, value in each] for each in headers
+            pairs and [{"key": name, "value": value} for name, value in pairs] for pairs in headers
         ]
         listed = pa.array(named, HEADERS_TYPE)
     return read_frames(pa.array(values, pa.binary()), listed)
@@ -41,7 +41,7 @@ def plainly(value, headers):
     """Return what a loop makes of a value: its schema, where its body begins, if it is bad."""
     if value is None:
         return None, 0, False
-    named = [given for name, given in headers or () if name == HEADER and given is not None]
+    named = [data for name, data in headers or () if name == HEADER and data is not None]
     if named:
         fits = named[-1][:1] + bytes([len(named[-1])]) in (b"\x00\x05", b"\x01\x11")
         return (named[-1] if fits else None), 0, not fits
@@ -134,11 +134,11 @@ HEADERS = st.none() | st.lists(
 def test_any_bytes_are_read_as_a_plain_loop_reads_them(records, ahead, has_headers):
     everything = [*ahead, *records]
     values = pa.array([value for value, _ in everything], pa.binary()).slice(len(ahead))
-    named = [listed_of(given) for _, given in everything]
+    named = [listed_of(data) for _, data in everything]
     headers = pa.array(named, HEADERS_TYPE).slice(len(ahead)) if has_headers else None
     frames = read_frames(values, headers)
     assert as_plainly(frames) == [
-        plainly(value, given if has_headers else None) for value, given in records
+        plainly(value, data if has_headers else None) for value, data in records
     ]
     assert np.isin(np.arange(len(frames.names)), frames.indices).all()
     assert len(set(frames.names)) == len(frames.names)

@@ -29,12 +29,12 @@ def timeout() -> float:
 def lookup(timeout: float) -> Iterator[SchemaLookup]:
     """Have all names asked for of a registry that takes questions and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        given = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": timeout}
-        settings = RegistrySettings.parse({**given, "max.retries": 0})
-        there = SchemaLookup(RegistryClient(settings), in_store, ManualClock())
-        there.ask(NAMES)
-        yield there
-        there.close()
+        values = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": timeout}
+        settings = RegistrySettings.parse({**values, "max.retries": 0})
+        lookup = SchemaLookup(RegistryClient(settings), in_store, ManualClock())
+        lookup.ask(NAMES)
+        yield lookup
+        lookup.close()
 
 
 @pytest.mark.parametrize("timeout", [600.0])
