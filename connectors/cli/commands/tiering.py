@@ -89,8 +89,8 @@ def compact(*, root: Path, stream: str, as_json: bool) -> None:
         print_line(f"{stream!r} has nothing to merge: it has {counted(left, 'part')}")
         return
     print_line(
-        f"{counted(report.parts_obsolete - report.parts_built + left, 'part')} became {left:,}; "
-        f"written again: {counted(report.rows, 'row')}, {counted(report.bytes_built, 'byte')}"
+        f"{counted(report.parts_obsolete - report.parts_built + left, 'part')} merged into {left:,}; "
+        f"rewritten: {counted(report.rows, 'row')}, {counted(report.bytes_built, 'byte')}"
     )
 
 
@@ -127,7 +127,7 @@ def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> No
         return
     print_line(
         f"{counted(report.blocks, 'block')} of {counted(report.block_bytes, 'byte')} trimmed; "
-        f"in parts alone: {counted(report.rows, 'row')}"
+        f"only in parts now: {counted(report.rows, 'row')}"
     )
 
 

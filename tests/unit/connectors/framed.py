@@ -45,9 +45,9 @@ def framed(number, text, value):
 def writers(**texts):
     """Return answers: `id_7=text` is a schema with the id 7."""
     schemas = {}
-    for name, text in texts.items():
+    for place, (name, text) in enumerate(texts.items()):
         number = int(name.removeprefix("id_"))
-        schemas[name_of(number)] = WriterSchema(number, number, AvroSchema.parse(text))
+        schemas[name_of(number)] = WriterSchema(place, number, AvroSchema.parse(text))
     return schemas
 
 

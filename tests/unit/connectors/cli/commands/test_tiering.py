@@ -56,9 +56,9 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
-    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
+    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, expected ")
     assert ran.lines[0].endswith("; rebuilt as part-0000000001.rows, 5 rows")
-    assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
+    assert ran.lines[1:] == ["'orders' has nothing to seal: no rows are unsealed"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
@@ -81,7 +81,7 @@ def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root)
     ran = shardlog("seal", root, NAME, "--rebuild")
     assert ran.code == 0
     assert ran.lines[0].endswith(
-        "is gone; removed: none of its rows is left, they expired or were accepted as lost"
+        "is missing; removed: none of its rows is left, they expired or were accepted as lost"
     )
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
