@@ -19,3 +19,17 @@ def zstandard(count: int) -> bytes:
             packed.write(bytes(2**20))
     made: bytes = whole.getvalue().to_pybytes()
     return made
+
+
+def avro_long(number: int) -> bytes:
+    left, made = number << 1, b""
+    while left > 127:
+        made += bytes([left & 127 | 128])
+        left >>= 7
+    return made + bytes([left])
+
+
+def avro_block(count: int, rows: bytes, sync: bytes) -> bytes:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = deflate.compress(rows) + deflate.flush()
+    return avro_long(count) + avro_long(len(packed)) + packed + sync

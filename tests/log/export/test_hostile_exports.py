@@ -31,7 +31,7 @@ from storage_core import (
 from storage_core.export import export_stream, import_stream
 from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
-from tests.log.export.bombs import deflated, zstandard
+from tests.log.export.bombs import avro_block, deflated, zstandard
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME
 
 ROWS = 100
@@ -350,7 +350,7 @@ def test_value_that_begins_outside_of_its_row_is_refused(exported):
     begin = data.find(data[-16:]) + 16
     for index in (0, 7, 10**6, 2**32 - 1):
         row = struct.pack("<II", 60, index) + bytes(52)
-        rewrite(export, data[:begin] + avro_block(row * ROWS, data[-16:]), schema=None)
+        rewrite(export, data[:begin] + avro_block(ROWS, row * ROWS, data[-16:]), schema=None)
         refused(export, "no export wrote this file")
 
 
@@ -379,20 +379,6 @@ os._exit(1)
     assert not (export.parent / "back" / NAME).exists()
 
 
-def avro_long(number: int) -> bytes:
-    left, made = number << 1, b""
-    while left > 127:
-        made += bytes([left & 127 | 128])
-        left >>= 7
-    return made + bytes([left])
-
-
-def avro_block(rows: bytes, sync: bytes) -> bytes:
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = deflate.compress(rows) + deflate.flush()
-    return avro_long(ROWS) + avro_long(len(packed)) + packed + sync
-
-
 @pytest.mark.parametrize(("codec", "packed"), [("deflate", deflated), ("zstandard", zstandard)])
 def test_block_of_gigabytes_is_refused_in_little_memory(exported, codec, packed):
     export = exported("avro")
@@ -409,7 +395,7 @@ def test_block_of_many_short_rows_is_refused_in_little_memory(exported):
     export = exported("avro")
     data = data_of(export)
     begin = data.find(data[-16:]) + 16
-    rewrite(export, data[:begin] + avro_block(struct.pack("<II", 8, 8) * 2**20, data[-16:]))
+    rewrite(export, data[:begin] + avro_block(ROWS, struct.pack("<II", 8, 8) * 2**20, data[-16:]))
     refused_in_little(export)
 
 
@@ -418,7 +404,7 @@ def test_many_blocks_of_a_row_each_are_refused(exported):
     data = data_of(export)
     begin = data.find(data[-16:]) + 16
     rows = zlib.decompress(data[begin + 4 : -16], -15)
-    item = avro_block(rows[: int.from_bytes(rows[:4], "little")], data[-16:])
+    item = avro_block(ROWS, rows[: int.from_bytes(rows[:4], "little")], data[-16:])
     rewrite(export, data[:begin] + 20 * item, rows=20)
     refused(export, "--file-mib-max", file_bytes_max=2**20)
 
