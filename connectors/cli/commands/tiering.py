@@ -88,8 +88,9 @@ def compact(*, root: Path, stream: str, as_json: bool) -> None:
     if not report.steps:
         print_line(f"{stream!r} has nothing to merge: it has {counted(left, 'part')}")
         return
+    before = report.parts_obsolete - report.parts_built + left
     print_line(
-        f"{counted(report.parts_obsolete - report.parts_built + left, 'part')} merged into {left:,}; "
+        f"{counted(before, 'part')} merged into {left:,}; "
         f"rewritten: {counted(report.rows, 'row')}, {counted(report.bytes_built, 'byte')}"
     )
 

@@ -31,7 +31,7 @@ from storage_core import (
 from storage_core.export import export_stream, import_stream
 from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
-from tests.log.export.bombs import avro_block, deflated, zstandard
+from tests.log.export.bombs import avro_block, avro_long, deflated, zstandard
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME
 
 ROWS = 100
