@@ -1,1 +1,1 @@
-"""The `shardlog` command, one small file a command."""
+"""The `shardlog` command: one file a command."""

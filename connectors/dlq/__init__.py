@@ -1,1 +1,1 @@
-"""Records that could not be stored: how one is kept byte for byte, and the words for why."""
+"""Dead letters: records that cannot become rows, stored byte for byte, forwarded, replayed."""

@@ -1,1 +1,1 @@
-"""From the topics a worker is given to durable shards: the loop, its rounds, what it holds."""
+"""The worker: from assigned partitions to durable shards, one commit round after the other."""
