@@ -1,1 +1,1 @@
-"""Catalog: what a stream is. Its root, its files, its options, where its rows come from."""
+"""Catalog: what a stream is: its root, its files, its options, where its rows come from."""

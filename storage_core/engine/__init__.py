@@ -1,1 +1,1 @@
-"""Store: the disk of one shard. RocksDB by one door, the marker file, limits of the process."""
+"""The disk of one shard: RocksDB, segment files, commit marker, writer lock, open files."""

@@ -1,1 +1,1 @@
-"""Sealed rows: sorted, compressed columns in files of Parquet, made from blocks."""
+"""One Parquet part (footer, row groups, columns) and the part list of a shard at one moment."""

@@ -1,1 +1,1 @@
-"""Ground: clock, durable files, locks, threads, memory. Knows nothing of a log."""
+"""Clock, durable files, locks, threads, memory, fork guard. Knows nothing of a log."""

@@ -1,1 +1,1 @@
-"""Upkeep: what proves a shard beside its appends."""
+"""Retention: expiry by time and by size, and the removal of expired rows."""

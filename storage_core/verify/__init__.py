@@ -1,1 +1,1 @@
-"""Verify."""
+"""Verify: reads all that a shard has on disk and compares it."""

@@ -1,1 +1,1 @@
-"""Write: one shard open for writing, from an entry to what is durable and shown."""
+"""Write: one shard open for writing, from an entry to durable rows."""

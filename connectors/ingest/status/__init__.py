@@ -1,1 +1,1 @@
-"""Status."""
+"""What a worker reports: progress and log lines, counts, its state for metrics and health."""

@@ -1,1 +1,1 @@
-"""Values."""
+"""Avro values of a topic: framing, writer schemas from the registry, checks, decoding."""

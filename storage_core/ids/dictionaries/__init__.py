@@ -1,1 +1,1 @@
-"""Dictionaries: what a shard numbers, and never tells the numbers of."""
+"""Dictionaries: the numbers of keys and schemas in a shard; nobody outside sees one."""

@@ -1,1 +1,1 @@
-"""Heads: the newest of each id, in memory and on disk."""
+"""Heads: the newest row of each id, in memory and on disk."""

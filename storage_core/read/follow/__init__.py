@@ -1,1 +1,1 @@
-"""Follow."""
+"""Following a shard beside its writer, from another process."""

@@ -1,1 +1,1 @@
-"""Scan."""
+"""Scans by time: which windows, id ranges and zones a request needs."""
