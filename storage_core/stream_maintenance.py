@@ -174,11 +174,11 @@ class StreamMaintenance:
         """
         # Only who trims needs it, and it takes 100 ms.
         with loading(self._shards.files.meta.name):
-            from storage_core.tiering.step import PROOF_PASSES, run_all  # noqa: PLC0415
+            from storage_core.tiering.step import run_all  # noqa: PLC0415
             from storage_core.tiering.trim import trim_shard  # noqa: PLC0415
 
         step = partial(trim_shard, keep_hot_ms=span_ms("keep_hot", keep_hot))
-        return run_all(self._shards.opened().values(), step, progress, PROOF_PASSES)
+        return run_all(self._shards.opened().values(), step, progress, builds=False)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

@@ -91,27 +91,31 @@ def run_step(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | No
 
 
 def run_all(
-    shards: Iterable[Shard], step: Step, on_rows: OnRows | None, passes: int = BUILD_PASSES
+    shards: Iterable[Shard], step: Step, on_rows: OnRows | None, *, builds: bool = True
 ) -> TieringReport:
-    """Do all steps that there are to do in some shards, and delete what has become obsolete.
+    """Do all steps that there are to do in some shards.
+
+    Obsolete files are deleted before and after steps that build some: on a full disk they make room
+    for what is built. Steps that only prove parts need no right to write beside them.
 
     Args:
         shards: Them.
         step: Does one.
         on_rows: Called again and again with how many rows are done so far.
-        passes: How often a step goes over its rows.
+        builds: Whether the steps build files of parts.
     """
-    progress = RowProgress(on_rows, passes)
+    progress = RowProgress(on_rows, BUILD_PASSES if builds else PROOF_PASSES)
     builder = partial(build_here, on_rows=progress.on_rows)
     done: dict[int, ShardTiering] = {}
     for shard in shards:
         steps: list[TieringStep] = []
-        # Before it too: on a full disk what is obsolete makes room for what is built.
-        sweep(shard)
+        if builds:
+            sweep(shard)
         while (last := step(shard, builder)) is not None:
             steps.append(last)
             progress.end_step(last.rows)
-        sweep(shard)
+        if builds:
+            sweep(shard)
         done[shard.context.number] = tiering_of(shard, steps)
     return TieringReport(done)
 

@@ -126,7 +126,7 @@ def _join(into: Path, folder: Path, chosen: list[Path]) -> bool:
 
 def _schema_of(file: Path) -> pa.Schema:
     try:
-        schema: pa.Schema = _untyped.schema_of(file)
+        schema: pa.Schema = _untyped.read_schema(file)
     except pa.ArrowException as error:
         # Which file it is Arrow does not say.
         message = f"{file.name} cannot be read: {error}"

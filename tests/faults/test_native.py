@@ -14,7 +14,7 @@ import pytest
 from tests.faults.support.campaign import campaigns, fault_seed
 from tests.tidy.tree import ROOT
 
-NATIVE = ROOT / "connectors" / "kafka_client" / "native"
+NATIVE = ROOT / "connectors" / "kafka" / "native"
 FUZZ = Path(__file__).with_name("native_fuzz.c")
 ROUNDS = 1000
 FLAGS = [

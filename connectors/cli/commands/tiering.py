@@ -59,9 +59,10 @@ def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool
         print_line(f"{stream!r} has nothing to seal: {few}")
         return
     sealed = [part for step in report.steps if step.kind == "seal" for part in step.built]
+    size = sum(part.size for part in sealed)
     print_line(
         f"{counted(report.rows_sealed, 'row')} sealed in {counted(len(sealed), 'part')}, "
-        f"{sum(part.size for part in sealed) / report.rows_sealed:.1f} bytes a row"
+        f"{size / report.rows_sealed:.1f} bytes a row"
     )
 
 

@@ -178,8 +178,8 @@ def test_rows_that_are_lost_with_their_part_stay_apart(shard):
     shard.append(5)
     with pytest.raises(CorruptionError):
         shard.stream.seal(rebuild=True)
-    for start, end in shard.facts.lost:
-        shard.stream.accept_loss(0, start, end)
+    for lost in shard.facts.lost:
+        shard.stream.accept_loss(0, lost.start, lost.end)
     shard.append(5)
     assert shard.trim().rows == 10
     assert [row["address"] for row in rows_of(shard.stream)] == list(range(20, 30))
@@ -196,8 +196,8 @@ def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
     shard.append(5)
     assert shard.trim().rows == 5
     assert [row["address"] for row in rows_of(shard.stream, 20)] == list(range(20, 25))
-    for start, end in shard.facts.lost:
-        shard.stream.accept_loss(0, start, end)
+    for lost in shard.facts.lost:
+        shard.stream.accept_loss(0, lost.start, lost.end)
     assert [row["address"] for row in rows_of(shard.stream)] == list(range(20, 25))
 
 

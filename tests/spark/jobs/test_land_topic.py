@@ -86,7 +86,7 @@ def test_directory_of_a_stream_made_anew_is_refused(lab, into, tmp_path):
 
 def test_column_called_as_the_directories_is_refused(lab, into):
     lab.log.create()
-    with pytest.raises(InvalidRequestError, match="columns must have timestamp"):
+    with pytest.raises(InvalidRequestError, match="columns must include timestamp"):
         run(lab, into, columns="value")
     run(lab, into, columns="value,timestamp")
 
@@ -155,7 +155,7 @@ def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
     [
         ({"schema": "nowhere.avsc"}, "option schema: nowhere.avsc cannot be read"),
         ({"columns": "timestamp,hate"}, r"no hate; did you mean late\?; the fields of Heat are"),
-        ({"columns": "heat"}, "columns must have timestamp"),
+        ({"columns": "heat"}, "columns must include timestamp"),
         ({"mode": "STRICT"}, "'STRICT' is not FAILFAST"),
         ({"max_rows": 0}, "'0' is not a whole number from 1"),
     ],

@@ -158,7 +158,7 @@ def test_address_has_a_host_and_a_port(text, response):
     "text", ["9404", ":9404", "host", "host:", "host:x", "host:65536", "::1:5", "[]:1"]
 )
 def test_other_text_is_no_address(text):
-    with pytest.raises(ValueError, match="no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         split_address(text)
 
 

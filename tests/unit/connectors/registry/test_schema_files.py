@@ -56,7 +56,7 @@ def test_schema_that_two_refer_to_is_given_once(put, tmp_path) -> None:
         ("a.avsc", "{", "not JSON"),
         ("a.avsc", "[" * 100_000, "not JSON"),
         ("a.avsc", "{}", "not an Avro schema"),
-        ("a.avsc", '{"type": "record", "name": "A"}', "no Avro schema"),
+        ("a.avsc", '{"type": "record", "name": "A"}', "not an Avro schema"),
         ("a.avsc", '"n.B"', "refers to n.B, which is in none of the files"),
         ("v1.avsc.avsc", '{"type": "int", "references": {"a": "1"}}', "write full names"),
     ],

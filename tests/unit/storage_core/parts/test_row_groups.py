@@ -249,12 +249,12 @@ def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):
 
 def test_table_of_another_form_is_told():
     for foot in (b"", b"PAR1" * 10, b"SLCT\x01\0\0\0" + b"\xff" * 16):
-        with pytest.raises(CorruptionError, match="no table"):
+        with pytest.raises(CorruptionError, match="no column chunk table"):
             decode_chunk_table(foot)
 
 
 def test_table_of_a_later_format_is_refused_by_name():
-    with pytest.raises(UnsupportedFormatError, match="format 2 of a part's table"):
+    with pytest.raises(UnsupportedFormatError, match="format 2 of a part's column chunk table"):
         decode_chunk_table(b"SLCT\x02" + bytes(40))
 
 

@@ -149,7 +149,7 @@ def test_damaged_entry_is_found_by_verify_whatever_is_cached(lab):
     assert lab.stream.parts() == before
     assert not lab.stream.verify().is_clean
     _part_lists.cache_clear()
-    with pytest.raises(CorruptionError, match="entry of a part"):
+    with pytest.raises(CorruptionError, match="the part list's entry"):
         lab.stream.parts()
 
 

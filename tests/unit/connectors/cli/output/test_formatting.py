@@ -14,7 +14,7 @@ BARE = re.compile(
 )
 # Of lines that scripts read, and of what can be one only as a fraction.
 MEANT = {
-    "commands/tiering.py": ["{size / report.rows:.1f} bytes"],
+    "commands/tiering.py": ["{size / report.rows_sealed:.1f} bytes"],
     "commands/produce.py": ["{self._bytes} bytes", "{done / max(seconds, 1e-6):.0f} records"],
 }
 

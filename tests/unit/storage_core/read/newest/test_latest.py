@@ -93,7 +93,7 @@ def test_snapshot_whose_heads_left_memory_finds_them_on_disk(bench):
     bench.shard.commit_path._heads._committed._capacity = 2
     for number in range(2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([number], secondary=100 + number)
-    assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
+    assert 7 not in bench.shard.commit_path._heads._committed.heads.ids.tolist()
     snapshot = of_writer(bench)
     for number in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
         bench.keep([number], secondary=7)
