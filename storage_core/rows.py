@@ -33,7 +33,7 @@ from storage_core.read.request import (
     refuse_unfit,
     request_of,
 )
-from storage_core.read.rows import Gathered, in_order, joined
+from storage_core.read.rows import Collected, in_order, joined
 from storage_core.read.shard_reader import ShardReader
 
 # An id, or a key: `latest` returns one record of each.
@@ -297,12 +297,12 @@ class StreamRows(Generic[S]):
 
     def _gather(self, request: ReadRequest) -> list[pa.RecordBatch]:
         """Return every shard's batches in any order, shards read beside each other."""
-        gathered, lock = Gathered(request.bytes_max), threading.Lock()
+        collected, lock = Collected(request.bytes_max), threading.Lock()
 
         def scan(shard: tuple[int, ShardReader]) -> None:
             for batch in shard[1].scan(replace(request, shard=shard[0])):
                 with lock:
-                    gathered.add(batch)
+                    collected.add(batch)
 
         readers = list(self._shards.opened().items())
         identities = request.ids if request.keys is None else request.keys
@@ -312,7 +312,7 @@ class StreamRows(Generic[S]):
                 scan(shard)
         else:
             self._shards.threads.map(scan, readers)
-        return gathered.batches
+        return collected.batches
 
     def _gather_newest(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """Return every shard's batches; with `latest_by`, the newest versions of all shards."""

@@ -196,19 +196,19 @@ def _fetch(bundle: Bundle, place: Path, retrieve: Retrieve) -> None:
         partial = Path(name)
         # Ivy keeps what it fetches in its own cache, and copies it from there.
         with _progress(bundle, partial / "cache") as tick:
-            gathered = retrieve(bundle, partial, tick)
-        for archive in gathered.glob("*.zip"):
+            collected = retrieve(bundle, partial, tick)
+        for archive in collected.glob("*.zip"):
             # What cannot be unpacked in whole, or is another archive, has another sum.
             with suppress(zipfile.BadZipFile, zlib.error), zipfile.ZipFile(archive) as packed:
-                packed.extractall(gathered)
+                packed.extractall(collected)
             archive.unlink()
-        checksum = jars_sha256(gathered)
+        checksum = jars_sha256(collected)
         if checksum != bundle.sha256:
             message = f"{bundle.name} has SHA-256 {checksum}, not {bundle.sha256}: do not run it"
             raise CorruptionError(message)
         if place.exists():
             place.rename(partial / "damaged")
-        gathered.rename(place)
+        collected.rename(place)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class BackgroundPasses(Generic[R]):
         if streams:
             # A daemon: the end of a process does not wait for a disk that hangs.
             self._thread = threading.Thread(
-                target=self._pass_over, args=(streams,), name=self._name, daemon=True
+                target=self._skip, args=(streams,), name=self._name, daemon=True
             )
             self._thread.start()
 
@@ -76,7 +76,7 @@ class BackgroundPasses(Generic[R]):
         if self._thread is not None:
             self._thread.join(wait_s)
 
-    def _pass_over(self, streams: Mapping[Partition, Stream]) -> None:
+    def _skip(self, streams: Mapping[Partition, Stream]) -> None:
         for partition, stream in streams.items():
             try:
                 self._outcomes.put((partition, self._do(stream)))

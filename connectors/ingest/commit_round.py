@@ -91,7 +91,7 @@ class RoundInFlight:
 
     def __init__(self, outcome: Future[RoundReport], writers: Writers) -> None:
         self._outcome = outcome
-        self._feeds = writers
+        self._writers = writers
 
     def is_done(self, wait_s: float = 0.0) -> bool:
         """Tell whether it is over, after waiting for it so long."""
@@ -110,7 +110,7 @@ class RoundInFlight:
         """
         report = self._outcome.result()
         for partition, place in report.moved.items():
-            self._feeds[partition].move(place)
+            self._writers[partition].move(place)
         return report
 
 

@@ -93,7 +93,7 @@ def drop_stream(
                 held.enter_context(
                     WriterLock.acquire(directory, clock, stream=files.meta.name, shard=shard)
                 )
-        place = _set_aside(files, clock)
+        place = _move_aside(files, clock)
     if keep:
         return place
     with taking_errors(place, "removing the dropped stream"):
@@ -113,7 +113,7 @@ def dropped_streams(root: str | PathLike[str], name: str) -> Sequence[Drop]:
         return _read_drops(Path(root) / DROPPED_DIRECTORY / name)
 
 
-def _set_aside(files: StreamFiles, clock: Clock) -> Path:
+def _move_aside(files: StreamFiles, clock: Clock) -> Path:
     """Note the drop, then move the stream's directory; return where it lies."""
     now_ns, meta = clock.now_ns(), files.meta
     aside = files.directory.parent / DROPPED_DIRECTORY / meta.name

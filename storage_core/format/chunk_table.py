@@ -3,7 +3,7 @@
     table   magic "SLCT" | format u16 | spare u16 | groups u32 | columns u32 | schemas u32 |
             decoded u32 | offsets | sizes | digests | bounds | numbers of schemas | blocks
     blocks  count u32 | offsets | sizes | digests
-    foot    the table, and behind it the footer of Parquet as its library wrote it
+    footer  the table, and behind it the footer of Parquet as its library wrote it
 
 A chunk is what a group of rows has of one column of Parquet; of each there is its offset in the
 file (i64), its size (i64) and the xxh3-64 of its bytes (u64), group after group. Bounds are, for
@@ -95,27 +95,27 @@ def _encode_places(table: ChunkTable | Blocks) -> bytes:
     return offsets.tobytes() + sizes.tobytes() + table.digests.astype("<u8").tobytes()
 
 
-def decode_chunk_table(foot: bytes) -> ChunkTable:
+def decode_chunk_table(footer: bytes) -> ChunkTable:
     """Return the table that a foot begins with.
 
     Raises:
         UnsupportedFormatError: It begins with one of another format.
         CorruptionError: It begins with none.
     """
-    if foot.startswith(_MAGIC) and foot[4:6] != _FORMAT.to_bytes(2, "little"):
-        number = int.from_bytes(foot[4:6], "little")
+    if footer.startswith(_MAGIC) and footer[4:6] != _FORMAT.to_bytes(2, "little"):
+        number = int.from_bytes(footer[4:6], "little")
         message = f"format {number} of a part's column chunk table; this shardlog reads {_FORMAT}"
         raise UnsupportedFormatError(message)
     try:
-        magic, _, _, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
+        magic, _, _, groups, columns, count, decoded = _FIELDS.unpack_from(footer)
         chunks = groups * columns
         longs = 3 * chunks + 2 * len(BOUNDED) * groups
         size = _FIELDS.size + 8 * longs + 4 * count
-        if magic != _MAGIC or len(foot) < size:
+        if magic != _MAGIC or len(footer) < size:
             raise ValueError  # noqa: TRY301 - told below, with the others
-        numbers = np.frombuffer(foot, "<i4", count, _FIELDS.size + 8 * longs)
-        values = np.frombuffer(foot, "<i8", longs, _FIELDS.size)
-        blocks = _decode_blocks(foot, size)
+        numbers = np.frombuffer(footer, "<i4", count, _FIELDS.size + 8 * longs)
+        values = np.frombuffer(footer, "<i8", longs, _FIELDS.size)
+        blocks = _decode_blocks(footer, size)
     except (struct.error, ValueError) as error:
         message = "a part's file has no column chunk table before its footer"
         raise CorruptionError(message) from error
@@ -131,8 +131,8 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
     )
 
 
-def _decode_blocks(foot: bytes, begin: int) -> Blocks:
-    (count,) = _COUNT.unpack_from(foot, begin)
-    places = np.frombuffer(foot, "<i8", 3 * count, begin + _COUNT.size)
+def _decode_blocks(footer: bytes, begin: int) -> Blocks:
+    (count,) = _COUNT.unpack_from(footer, begin)
+    places = np.frombuffer(footer, "<i8", 3 * count, begin + _COUNT.size)
     offsets, sizes, digests = places.reshape(3, count)
     return Blocks(offsets, sizes, digests.view("<u8"))

@@ -66,8 +66,8 @@ def spanning(zones: Sequence[Zone]) -> Zone:
         last=last.last,
         primary_min=min(zone.primary_min for zone in zones),
         primary_max=max(zone.primary_max for zone in zones),
-        flagged_min=min(zone.flagged_min for zone in zones),
-        flagged_max=max(zone.flagged_max for zone in zones),
+        out_of_order_min=min(zone.out_of_order_min for zone in zones),
+        out_of_order_max=max(zone.out_of_order_max for zone in zones),
         committed_at_ms=max(zone.committed_at_ms for zone in zones),
         checksum=0,
         block_bytes=sum(zone.block_bytes for zone in zones),
@@ -84,7 +84,7 @@ def _last_window(zone: Zone, scheme: WindowScheme) -> int | None:
     """Return the window with which a block expires; None if other rules say when."""
     if zone.ahead or zone.expired == zone.count:
         return None
-    return scheme.of(max(zone.primary_max, zone.flagged_max))
+    return scheme.of(max(zone.primary_max, zone.out_of_order_max))
 
 
 def _row_bytes(zone: Zone) -> int:

@@ -3,7 +3,7 @@
     p <first address u64> <number u32>      the entry
     entry   checksum u64 | last i64 | primary_min i64 | primary_max i64 | rows u64 | bytes u64 |
             sealed_at_ms i64 | level u8 | bits u8 | digest, 16 bytes |
-            foot_bytes u32 | foot_digest, 16 bytes | kind
+            footer_bytes u32 | footer_digest, 16 bytes | kind
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own and is never used again;
 its file is `sealed/part-<number>.rows`, and `parts/part-<number>.parquet` for other programs
@@ -26,11 +26,11 @@ from storage_core.format.shard_state import AddressRange
 
 DIGEST_BYTES: Final = 16
 # Sums over entries are below it.
-CATALOGUE_SUMS: Final = 2**63
+PART_LIST_SUMS: Final = 2**63
 # The names of the files of all parts, and those that other programs see.
 PART_FILES: Final = f"part-{'[0-9]' * 10}.rows"
 VISIBLE_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
-_IS_FLAGGED: Final = 1
+_IS_OUT_OF_ORDER: Final = 1
 _CHECKSUM: Final = struct.Struct("<Q")
 _FIELDS: Final = struct.Struct("<qqqQQqBB16sI16s")
 _KEY_BYTES: Final = 13
@@ -44,14 +44,14 @@ class FileProof:
     Attributes:
         size: How large it is.
         digest: The xxh3-128 of all of it.
-        foot_bytes: How many bytes at its end tell and prove the others.
-        foot_digest: The xxh3-128 of them.
+        footer_bytes: How many bytes at its end tell and prove the others.
+        footer_digest: The xxh3-128 of them.
     """
 
     size: int
     digest: bytes
-    foot_bytes: int
-    foot_digest: bytes
+    footer_bytes: int
+    footer_digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class PartEntry:
         size: How large its file is.
         sealed_at_ms: When it was made.
         level: How often its rows were joined with others'.
-        is_flagged: Whether its rows were late, ahead or expired when they came.
+        is_out_of_order: Whether its rows were late, ahead or expired when they came.
         digest: The xxh3-128 of its file.
         kind: The full name of its values' schema; empty for values that no schema wrote.
-        foot_bytes: How many bytes at the end of its file tell and prove the others.
-        foot_digest: The xxh3-128 of them.
+        footer_bytes: How many bytes at the end of its file tell and prove the others.
+        footer_digest: The xxh3-128 of them.
     """
 
     first: int
@@ -84,11 +84,11 @@ class PartEntry:
     size: int
     sealed_at_ms: int
     level: int
-    is_flagged: bool
+    is_out_of_order: bool
     digest: bytes
     kind: str
-    foot_bytes: int
-    foot_digest: bytes
+    footer_bytes: int
+    footer_digest: bytes
 
     @property
     def file_name(self) -> str:
@@ -98,7 +98,7 @@ class PartEntry:
     @property
     def proof(self) -> FileProof:
         """What proves its file."""
-        return FileProof(self.size, self.digest, self.foot_bytes, self.foot_digest)
+        return FileProof(self.size, self.digest, self.footer_bytes, self.footer_digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def number_of_key(key: bytes) -> int:
 
 def entry_sum(key: bytes, entry: bytes) -> int:
     """Return what an entry adds to the sum over all, which proves that none is missing."""
-    return int(xxhash.xxh3_64_intdigest(key + entry)) % CATALOGUE_SUMS
+    return int(xxhash.xxh3_64_intdigest(key + entry)) % PART_LIST_SUMS
 
 
 def encode_part(part: PartEntry) -> bytes:
@@ -151,10 +151,10 @@ def encode_part(part: PartEntry) -> bytes:
         part.size,
         part.sealed_at_ms,
         part.level,
-        _IS_FLAGGED if part.is_flagged else 0,
+        _IS_OUT_OF_ORDER if part.is_out_of_order else 0,
         part.digest,
-        part.foot_bytes,
-        part.foot_digest,
+        part.footer_bytes,
+        part.footer_digest,
     )
     body += part.kind.encode()
     return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
@@ -172,7 +172,7 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
         if len(key) != _KEY_BYTES or checksum != xxhash.xxh3_64_intdigest(body):
             raise ValueError  # noqa: TRY301 - told below, with the others
         last, least, most, rows, size, sealed_at_ms, level, bits, *proof = _FIELDS.unpack_from(body)
-        digest, foot_bytes, foot_digest = proof
+        digest, footer_bytes, footer_digest = proof
         kind = body[_FIELDS.size :].decode()
     except (struct.error, ValueError) as error:
         message = f"the part list's entry under {key.hex()}, is damaged"
@@ -181,6 +181,6 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
     return PartEntry(
         int.from_bytes(first, "big"),
         int.from_bytes(number, "big"),
-        *(last, least, most, rows, size, sealed_at_ms, level, bool(bits & _IS_FLAGGED)),
-        *(digest, kind, foot_bytes, foot_digest),
+        *(last, least, most, rows, size, sealed_at_ms, level, bool(bits & _IS_OUT_OF_ORDER)),
+        *(digest, kind, footer_bytes, footer_digest),
     )

@@ -74,7 +74,7 @@ KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
 KEY_SEALED: Final = meta_key("sealed")
 KEY_PARTS: Final = meta_key("parts")
-KEY_CATALOGUE: Final = meta_key("catalogue")
+KEY_PART_LIST: Final = meta_key("catalogue")
 KEY_TRIMMED: Final = meta_key("trimmed")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
@@ -178,7 +178,7 @@ class ShardState:
     cut: int = 0
     sealed: int = 0
     parts: int = 0
-    catalogue: int = 0
+    part_list_sum: int = 0
     trimmed: int = 0
     dead_letters_dropped: int = 0
 
@@ -345,7 +345,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             cut=_int_or(single, KEY_CUT, born),
             sealed=_int_or(single, KEY_SEALED, born),
             parts=_int_or(single, KEY_PARTS, 0),
-            catalogue=_int_or(single, KEY_CATALOGUE, 0),
+            part_list_sum=_int_or(single, KEY_PART_LIST, 0),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
             dead_letters_dropped=_int_or(single, KEY_DROPPED, 0),
         )

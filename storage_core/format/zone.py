@@ -2,12 +2,12 @@
 
     zone = fields | sections
     fields = previous_end i64 | first i64 | last i64 | primary_min i64 | primary_max i64 |
-             flagged_min i64 | flagged_max i64 | committed_at_ms i64 | checksum u64 | bytes u32 |
-             count u32 | late u32 | ahead u32 | expired u32 | tombstones u32      (96 bytes)
+             out_of_order_min i64 | out_of_order_max i64 | committed_at_ms i64 | checksum u64 |
+             bytes u32 | count u32 | late u32 | ahead u32 | expired u32 | tombstones u32  (96 bytes)
     section = tag u8 | length u32 | body        unknown tags are skipped
 
 `previous_end` is the end of the zone before it: the zones of a shard form a chain, and a hole
-in a reader's view breaks it. `primary_min/max` span the normal rows, `flagged_min/max` the
+in a reader's view breaks it. `primary_min/max` span the normal rows, `out_of_order_min/max` the
 late and ahead ones; an empty span has its minimum above its maximum. `checksum` is the
 xxh3-64 of all bytes of the block.
 
@@ -41,8 +41,8 @@ _FIELDS_DTYPE: Final = np.dtype(
         ("last", "<i8"),
         ("primary_min", "<i8"),
         ("primary_max", "<i8"),
-        ("flagged_min", "<i8"),
-        ("flagged_max", "<i8"),
+        ("out_of_order_min", "<i8"),
+        ("out_of_order_max", "<i8"),
         ("committed_at_ms", "<i8"),
         ("checksum", "<u8"),
         ("block_bytes", "<u4"),
@@ -83,8 +83,8 @@ class Zone:
     last: int
     primary_min: int
     primary_max: int
-    flagged_min: int
-    flagged_max: int
+    out_of_order_min: int
+    out_of_order_max: int
     committed_at_ms: int
     checksum: int
     block_bytes: int
@@ -129,9 +129,10 @@ class Zone:
         """Tell whether a normal row can lie in the closed range of primaries."""
         return self.primary_min <= min(end, self.primary_max) and self.primary_max >= start
 
-    def may_hold_flagged(self, start: int, end: int) -> bool:
+    def may_hold_out_of_order(self, start: int, end: int) -> bool:
         """Tell whether a late or ahead row can lie in the closed range of primaries."""
-        return self.flagged_min <= min(end, self.flagged_max) and self.flagged_max >= start
+        first, last = self.out_of_order_min, self.out_of_order_max
+        return first <= min(end, last) and last >= start
 
     def may_hold_ids(self, ids: Int32s) -> bool:
         """Tell whether the block has a row of any of these secondaries."""
@@ -162,8 +163,8 @@ def primary_spans(
     if states is None:
         return *_span(primaries), *_EMPTY_SPAN
     normal = primaries[states == 0]
-    flagged = primaries[(states == State.LATE) | (states == State.AHEAD)]
-    return *_span(normal), *_span(flagged)
+    out_of_order = primaries[(states == State.LATE) | (states == State.AHEAD)]
+    return *_span(normal), *_span(out_of_order)
 
 
 def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:

@@ -227,7 +227,7 @@ def read_footer(path: Path, proof: FileProof) -> Footer:
     """
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - proof.foot_bytes))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - proof.footer_bytes))
             data = file.read()
         refuse_changed_footer(data, proof, path)
         metadata = _parquet.read_metadata(_untyped.BufferReader(data))
@@ -244,8 +244,8 @@ def refuse_changed_footer(data: bytes, proof: FileProof, path: Path | None = Non
     Raises:
         CorruptionError: They differ.
     """
-    if xxhash.xxh3_128_digest(data) != proof.foot_digest:
-        message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
+    if xxhash.xxh3_128_digest(data) != proof.footer_digest:
+        message = f"the last {proof.footer_bytes} bytes of a part are not as they were published"
         raise CorruptionError(message, path=path)
 
 

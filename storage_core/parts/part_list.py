@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from storage_core.engine.key_value import Batch
 from storage_core.format.part_entry import (
-    CATALOGUE_SUMS,
+    PART_LIST_SUMS,
     PartEntry,
     encode_part,
     entry_sum,
     part_key,
 )
-from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, ShardState, encode_int
+from storage_core.format.shard_state import KEY_PART_LIST, KEY_PARTS, ShardState, encode_int
 
 
 def replace_parts(
@@ -28,7 +28,7 @@ def replace_parts(
     Returns:
         The state that then holds.
     """
-    total = state.catalogue
+    total = state.part_list_sum
     for part in gone:
         key = part_key(part.first, part.number)
         batch.delete(key)
@@ -39,6 +39,6 @@ def replace_parts(
         total += entry_sum(key, entry)
     count = max([state.parts, *(part.number + 1 for part in made)])
     batch.put(KEY_PARTS, encode_int(count))
-    total %= CATALOGUE_SUMS
-    batch.put(KEY_CATALOGUE, encode_int(total))
-    return replace(state, parts=count, catalogue=total)
+    total %= PART_LIST_SUMS
+    batch.put(KEY_PART_LIST, encode_int(total))
+    return replace(state, parts=count, part_list_sum=total)

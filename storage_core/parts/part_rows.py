@@ -40,13 +40,13 @@ class PartRows:
 
     Attributes:
         kind: The full name of the schema of their values; empty where there is none.
-        is_flagged: Whether they were late, ahead or expired when they came.
+        is_out_of_order: Whether they were late, ahead or expired when they came.
         rows: Sorted.
         order: The columns they are sorted by.
     """
 
     kind: str
-    is_flagged: bool
+    is_out_of_order: bool
     rows: pa.Table
     order: tuple[str, ...]
 
@@ -83,8 +83,8 @@ def part_rows(
     by = ("key" if has_keys else "secondary", "primary", "address")
     by_number = dict(enumerate(writers))
     groups = _by_part(stored, [writer.schema.full_name for writer in writers])
-    for kind, is_flagged in list(groups):
-        group = groups.pop((kind, is_flagged))
+    for kind, is_out_of_order in list(groups):
+        group = groups.pop((kind, is_out_of_order))
         if kind == RAW:
             rows = _untyped.Table.from_batches(group.batches)
         else:
@@ -95,7 +95,7 @@ def part_rows(
         del rows
         # One by one, so that what is sorted takes the place of what was not.
         ordered = {name: one_array(columns.pop(name)).take(order) for name in list(columns)}
-        yield PartRows(kind, is_flagged, _untyped.table(ordered), by)
+        yield PartRows(kind, is_out_of_order, _untyped.table(ordered), by)
 
 
 def _by_part(
@@ -110,8 +110,8 @@ def _by_part(
     for batch in stored:
         column: Any = batch.column("schema")
         numbers = column.fill_null(_NO_SCHEMA).to_numpy()
-        is_flagged = batch.column("state").to_numpy() != State.NORMAL
-        parts = of_number[numbers] * 2 + is_flagged
+        is_out_of_order = batch.column("state").to_numpy() != State.NORMAL
+        parts = of_number[numbers] * 2 + is_out_of_order
         present = _distinct(parts)
         for part in present:
             rows, of_rows = batch, numbers

@@ -21,14 +21,14 @@ from storage_core.errors import CorruptionError
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import INT64_MAX, PREFIX_PART, prefix_end
 from storage_core.format.part_entry import (
-    CATALOGUE_SUMS,
+    PART_LIST_SUMS,
     PartEntry,
     ShardParts,
     decode_part,
     entry_sum,
 )
 from storage_core.format.shard_state import (
-    KEY_CATALOGUE,
+    KEY_PART_LIST,
     KEY_PARTS,
     AddressRange,
     ShardState,
@@ -105,7 +105,7 @@ class PartIndex:
         self.entries: Final = tuple(entries)
         alike: dict[tuple[str, bool], list[PartEntry]] = {}
         for part in self.entries:
-            alike.setdefault((part.kind, part.is_flagged), []).append(part)
+            alike.setdefault((part.kind, part.is_out_of_order), []).append(part)
         self._alike = [_Alike(parts) for parts in alike.values()]
 
     def overlapping(self, start: int, end: int) -> list[PartEntry]:
@@ -155,7 +155,7 @@ def index_of(snapshot: Snapshot) -> PartIndex:
     """
     # By the snapshot itself: the state may be of a moment before it.
     place = snapshot.place
-    entries_sum, count = snapshot.value_at(KEY_CATALOGUE), snapshot.value_at(KEY_PARTS)
+    entries_sum, count = snapshot.value_at(KEY_PART_LIST), snapshot.value_at(KEY_PARTS)
     key = (place.lineage, place.shard, entries_sum, count)
     # Each step is one call of the dictionary: threads, and forks, need no lock.
     cached = _part_lists()
@@ -186,8 +186,8 @@ def read_index(snapshot: Snapshot) -> PartIndex:
         except CorruptionError as error:
             raise error.placed(stream, shard) from error
         total += entry_sum(key, data)
-    entries_sum = snapshot.value_at(KEY_CATALOGUE)
-    if total % CATALOGUE_SUMS != (0 if entries_sum is None else decode_int(entries_sum)):
+    entries_sum = snapshot.value_at(KEY_PART_LIST)
+    if total % PART_LIST_SUMS != (0 if entries_sum is None else decode_int(entries_sum)):
         message = "the part list is not whole"
         raise CorruptionError(message, stream=stream, shard=shard)
     return PartIndex(entries)

@@ -54,7 +54,7 @@ def visible_rows(shards: Mapping[int, ShardParts]) -> tuple[Clause, ...]:
 
 def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
     """Tell whether a part may have rows that are not visible; else no column is compared."""
-    if part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut:
+    if part.is_out_of_order or part.primary_min < parts.floor or part.first < parts.cut:
         return True
     return any(gap.overlaps(part.first, part.last + 1) for gap in parts.gaps)
 

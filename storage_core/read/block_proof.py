@@ -43,7 +43,7 @@ def _agree_on_primaries(zones: Sequence[Zone], block: Block, begins: Positions) 
     out_of_order = (states == State.LATE) | (states == State.AHEAD)
     for rows, least, most in (
         (states == State.NORMAL, "primary_min", "primary_max"),
-        (out_of_order, "flagged_min", "flagged_max"),
+        (out_of_order, "out_of_order_min", "out_of_order_max"),
     ):
         lows = np.minimum.reduceat(np.where(rows, primaries, INT64_MAX), begins)
         highs = np.maximum.reduceat(np.where(rows, primaries, INT64_MIN), begins)

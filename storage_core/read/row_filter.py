@@ -51,8 +51,8 @@ class RowFilter:
         if not self.is_all_primaries:
             wanted = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
             if out_of_order:
-                wanted |= (fields["flagged_min"] <= self.end) & (
-                    fields["flagged_max"] >= self.start
+                wanted |= (fields["out_of_order_min"] <= self.end) & (
+                    fields["out_of_order_max"] >= self.start
                 )
         if self.ids is not None:
             wanted &= chunk.may_hold_ids(self.ids)
@@ -77,7 +77,7 @@ class RowFilter:
         is_inside = self.is_all_primaries or (
             self.start <= zone.primary_min
             and zone.primary_max <= self.end
-            and zone.flagged_min > zone.flagged_max
+            and zone.out_of_order_min > zone.out_of_order_max
         )
         if not is_inside:
             primaries = block.primaries

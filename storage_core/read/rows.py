@@ -59,7 +59,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         raise InvalidRequestError(message) from error
 
 
-class Gathered:
+class Collected:
     """Batches held for an answer, and how many bytes they may come to (0: any number)."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -51,9 +51,9 @@ def has_expired(view: ShardSnapshot, window: int, *, is_floor_written: bool) -> 
     """
     first = _first_window(view)
     if view.state.tail.counters.ahead:
-        flagged = view.late_window_at_or_after(view.scheme.of(INT64_MIN))
-        if flagged is not None:
-            first = flagged if first is None else min(first, flagged)
+        out_of_order = view.late_window_at_or_after(view.scheme.of(INT64_MIN))
+        if out_of_order is not None:
+            first = out_of_order if first is None else min(first, out_of_order)
     if first is None:
         return False
     return first < window or (first == window and not is_floor_written)
@@ -133,7 +133,7 @@ def _before_ahead_rows(view: ShardSnapshot, start: int, begin: int) -> int:
     who follows the log may not have come to them yet.
     """
     for zone in view.zones_back(view.state.start, start):
-        if zone.end != start or zone.ahead < zone.count or zone.flagged_max < begin:
+        if zone.end != start or zone.ahead < zone.count or zone.out_of_order_max < begin:
             break
         start = _begin_of(view, zone)
     return start
@@ -319,7 +319,7 @@ def _is_dead(view: ShardSnapshot, zone: Zone, begin: int) -> bool:
     """Tell whether no row of a block stays; ahead ones stay without it."""
     if zone.end > view.committed or zone.primary_max >= begin:
         return False
-    if zone.late == 0 or zone.flagged_max < begin:
+    if zone.late == 0 or zone.out_of_order_max < begin:
         return True
     if zone.ahead == 0:
         return False

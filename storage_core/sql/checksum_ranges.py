@@ -61,8 +61,8 @@ def read_ranges(file: int, proof: FileProof) -> ChecksumRanges:
         CorruptionError: The footer is damaged, or does not cover the whole file.
         OSError: The file cannot be read.
     """
-    begin = proof.size - proof.foot_bytes
-    footer = read_exactly(file, begin, proof.foot_bytes)
+    begin = proof.size - proof.footer_bytes
+    footer = read_exactly(file, begin, proof.footer_bytes)
     refuse_changed_footer(footer, proof)
     return _layout_of(decode_chunk_table(footer), begin, footer)
 

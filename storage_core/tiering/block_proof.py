@@ -44,7 +44,7 @@ def prove_blocks(view: ShardSnapshot, directory: Path, work: ProveWork, on_rows:
     """
     # IMPORTANT: another process asks only for what it saw; whoever sees less must not say yes.
     # Of parts that were joined since it would prove files that are about to go.
-    is_seen = work.end <= view.state.sealed and view.state.catalogue == work.catalogue
+    is_seen = work.end <= view.state.sealed and view.state.part_list_sum == work.part_list_sum
     zones = list(view.zones(work.begin, work.end)) if is_seen else []
     if sum(zone.count for zone in zones) != work.rows:
         message = "not all blocks that are to be trimmed are seen as sealed, in the same parts"

@@ -208,11 +208,11 @@ def _write_part(
         size=0,
         sealed_at_ms=now_ms,
         level=0,
-        is_flagged=table.is_flagged,
+        is_out_of_order=table.is_out_of_order,
         digest=b"",
         kind=table.kind,
-        foot_bytes=0,
-        foot_digest=b"",
+        footer_bytes=0,
+        footer_digest=b"",
     )
     path = directory / part.file_name
     proof = write_part(path, rows, table.order, on_rows)
@@ -310,8 +310,8 @@ def rows_of_part(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatc
         for stored, _ in scan_snapshot(view, request):
             batch = numbered(stored, number_of)
             numbers = batch.column("schema").fill_null(-1).to_numpy()
-            is_flagged = batch.column("state").to_numpy() != State.NORMAL
-            is_of_part = is_kind[numbers] & (is_flagged == part.is_flagged)
+            is_out_of_order = batch.column("state").to_numpy() != State.NORMAL
+            is_of_part = is_kind[numbers] & (is_out_of_order == part.is_out_of_order)
             if is_of_part.any():
                 yield batch.filter(_untyped.array(is_of_part))
     except CorruptionError as error:

@@ -74,7 +74,7 @@ def next_parts(
     """Return the parts that are to be merged before any others; none if none are."""
     kinds: dict[tuple[str, bool], list[PartEntry]] = {}
     for part in entries:
-        kinds.setdefault((part.kind, part.is_flagged), []).append(part)
+        kinds.setdefault((part.kind, part.is_out_of_order), []).append(part)
     runs = (run for parts in kinds.values() if (run := _first_run(parts, scheme, decoded_bytes)))
     # Small ones first: what they become may be merged in turn.
     return min(runs, key=lambda run: (run[0].level, _place(run[0])), default=())
@@ -118,7 +118,7 @@ def _may_merge(parts: Sequence[PartEntry], scheme: WindowScheme) -> bool:
     # Times of rows that came late lie anywhere; and others are in no order of time at all where
     # one part alone reaches over more.
     reach = max(COMPACTED_WINDOWS_MAX, *(_windows(part, scheme) for part in parts))
-    return parts[0].is_flagged or _windows(_reaching(parts), scheme) <= reach
+    return parts[0].is_out_of_order or _windows(_reaching(parts), scheme) <= reach
 
 
 def _windows(part: PartEntry, scheme: WindowScheme) -> int:
@@ -158,8 +158,8 @@ def _refuse_short(
     (merged,) = built.parts
     first, end = parts[0].first, max(part.last for part in parts) + 1
     rows = sum(part.rows for part in parts)
-    expected = (rows, first, end - 1, parts[0].kind, parts[0].is_flagged)
-    if (merged.rows, merged.first, merged.last, merged.kind, merged.is_flagged) != expected:
+    expected = (rows, first, end - 1, parts[0].kind, parts[0].is_out_of_order)
+    if (merged.rows, merged.first, merged.last, merged.kind, merged.is_out_of_order) != expected:
         message = "a merged part does not have the rows of those it was built of; it is not used"
         raise CorruptionError(
             message,

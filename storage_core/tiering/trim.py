@@ -80,7 +80,7 @@ class _Trim:
 
     def plan(self) -> Plan:
         return Plan(
-            ProveWork(self.begin, self.end, self.rows, self.view.state.catalogue),
+            ProveWork(self.begin, self.end, self.rows, self.view.state.part_list_sum),
             check=self._check,
             change=self._change,
             report=self._report,

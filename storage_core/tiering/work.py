@@ -76,7 +76,7 @@ class ProveWork:
     begin: int
     end: int
     rows: int
-    catalogue: int
+    part_list_sum: int
 
 
 @dataclass(frozen=True, slots=True)

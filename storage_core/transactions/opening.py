@@ -23,7 +23,7 @@ from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import Staging, sweep_abandoned
 from storage_core.write.opened_shard import ShardContext
 from storage_core.write.opening.give_up import GiveUp
-from storage_core.write.opening.recovery import LetGo, let_go, open_shard
+from storage_core.write.opening.recovery import Undo, open_shard, undo_all
 from storage_core.write.shard import Shard
 
 _Owner = TypeVar("_Owner")
@@ -67,7 +67,7 @@ def with_shards_open(
     """
     staging = Staging(files.staging_directory, environment.clock)
     opened: dict[int, Shard] = {}
-    undo: list[LetGo] = []
+    undo: list[Undo] = []
 
     def open_one(number: int) -> None:
         context = ShardContext(
@@ -97,10 +97,10 @@ def with_shards_open(
         return take_over(opened)
     except BaseException as error:
         try:
-            let_go(undo)
+            undo_all(undo)
         finally:
             # Nothing is left, but where an interruption came at the begin of that call.
-            let_go(undo)
+            undo_all(undo)
         # What their variables hold would keep stores open for as long as the error is kept.
         clear_frames(error.__traceback__)
         raise

@@ -5,7 +5,7 @@ from pathlib import Path
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
-from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
+from storage_core.format.shard_state import KEY_PART_LIST, KEY_PARTS, KEY_SEALED
 from storage_core.parts.footer import read_error
 from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import part_path, parts_directory, read_index
@@ -21,7 +21,7 @@ def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) 
     try:
         read_index(view)
     except CorruptionError as error:
-        findings.add("part", error.message, key=KEY_CATALOGUE)
+        findings.add("part", error.message, key=KEY_PART_LIST)
     for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
         try:
             part = decode_part(key, data)

@@ -152,7 +152,7 @@ class ShardWriting:
             now_ms=now_ms,
             options=options,
         )
-        _put_flagged(batch, judged, self._meta.scheme, now_ms)
+        _put_out_of_order(batch, judged, self._meta.scheme, now_ms)
         windows = self._windows.widen(
             summarise(
                 self._meta.scheme, judged.rows.primary, judged.addresses, sizes, judged.states
@@ -245,7 +245,7 @@ def _key_numbers(context: ShardContext, opened: OpenedShard) -> KeyNumbers | Non
     return KeyNumbers(opened.store.get_many, context.meta.name, context.number)
 
 
-def _put_flagged(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, now_ms: int) -> None:
+def _put_out_of_order(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, now_ms: int) -> None:
     """Put the late and ahead rows where reads in order of time find them."""
     states = judged.states
     if states is None:

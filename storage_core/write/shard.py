@@ -212,7 +212,7 @@ class Shard:
             UnavailableError: Another call holds the shard; nothing was done, it is still open.
             ShardPoisonedError: The commit failed; the shard is closed all the same.
         """
-        self.guard.end(self._commit_and_let_go)
+        self.guard.end(self._commit_and_release)
 
     def abandon(self) -> None:
         """Let go of everything without committing, once no other call is inside.
@@ -220,7 +220,7 @@ class Shard:
         Raises:
             UnavailableError: Another call holds the shard; it is still open.
         """
-        self.guard.end(self._let_go)
+        self.guard.end(self._release)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Shard:
                 raise no_address_left(self.context.meta.name, self.context.number)
             self.commit_path.run(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
-    def _commit_and_let_go(self) -> None:
+    def _commit_and_release(self) -> None:
         if self.guard.is_usable:
             try:
                 self._flush()
@@ -311,11 +311,11 @@ class Shard:
                     self.commit_path.run(Entry(None), durable=False)
                 self.commit_path.run(None, durable=True)
             except (ShardlogError, OSError):
-                self._let_go()
+                self._release()
                 raise
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.guard.close()
         # IMPORTANT: before the store; no entry is being written once it closes.
         self.index.stop()

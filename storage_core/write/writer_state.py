@@ -42,8 +42,8 @@ class WriterState:
         return replace(self, publishable=self.state.tail.next)
 
 
-def is_in_order(committed: int, taken: int, synced: int, standing: WriterState) -> bool:
+def is_in_order(committed: int, taken: int, synced: int, writer: WriterState) -> bool:
     """Tell whether the marks are in order; they were read in the order of the arguments."""
-    state = standing.state
-    ends = state.heads_through <= committed <= taken <= standing.publishable <= state.tail.next
-    return ends and synced <= standing.batches
+    state = writer.state
+    ends = state.heads_through <= committed <= taken <= writer.publishable <= state.tail.next
+    return ends and synced <= writer.batches

@@ -15,7 +15,7 @@ import pytest
 from storage_core import StagingArea, StreamReader, list_streams
 from storage_core.engine.rocksdb import open_store
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_PART
-from storage_core.format.shard_state import KEY_CATALOGUE
+from storage_core.format.shard_state import KEY_PART_LIST
 from tests.golden.write import (
     DEVICES,
     LANDING,
@@ -83,7 +83,7 @@ def parquet_in(root: Path) -> str:
 def is_of_parquet(name: str) -> bool:
     """Tell whether bytes depend on the library that writes Parquet."""
     is_entry = f" {FAMILY_DEFAULT} b'{PREFIX_PART.decode()}" in name
-    return name.endswith((".rows", ".parquet", repr(KEY_CATALOGUE))) or is_entry
+    return name.endswith((".rows", ".parquet", repr(KEY_PART_LIST))) or is_entry
 
 
 def test_program_of_today_writes_the_same_bytes(root, tmp_path):

@@ -38,7 +38,7 @@ def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
 
     yield make
     for bench in benches:
-        bench.let_go()
+        bench.release()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def lasting_bench() -> Iterator[Workbench]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         bench = Workbench(Path(folder), "stream", unit="sequence", jitter=2)
         yield bench
-        bench.let_go()
+        bench.release()
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def copy(root: Path) -> Iterator[TopicCopy]:
     """A topic's copy without shards."""
     copy = TopicCopy(root)
     yield copy
-    copy.let_go()
+    copy.release()
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ class TopicCopy:
         """Return how many rows a shard counts that do not route to it."""
         return self.stream._shards[shard].tail.counters.strays
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Free locks and files without a commit, as the end of the process would."""
         for shard in self.stream._shards.values():
             shard.abandon()

@@ -239,7 +239,7 @@ class Workbench:
         stores = [path for path in self.directory.glob("shard-*/db") if path.is_dir()]
         for store in stores:
             snapshot(store, store.with_name("db-at-crash"))
-        self.let_go()
+        self.release()
         for store in stores:
             shutil.rmtree(store)
             store.with_name("db-at-crash").rename(store)
@@ -252,7 +252,7 @@ class Workbench:
         """Return the numbers of the segments that are there."""
         return sorted(int(path.name) for path in self.database.glob("segments/*"))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Free locks and files without a commit, whatever state the stream is in."""
         for shard in self.shards():
             shard.abandon()

@@ -240,7 +240,7 @@ class PlainShard:
             return True
         return row.state == AHEAD and row.primary >= self.floor and row.address >= self.cut
 
-    def let_go(self, gone: list[tuple[int, int]]) -> None:
+    def release(self, gone: list[tuple[int, int]]) -> None:
         """Take over what the log says it no longer has; it must be nothing that stays."""
         self.gone = gone
         for row in self.rows:

@@ -181,7 +181,7 @@ class SideBySide(RuleBasedStateMachine):
         assert floor <= shard.floor
         _, gone = replayed(in_ids(self.lab.writer, self.lab.options), shard.number)
         shard.cut = min(shard.cut, self.lab.cut(shard.number))
-        shard.let_go(gone)
+        shard.release(gone)
         shard.floor = floor
 
     def counted(self) -> Counter[str]:

@@ -33,7 +33,7 @@ _BROKER_WAIT_S: Final = 10.0
 # Longer than the Kafka client keeps a record before it calls it failed.
 _FLUSH_WAIT_S: Final = 150.0
 _FLUSH_STEP_S: Final = 0.2
-_PACE_STEP_S: Final = 0.1
+_RATE_STEP_S: Final = 0.1
 _TOPIC_WAIT_SETTING: Final = "topic.metadata.propagation.max.ms"
 _TOPIC_WAIT_MS_DEFAULT: Final = 30_000
 
@@ -172,7 +172,7 @@ class _Run:
         started_s: float,
     ) -> None:
         rate = self._rate
-        a_step = _BATCH_RECORDS if rate is None else int(rate * _PACE_STEP_S)
+        a_step = _BATCH_RECORDS if rate is None else int(rate * _RATE_STEP_S)
         step = max(1, min(a_step, _BATCH_RECORDS))
         for key, value, timestamp_ms, headers in outgoing:
             producer.send(self._topic, key, value, timestamp_ms, headers)

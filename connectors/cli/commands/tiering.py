@@ -171,7 +171,7 @@ def _fields(part: Part) -> dict[str, Any]:
         "shard": part.shard,
         "part": entry.number,
         "value_schema": entry.kind or None,
-        "is_out_of_order": entry.is_flagged,
+        "is_out_of_order": entry.is_out_of_order,
         "level": entry.level,
         "rows": entry.rows,
         "bytes": entry.size,
@@ -210,7 +210,7 @@ def _wide_row(part: Part, unit: Unit) -> list[str | int | None]:
     return [
         part.shard,
         part.path.name,
-        f"{value_schema}, out of order" if entry.is_flagged else value_schema,
+        f"{value_schema}, out of order" if entry.is_out_of_order else value_schema,
         entry.level,
         entry.rows,
         entry.size,

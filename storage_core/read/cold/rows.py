@@ -96,7 +96,7 @@ class ColdRows:
         """
         for part in self._index.overlapping_any(runs):
             # Those that are flagged have the late, the future-dated and the expired.
-            if not part.is_flagged:
+            if not part.is_out_of_order:
                 yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
     def of_slice(self, cut: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:

@@ -25,7 +25,7 @@ from storage_core.read.columns import block_columns
 from storage_core.read.future_rows import rows_at, without_blocks
 from storage_core.read.newest.latest_within import newest_within
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import Gathered, in_order
+from storage_core.read.rows import Collected, in_order
 from storage_core.read.snapshot import ShardSnapshot
 
 Mask = npt.NDArray[np.bool_]
@@ -45,15 +45,15 @@ def scan_newest(
     wanted = replace(wanted, columns=tuple(dict.fromkeys((*columns, "secondary"))))
     snapshot.refuse_lost(wanted.address_start, wanted.address_end)
     newest = _newest_of_all(snapshot, wanted)
-    gathered = Gathered(bytes_max)
+    collected = Collected(bytes_max)
     for rows in _rows_at(snapshot, wanted, newest.where(_is_inside(snapshot, wanted, newest))):
-        gathered.add(rows)
-    open_ids = _without(newest.ids, gathered.batches)
+        collected.add(rows)
+    open_ids = _without(newest.ids, collected.batches)
     if len(open_ids):
         for rows in _rows_at(snapshot, wanted, newest_within(snapshot, wanted, open_ids)):
-            gathered.add(rows)
-    if gathered.batches:
-        yield in_order(gathered.batches, ("secondary",), columns)
+            collected.add(rows)
+    if collected.batches:
+        yield in_order(collected.batches, ("secondary",), columns)
 
 
 def _newest_of_all(snapshot: ShardSnapshot, wanted: RowFilter) -> RowPlaces:

@@ -15,7 +15,7 @@ from storage_core.format.row_columns import SORT_COLUMNS
 from storage_core.read.newest.newest_versions import Contest, NewestSoFar, without_tombstones
 from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import Gathered, RowsOfEach, in_order, joined
+from storage_core.read.rows import Collected, RowsOfEach, in_order, joined
 from storage_core.read.scan.scan import scan_pieces, scan_slices
 from storage_core.read.snapshot import ShardSnapshot
 
@@ -33,10 +33,10 @@ def scan_latest_by(
     needed = (*wanted.columns, *SORT_COLUMNS, *contest.columns(tombstones=tombstones))
     wide = replace(wanted, columns=tuple(dict.fromkeys(needed)))
     if by == "primary" and limit and wanted.ids is not None:
-        gathered = Gathered(request.bytes_max)
+        collected = Collected(request.bytes_max)
         for rows in _first_of_each(snapshot, wide, contest, request):
-            gathered.add(rows)
-        parts = gathered.batches
+            collected.add(rows)
+        parts = collected.batches
     else:
         newest = NewestSoFar(contest.in_shard, request.bytes_max)
         for rows in scan_pieces(snapshot, wide):

@@ -90,7 +90,7 @@ class _Search:
             if not len(self._open_ids):
                 return
             may_hold = zone.may_hold_normal(wanted.start, wanted.end)
-            may_hold = may_hold or zone.may_hold_flagged(wanted.start, wanted.end)
+            may_hold = may_hold or zone.may_hold_out_of_order(wanted.start, wanted.end)
             if may_hold and zone.may_hold_ids(self._open_ids):
                 block = self._snapshot.block(zone)
                 self._take(zone, block, self._open_ids)

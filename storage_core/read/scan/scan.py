@@ -32,7 +32,7 @@ from storage_core.read.columns import block_columns, late_columns
 from storage_core.read.future_rows import AheadRows
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import Gathered, RowsOfEach, in_order
+from storage_core.read.rows import Collected, RowsOfEach, in_order
 from storage_core.read.scan.id_ranges import SEEK_IDS_MAX, ranges_of_ids
 from storage_core.read.scan.zone_fields import ZoneFields
 from storage_core.read.snapshot import ShardSnapshot
@@ -137,21 +137,21 @@ def scan_primary(
         InvalidRequestError: They come to more than the request's `bytes_max`.
     """
     limit = request.limit
-    gathered = Gathered(request.bytes_max)
+    collected = Collected(request.bytes_max)
     if not limit or wanted.ids is None:
         sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
         for rows in scan_pieces(snapshot, replace(wanted, columns=sorting)):
-            gathered.add(rows)
+            collected.add(rows)
     else:
         seen = RowsOfEach(wanted.ids, limit)
         for _, batches in scan_slices(snapshot, wanted):
             for rows in batches:
-                gathered.add(rows)
+                collected.add(rows)
                 seen.add(rows)
             if seen.is_enough:
                 break
-    if gathered.batches:
-        yield in_order(gathered.batches, SORT_COLUMNS, wanted.columns, limit)
+    if collected.batches:
+        yield in_order(collected.batches, SORT_COLUMNS, wanted.columns, limit)
 
 
 def scan_pieces(snapshot: ShardSnapshot, wanted: RowFilter) -> Iterator[pa.RecordBatch]:

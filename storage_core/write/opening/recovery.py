@@ -66,7 +66,7 @@ from storage_core.write.opening.head_recovery import replay_heads
 from storage_core.write.shard import Shard
 
 # What lets go of something that is open; a second call does what an interrupted one has left.
-LetGo = Callable[[], None]
+Undo = Callable[[], None]
 
 
 def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -> Shard:
@@ -80,7 +80,7 @@ def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -
         CorruptionError: It cannot be opened as it is; the message says what to do.
         ForeignDataError: The store belongs to another lineage.
     """
-    undo: list[LetGo] = []
+    undo: list[Undo] = []
     try:
         with taking_errors(context.directory, "locking the shard"):
             lock = WriterLock.acquire(
@@ -99,19 +99,19 @@ def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -
         return Shard(context, options, opened)
     except BaseException:
         try:
-            let_go(undo)
+            undo_all(undo)
         finally:
             # Nothing is left, but where an interruption came at the begin of that call.
-            let_go(undo)
+            undo_all(undo)
         raise
 
 
-def let_go(undo: list[LetGo]) -> None:
+def undo_all(undo: list[Undo]) -> None:
     """Let go of all in full, the last first; what went wrong before is raised already.
 
     What fails a second time is left, and the rest let go of.
     """
-    tried: LetGo | None = None
+    tried: Undo | None = None
 
     def release() -> None:
         nonlocal tried
@@ -131,7 +131,7 @@ def let_go(undo: list[LetGo]) -> None:
 
 
 def _recover(
-    context: ShardContext, give_up: GiveUp, lock: WriterLock, undo: list[LetGo]
+    context: ShardContext, give_up: GiveUp, lock: WriterLock, undo: list[Undo]
 ) -> OpenedShard:
     marker = _open_marker(context, give_up)
     undo.append(marker.close)

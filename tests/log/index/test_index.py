@@ -355,7 +355,7 @@ def test_crash_before_entries_are_written_loses_entries_and_no_row(root):
     assert entries_of(bench.stream) == []
     assert column_of(bench.stream.read(0), "primary") == [*range(10)]
     assert bench.stream.verify().is_clean
-    bench.let_go()
+    bench.release()
 
 
 def test_entry_of_a_lost_row_hides_no_row_that_came_behind_it(bench):

@@ -99,7 +99,7 @@ def test_birth_survives_a_crash_at_any_call_of_the_first_opening(root, crash_at)
     copy.append(3, [100])
     copy.stream.commit()
     assert copy.addresses(3) == [100]
-    copy.let_go()
+    copy.release()
 
 
 def test_directory_without_a_marker_left_by_a_crash_is_made_anew(copy):

@@ -62,7 +62,7 @@ def test_new_schema_shows_older_values_too(root):
     (telemetry,) = (
         part
         for part in lab.stream.parts()
-        if part.shard == 0 and part.entry.kind == "Telemetry" and not part.entry.is_flagged
+        if part.shard == 0 and part.entry.kind == "Telemetry" and not part.entry.is_out_of_order
     )
     names = pq.read_schema(telemetry.path).names
     assert {"temperature", "humidity"} <= set(names)

@@ -184,7 +184,7 @@ def is_needed(damage: Damage) -> bool:
     Of the rest a read needs what it reads; what it does not need may differ and its rows are right.
     """
     entry = damage.part.entry
-    return damage.how in {"cut", "longer"} or damage.place >= entry.size - entry.foot_bytes
+    return damage.how in {"cut", "longer"} or damage.place >= entry.size - entry.footer_bytes
 
 
 def expect_verify_to_tell(lab: PartsLab, damage: Damage) -> None:
@@ -214,7 +214,7 @@ def test_reads_of_a_part_that_nobody_has_read_tell_damage_at_any_place(lab: Part
             calls = zip(answers(lab, stream, shard), rows[shard], strict=True)
             reported = [is_told(call, right, damage) for call, right in calls]
             # Late and ahead rows are read from their copies; a tail alone needs their part.
-            needed = reported[:1] if damage.part.entry.is_flagged else reported[:2]
+            needed = reported[:1] if damage.part.entry.is_out_of_order else reported[:2]
             assert all(needed) or not is_needed(damage), damage
             assert not stream.verify().is_clean
         link.unlink()
@@ -263,7 +263,7 @@ def test_steps_tell_damage_at_any_place_and_it_is_rebuilt(joinable: PartsLab) ->
 def is_like(item: Part, other: Part) -> bool:
     """Tell whether a part has the rows that another had."""
     of_one, of_other = (
-        (part.shard, part.entry.first, part.entry.kind, part.entry.is_flagged)
+        (part.shard, part.entry.first, part.entry.kind, part.entry.is_out_of_order)
         for part in (item, other)
     )
     return of_one == of_other

@@ -58,7 +58,7 @@ def test_late_rows_are_in_parts_of_their_own(lab):
     lab.stream.seal()
     for part in lab.stream.parts():
         states = pq.read_table(part.path, columns=["state"]).column("state").to_pylist()
-        assert {state == 0 for state in states} == {not part.entry.is_flagged}
+        assert {state == 0 for state in states} == {not part.entry.is_out_of_order}
 
 
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])

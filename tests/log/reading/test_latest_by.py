@@ -220,7 +220,7 @@ def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
     bench.commit()
     with bench.read_beside() as reader:
         yield {"writer": bench.stream, "reader": reader}, rows
-    bench.let_go()
+    bench.release()
 
 
 def by_hand(rows: list[Row], request: Row) -> list[tuple[int, int]]:

@@ -332,7 +332,7 @@ def test_marker_that_went_back_is_told(bench, reader):
     older = bench.marker.read_bytes()
     bench.commit()
     assert reader.committed() == {0: 1}
-    bench.let_go()
+    bench.release()
     rewrite(bench.marker, older)
     with pytest.raises(CorruptionError, match=r"went back.*addresses \[0, 1\)"):
         in_place_of(bench, reader)

@@ -102,7 +102,7 @@ def written() -> Iterator[Workbench]:
         bench.commit()
         bench.append([NOW, NOW + 10**9, NOW - 50], secondary=[1, 2, 3])
         yield bench
-        bench.let_go()
+        bench.release()
 
 
 @pytest.fixture(scope="module", params=["writer", "reader"])

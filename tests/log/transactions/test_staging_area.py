@@ -340,7 +340,7 @@ def test_two_waiters_are_refused_in_bounded_time(bench):
 
 
 def test_stream_with_an_origin_takes_no_staged_rows(root):
-    TopicCopy(root).let_go()
+    TopicCopy(root).release()
     area = StagingArea.open(root, "clicks")
     with pytest.raises(InvalidRequestError, match="its rows come from there alone"):
         area.writer(FIRST)

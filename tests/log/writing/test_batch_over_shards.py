@@ -54,7 +54,7 @@ def test_disk_that_fails_in_the_middle_is_told_with_the_shards_that_have_their_r
     with pytest.raises(ShardPoisonedError, match=message) as failed:
         bench.append(**ROWS)
     assert (failed.value.retriable, failed.value.shard) == (False, 2)
-    bench.let_go()
+    bench.release()
     bench.open()
     assert sorted(bench.primaries()) == [1, 2]
 

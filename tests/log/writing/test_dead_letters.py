@@ -166,14 +166,14 @@ def test_dead_letters_cleared_as_the_disk_dies_are_all_there_or_all_gone(root, c
     disk.crash_at = disk.calls + crash_at
     with pytest.raises(SimulatedCrash):
         clear_and_append(copy)
-    copy.let_go()
+    copy.release()
     disk.bury()
     disk.crash_at = None
     copy.open(3)
     assert list(dead_letters(copy)) in ([], [101, 102])
     assert copy.addresses(3)[:2] == [100, 103]
     assert copy.stream.verify().is_clean
-    copy.let_go()
+    copy.release()
 
 
 def clear_and_append(copy: TopicCopy) -> None:
@@ -194,7 +194,7 @@ def test_dead_letters_rows_and_source_are_there_together_or_not_at_all(root, cra
     disk.crash_at = disk.calls + crash_at
     with pytest.raises(SimulatedCrash):
         append_and_commit(copy)
-    copy.let_go()
+    copy.release()
     disk.bury()
     disk.crash_at = None
     copy.open(3)
@@ -202,7 +202,7 @@ def test_dead_letters_rows_and_source_are_there_together_or_not_at_all(root, cra
     assert copy.stream.commit() == {3: 104 if is_in else 102}
     assert copy.addresses(3) == ([100, 102] if is_in else [100])
     assert list(dead_letters(copy)) == ([101, 103] if is_in else [101])
-    copy.let_go()
+    copy.release()
 
 
 def append_and_commit(copy: TopicCopy) -> None:

@@ -107,7 +107,7 @@ def parents(tmp_path_factory):
     with bench.read_beside() as reader:
         reader.refresh()
         yield bench.stream, reader
-    bench.let_go()
+    bench.release()
 
 
 @pytest.fixture

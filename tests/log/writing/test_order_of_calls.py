@@ -141,6 +141,6 @@ def test_commit_that_any_error_breaks_off_refuses_work_until_the_shard_is_opened
         with pytest.raises(ShardPoisonedError, match="reopen the stream"):
             call()
     assert bench.primaries() in ([1], [1, 2])
-    bench.let_go()
+    bench.release()
     bench.open()
     assert bench.primaries() == ([1] if moment == "before write" else [1, 2])

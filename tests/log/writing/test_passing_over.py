@@ -24,7 +24,7 @@ def passed(filled: TopicCopy) -> TopicCopy:
 def test_passing_over_is_durable_on_return(filled):
     filled.append(3, [100])
     assert filled.stream.skip(3, 150, source={"next": 150}) is None
-    filled.let_go()
+    filled.release()
     filled.open(3)
     assert filled.stream.committed() == {3: 150}
     assert filled.stream.source(3) == {"next": 150}
@@ -96,14 +96,14 @@ def test_gap_tail_and_source_are_there_together_or_not_at_all(root, crash_at):
     disk.crash_at = disk.calls + crash_at
     with pytest.raises(SimulatedCrash):
         copy.stream.skip(3, 150, source={"next": 150})
-    copy.let_go()
+    copy.release()
     disk.bury()
     disk.crash_at = None
     copy.open(3)
     is_in = copy.stream.source(3) is not None
     assert copy.stream.committed() == {3: 150 if is_in else 100}
     assert copy.stream.gaps() == {3: [(100, 150)] if is_in else []}
-    copy.let_go()
+    copy.release()
 
 
 @pytest.mark.parametrize("end", [-1, ADDRESS_MAX + 1, "5", None, True, 5.0])

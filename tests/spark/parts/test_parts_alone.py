@@ -126,7 +126,7 @@ def test_all_tools_find_the_same_rows_in_a_part(spark, lab):
     assert lab.rows_of_parts() == before
     kinds = {part.entry.kind for part in lab.stream.parts()}
     assert {"", "Alarm", "Telemetry"} < kinds
-    assert any(part.entry.is_flagged for part in lab.stream.parts())
+    assert any(part.entry.is_out_of_order for part in lab.stream.parts())
     for part in lab.stream.parts():
         expected = rows_of(pq.read_table(part.path))
         assert len(expected) == part.entry.rows

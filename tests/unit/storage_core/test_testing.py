@@ -43,7 +43,7 @@ def test_crash_at_write_sync_and_publication_is_what_a_reopen_finds(make_bench, 
         bench.keep([1])
     disk.bury()
     disk.crash_at = None
-    bench.let_go()
+    bench.release()
     assert bench.open().committed() == {0: committed}
 
 

@@ -81,7 +81,7 @@ class ScriptedKafka:
         self.offsets[partition] = place.offset
         self.paused.discard(partition)
 
-    def let_go(self, partition: Partition) -> None:
+    def release(self, partition: Partition) -> None:
         self.offsets.pop(partition, None)
 
     def pause(self, partitions: Collection[Partition]) -> None:
@@ -147,13 +147,13 @@ class Bench:
         self.kafka.begin(partition, place)
         self.stuck.pop(partition, None)
 
-    def let_go(self, partition: Partition) -> None:
+    def release(self, partition: Partition) -> None:
         """Give a partition back, with what was consumed of it."""
         self.end_round()
         self.begin_round()
         self.end_round()
         del self.writers[partition]
-        self.kafka.let_go(partition)
+        self.kafka.release(partition)
 
     def fetch(self, most: int, stretches: int = 1) -> None:
         """Fetch once; a call may bring several stretches, with faults between them."""
@@ -234,6 +234,6 @@ def play(bench: Bench, chance: Random, turns: int) -> None:
                 bench.kafka.resume(bench.writers)
             case _:
                 if partition in bench.writers:
-                    bench.let_go(partition)
+                    bench.release(partition)
                 else:
                     bench.take(partition)

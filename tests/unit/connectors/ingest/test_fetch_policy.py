@@ -24,7 +24,7 @@ def fetch_policy():
     return FetchPolicy(0.02, CALL)
 
 
-def gathered(count, since_s=100.0, records_max=10):
+def collected(count, since_s=100.0, records_max=10):
     made = PendingBatch(WorkerCounts(), records_max, 2**20)
     for fetched, _ in stretches_of([record(offset) for offset in range(count)]):
         made.add(fetched, {HERE: SHUT}, since_s)
@@ -37,39 +37,39 @@ def fall_behind(fetch_policy):
 
 
 def test_records_wait_for_others_for_a_moment(fetch_policy):
-    assert not fetch_policy.is_due(gathered(1), 100.019)
-    assert fetch_policy.is_due(gathered(1), 100.021)
+    assert not fetch_policy.is_due(collected(1), 100.019)
+    assert fetch_policy.is_due(collected(1), 100.021)
 
 
 def test_records_that_make_a_round_do_not_wait(fetch_policy):
-    assert fetch_policy.is_due(gathered(10), 100.0)
+    assert fetch_policy.is_due(collected(10), 100.0)
 
 
 def test_records_wait_longer_while_more_of_them_come(fetch_policy):
     fall_behind(fetch_policy)
-    assert not fetch_policy.is_due(gathered(1), 100.1)
-    assert fetch_policy.is_due(gathered(1), 100.3)
+    assert not fetch_policy.is_due(collected(1), 100.1)
+    assert fetch_policy.is_due(collected(1), 100.3)
 
 
 def test_small_rounds_keep_a_distance(fetch_policy):
     fetch_policy.begun(100.0)
-    assert not fetch_policy.is_due(gathered(9, since_s=100.0), 100.059)
-    assert fetch_policy.is_due(gathered(9, since_s=100.0), 100.061)
+    assert not fetch_policy.is_due(collected(9, since_s=100.0), 100.059)
+    assert fetch_policy.is_due(collected(9, since_s=100.0), 100.061)
 
 
 def test_record_that_comes_alone_waits_for_a_moment_only(fetch_policy):
     fetch_policy.begun(99.0)
-    assert fetch_policy.is_due(gathered(1), 100.021)
+    assert fetch_policy.is_due(collected(1), 100.021)
 
 
 def test_rounds_that_are_not_small_follow_each_other(fetch_policy):
     fetch_policy.begun(100.0)
-    assert fetch_policy.is_due(gathered(256, since_s=100.0, records_max=1000), 100.021)
+    assert fetch_policy.is_due(collected(256, since_s=100.0, records_max=1000), 100.021)
 
 
 def test_two_rounds_gather_beside_one_and_then_fetching_waits(fetch_policy):
-    assert not fetch_policy.is_enough(gathered(19))
-    assert fetch_policy.is_enough(gathered(20))
+    assert not fetch_policy.is_enough(collected(19))
+    assert fetch_policy.is_enough(collected(20))
 
 
 def next_call(fetch_policy, waiting, now_s):
@@ -77,33 +77,33 @@ def next_call(fetch_policy, waiting, now_s):
 
 
 def test_idle_worker_waits_for_one_record(fetch_policy):
-    assert next_call(fetch_policy, gathered(0), 100.0) == (1, 0.1)
+    assert next_call(fetch_policy, collected(0), 100.0) == (1, 0.1)
 
 
 def test_worker_with_a_round_out_or_records_in_hand_is_not_idle(fetch_policy):
-    assert fetch_policy.next_call(gathered(0), 100.0, is_round_out=True)[0] > 1
-    assert next_call(fetch_policy, gathered(1), 100.0)[0] > 1
+    assert fetch_policy.next_call(collected(0), 100.0, is_round_out=True)[0] > 1
+    assert next_call(fetch_policy, collected(1), 100.0)[0] > 1
 
 
 def test_call_collects_until_records_have_waited_for_long_enough(fetch_policy):
     fetch_policy.note_call(1, 0.001)
-    assert next_call(fetch_policy, gathered(0), 100.0)[1] == pytest.approx(0.02)
-    assert next_call(fetch_policy, gathered(1), 100.008)[1] == pytest.approx(0.012)
+    assert next_call(fetch_policy, collected(0), 100.0)[1] == pytest.approx(0.02)
+    assert next_call(fetch_policy, collected(1), 100.008)[1] == pytest.approx(0.012)
 
 
 def test_call_is_short_once_a_round_is_due_and_never_long(fetch_policy):
-    assert next_call(fetch_policy, gathered(1), 100.5)[1] == pytest.approx(0.005)
-    assert next_call(FetchPolicy(5, CALL), gathered(1), 100)[1] == pytest.approx(0.1)
+    assert next_call(fetch_policy, collected(1), 100.5)[1] == pytest.approx(0.005)
+    assert next_call(FetchPolicy(5, CALL), collected(1), 100)[1] == pytest.approx(0.1)
 
 
 def test_call_ends_when_a_round_is_not_small_any_more(fetch_policy):
-    assert next_call(fetch_policy, gathered(6), 100.0)[0] == 250
-    assert next_call(fetch_policy, gathered(256, records_max=1000), 100.0)[0] == CALL.records
+    assert next_call(fetch_policy, collected(6), 100.0)[0] == 250
+    assert next_call(fetch_policy, collected(256, records_max=1000), 100.0)[0] == CALL.records
 
 
 def test_worker_that_is_behind_asks_for_much(fetch_policy):
     fall_behind(fetch_policy)
-    assert next_call(fetch_policy, gathered(0), 100.0)[0] == CALL.records
+    assert next_call(fetch_policy, collected(0), 100.0)[0] == CALL.records
 
 
 def test_full_call_after_a_pause_is_no_backlog(fetch_policy):
@@ -124,7 +124,7 @@ def test_backlog_is_told_by_full_calls_of_the_way_records_are_fetched(is_native)
     for _ in range(3):
         fetch_policy.note_call(call.records, 0.9 * call.full_within_s)
     assert fetch_policy.is_behind
-    assert next_call(fetch_policy, gathered(0), 100.0)[0] == call.records
+    assert next_call(fetch_policy, collected(0), 100.0)[0] == call.records
 
 
 def test_calls_in_python_are_smaller_and_full_as_fast_a_record():
@@ -141,11 +141,11 @@ def test_backlog_is_over_with_the_first_call_that_is_not_full(fetch_policy):
 
 
 def test_idle_worker_looks_where_it_stands_once_a_second(fetch_policy):
-    assert not fetch_policy.is_due(gathered(0), 100)
-    assert fetch_policy.is_look_due(gathered(0), 100)
+    assert not fetch_policy.is_due(collected(0), 100)
+    assert fetch_policy.is_look_due(collected(0), 100)
     fetch_policy.is_idle_round_due(100, has_moved=False)
-    assert not fetch_policy.is_look_due(gathered(0), 100.9)
-    assert fetch_policy.is_look_due(gathered(0), 101)
+    assert not fetch_policy.is_look_due(collected(0), 100.9)
+    assert fetch_policy.is_look_due(collected(0), 101)
 
 
 def test_idle_worker_that_stands_still_asks_about_its_topics_every_ten_seconds(fetch_policy):

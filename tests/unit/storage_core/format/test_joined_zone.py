@@ -106,8 +106,8 @@ def test_neighbours_of_one_window_are_a_group():
     [
         {"previous_end": 100},
         {"primary_max": HOUR_MS},
-        {"late": 1, "flagged_min": HOUR_MS, "flagged_max": HOUR_MS},
-        {"ahead": 1, "flagged_min": 0, "flagged_max": 0},
+        {"late": 1, "out_of_order_min": HOUR_MS, "out_of_order_max": HOUR_MS},
+        {"ahead": 1, "out_of_order_min": 0, "out_of_order_max": 0},
         {"expired": 1, "primary_min": INT64_MAX, "primary_max": INT64_MIN},
     ],
     ids=["behind a hole", "of another window", "late for another", "ahead", "expired as it came"],

@@ -21,11 +21,11 @@ entries = st.builds(
     size=sizes,
     sealed_at_ms=numbers,
     level=st.integers(0, 255),
-    is_flagged=st.booleans(),
+    is_out_of_order=st.booleans(),
     digest=digests,
     kind=st.text(max_size=5),
-    foot_bytes=st.integers(0, 2**32 - 1),
-    foot_digest=digests,
+    footer_bytes=st.integers(0, 2**32 - 1),
+    footer_digest=digests,
 )
 
 

@@ -40,13 +40,15 @@ counts = st.integers(0, 2**32 - 1)
 A_ZONE = Zone(5, 5, 9, -1, 1, INT64_MAX, INT64_MIN, 7, 8, 9, 5, 0, 0, 0, 0, b"")
 
 
-def spanning(normal_min: int, normal_max: int, flagged_min: int, flagged_max: int) -> Zone:
+def spanning(
+    normal_min: int, normal_max: int, out_of_order_min: int, out_of_order_max: int
+) -> Zone:
     return replace(
         A_ZONE,
         primary_min=normal_min,
         primary_max=normal_max,
-        flagged_min=flagged_min,
-        flagged_max=flagged_max,
+        out_of_order_min=out_of_order_min,
+        out_of_order_max=out_of_order_max,
     )
 
 
@@ -124,12 +126,12 @@ def test_spans_never_deny_a_row(data, primaries, start, end):
     inside = (values >= start) & (values <= end)
     row_states = np.zeros(len(values)) if states is None else states
     assert zone.may_hold_normal(start, end) or not (inside & (row_states == 0)).any()
-    assert zone.may_hold_flagged(start, end) or not (inside & (row_states % 3 > 0)).any()
+    assert zone.may_hold_out_of_order(start, end) or not (inside & (row_states % 3 > 0)).any()
 
 
 def test_empty_span_holds_nothing_unless_all_is_asked():
-    assert not A_ZONE.may_hold_flagged(INT64_MIN, INT64_MAX - 1)
-    assert not A_ZONE.may_hold_flagged(INT64_MIN + 1, INT64_MAX)
+    assert not A_ZONE.may_hold_out_of_order(INT64_MIN, INT64_MAX - 1)
+    assert not A_ZONE.may_hold_out_of_order(INT64_MIN + 1, INT64_MAX)
     states = np.full(2, 3, dtype=np.uint8)
     assert primary_spans(int64_array([1, 2]), states) == (INT64_MAX, INT64_MIN) * 2
 

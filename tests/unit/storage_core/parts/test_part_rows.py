@@ -87,8 +87,8 @@ def test_cuts_of_what_came_change_nothing(schemas, late_share):
     assert sum(item.rows.num_rows for item in whole) == ROWS
     for pieces in (7, 300):
         some = list(part_rows(cut(rng, rows, pieces), has_keys=False, writers=WRITERS))
-        assert [(item.kind, item.is_flagged) for item in some] == [
-            (item.kind, item.is_flagged) for item in whole
+        assert [(item.kind, item.is_out_of_order) for item in some] == [
+            (item.kind, item.is_out_of_order) for item in whole
         ]
         assert all(a.rows.equals(b.rows) for a, b in zip(some, whole, strict=True))
 

@@ -94,7 +94,7 @@ def bytes_that_count(path, proof):
         assert chunk.path_in_schema == "state"
         first = chunk.data_page_offset
         counted -= set(range(first, first + chunk.total_compressed_size))
-    return counted | set(range(proof.size - proof.foot_bytes, proof.size))
+    return counted | set(range(proof.size - proof.footer_bytes, proof.size))
 
 
 # A quarter of a file is a quarter of each of its chunks, and of its foot.
@@ -115,10 +115,10 @@ def test_each_byte_that_differs_is_told_or_not_used(part, first):
 def test_byte_that_differs_later_is_told_or_not_used(part, first):
     path, proof = part
     counted = bytes_that_count(path, proof)
-    foot = range(proof.size - proof.foot_bytes, proof.size)
+    part_footer = range(proof.size - proof.footer_bytes, proof.size)
     for item in each_damage(path, range(first, proof.size, 5)):
         # What is kept of a foot was proven.
-        if item in counted and item not in foot:
+        if item in counted and item not in part_footer:
             with pytest.raises(CorruptionError, match="not as they were published"):
                 read_all(path, proof)
         else:
@@ -164,13 +164,15 @@ def test_read_takes_the_bytes_of_its_columns_once(part, monkeypatch):
         taken.append((offset, size))
         return usual(file, size, offset)
 
-    foot = footer_of(path, proof)
+    part_footer = footer_of(path, proof)
     monkeypatch.setattr(os, "pread", listed)
     with PartFile(path, proof) as file:
         assert not taken
         for columns in (ORDER, ("state", "payload"), ("tags",)):
             assert file.read(1, columns).equals(rows_from(0).slice(3).select(columns))
-    offsets, sizes = (some.reshape(2, -1)[1] for some in (foot.table.offsets, foot.table.sizes))
+    offsets, sizes = (
+        some.reshape(2, -1)[1] for some in (part_footer.table.offsets, part_footer.table.sizes)
+    )
     expected = list(zip(offsets.tolist(), sizes.tolist(), strict=True))
     # The state is one in the group.
     del expected[3]
@@ -188,9 +190,9 @@ def test_field_inside_of_a_value_bounds_no_column(tmp_path):
     path = tmp_path / "part-0000000000.parquet"
     inside = pa.array([{"secondary": 7, "version": 3}] * 6)
     rows = rows_from(0).drop_columns(["secondary"]).append_column("value", inside)
-    foot = footer_of(path, write_part(path, rows, ORDER[1:]))
-    assert foot.may_lie_between("secondary", 1, 2).all()
-    assert foot.only_value("version", 0) is None
+    part_footer = footer_of(path, write_part(path, rows, ORDER[1:]))
+    assert part_footer.may_lie_between("secondary", 1, 2).all()
+    assert part_footer.only_value("version", 0) is None
 
 
 def test_footers_and_summaries_are_cached_within_bytes(tmp_path, monkeypatch):
@@ -242,15 +244,15 @@ def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):
     )
     ends = [0, *(end for _, end, _ in places)]
     assert [begin for begin, _, _ in places] == ends[:-1]
-    assert ends[-1] == proof.size - proof.foot_bytes
+    assert ends[-1] == proof.size - proof.footer_bytes
     whole = path.read_bytes()
     assert all(xxhash.xxh3_64_intdigest(whole[begin:end]) == one for begin, end, one in places)
 
 
 def test_table_of_another_form_is_told():
-    for foot in (b"", b"PAR1" * 10, b"SLCT\x01\0\0\0" + b"\xff" * 16):
+    for part_footer in (b"", b"PAR1" * 10, b"SLCT\x01\0\0\0" + b"\xff" * 16):
         with pytest.raises(CorruptionError, match="no column chunk table"):
-            decode_chunk_table(foot)
+            decode_chunk_table(part_footer)
 
 
 def test_table_of_a_later_format_is_refused_by_name():
@@ -304,12 +306,12 @@ def test_no_group_that_has_a_key_is_left_out(tmp_path, seed):
     keys.sort(key=lambda key: key is not None)
     rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(30))})
     path = tmp_path / "part-0000000000.parquet"
-    foot = footer_of(path, write_part(path, rows, ("key", "address")))
+    part_footer = footer_of(path, write_part(path, rows, ("key", "address")))
     groups = [set(keys[at : at + 3]) for at in range(0, 30, 3)]
     for _ in range(100):
         count = rng.integers(1, 4)
         wanted = [[*names, None, b"", b"\x80"][at] for at in rng.integers(0, 33, count)]
-        may = foot.may_have_keys(wanted)
+        may = part_footer.may_have_keys(wanted)
         assert all(may[at] for at, group in enumerate(groups) if group & set(wanted))
 
 
@@ -317,10 +319,10 @@ def test_groups_between_whose_keys_none_is_are_left_out(tmp_path):
     keys = [None, b"", b"a", b"b", b"d", b"d", b"d", b"f", b"f\xff"]
     rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(9))})
     path = tmp_path / "part-0000000000.parquet"
-    foot = footer_of(path, write_part(path, rows, ("key", "address")))
+    part_footer = footer_of(path, write_part(path, rows, ("key", "address")))
 
     def left(*wanted):
-        return np.flatnonzero(foot.may_have_keys(wanted)).tolist()
+        return np.flatnonzero(part_footer.may_have_keys(wanted)).tolist()
 
     assert left(None) == [0]
     assert left(b"") == [0]

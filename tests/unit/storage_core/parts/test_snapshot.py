@@ -52,7 +52,7 @@ def lab(trimmed, root):
 def forged(shard, count):
     """Let a catalogue have many more parts, far behind, and a late one that reaches over all."""
     snapshot = shard.snapshots.committed()
-    late = next(part for part in read_index(snapshot).entries if part.is_flagged)
+    late = next(part for part in read_index(snapshot).entries if part.is_out_of_order)
     snapshot.close()
 
     def change(state, _window_now):
@@ -65,7 +65,7 @@ def forged(shard, count):
                     late, first=first, last=first + 40, number=number, kind=kind, level=place % 4
                 )
             )
-        made[1:] = [replace(part, is_flagged=part.number % 5 == 0) for part in made[1:]]
+        made[1:] = [replace(part, is_out_of_order=part.number % 5 == 0) for part in made[1:]]
         return batch, replace_parts(batch, state, [late], made)
 
     shard.commit_path.apply_change(change)
@@ -168,13 +168,13 @@ def test_so_many_entries_are_cached_and_no_more(lab, monkeypatch):
 # --- parts by address ---------------------------------------------------------------------------
 
 
-def part_of(number, first, last, kind="", *, is_flagged=False):
+def part_of(number, first, last, kind="", *, is_out_of_order=False):
     return PartEntry(
         first=first,
         number=number,
         last=last,
         rows=last - first + 1,
-        is_flagged=is_flagged,
+        is_out_of_order=is_out_of_order,
         digest=b"",
         kind=kind,
         primary_min=0,
@@ -182,8 +182,8 @@ def part_of(number, first, last, kind="", *, is_flagged=False):
         size=0,
         sealed_at_ms=0,
         level=0,
-        foot_bytes=0,
-        foot_digest=b"",
+        footer_bytes=0,
+        footer_digest=b"",
     )
 
 
@@ -191,12 +191,14 @@ def some_parts(rng, count, *, is_apart):
     """Return parts of three kinds, flagged or not, each kind in places of its own if wanted."""
     parts: list[PartEntry] = []
     for kind in ("", "A", "B"):
-        for is_flagged in (False, True):
+        for is_out_of_order in (False, True):
             starts = np.unique(rng.integers(0, 3000, count)).tolist()
             for start, end in zip(starts, [*starts[1:], 4000], strict=True):
                 most = end if is_apart else 4000
                 last = int(rng.integers(start, most))
-                parts.append(part_of(len(parts), start, last, kind, is_flagged=is_flagged))
+                parts.append(
+                    part_of(len(parts), start, last, kind, is_out_of_order=is_out_of_order)
+                )
     return sorted(parts, key=lambda part: (part.first, part.number))
 
 

@@ -12,7 +12,7 @@ from storage_core.format.zone import encode_one_secondary
 from storage_core.read.block_proof import disagreement
 
 FIELDS = (
-    *("first", "last", "primary_min", "primary_max", "flagged_min", "flagged_max"),
+    *("first", "last", "primary_min", "primary_max", "out_of_order_min", "out_of_order_max"),
     *("committed_at_ms", "count", "late", "ahead", "expired", "tombstones"),
 )
 

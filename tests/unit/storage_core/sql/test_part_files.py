@@ -84,7 +84,7 @@ def regions(part):
     return {
         "chunks": in_chunks,
         "outside": outside,
-        "foot": range(entry.size - entry.foot_bytes, entry.size),
+        "foot": range(entry.size - entry.footer_bytes, entry.size),
     }
 
 

@@ -35,8 +35,8 @@ def part(index, hours=(0, 0), **other):
     first, last = (hour * HOUR_MS for hour in hours)
     place = {"first": 1000 * index, "last": 1000 * index + 999, "number": index}
     usual: dict[str, Any] = {"rows": 100, "size": 1000, "level": 0, "kind": ""}
-    usual |= {"is_flagged": False, "sealed_at_ms": 0, "digest": bytes(16)}
-    usual |= {"foot_bytes": 0, "foot_digest": bytes(16), **other}
+    usual |= {"is_out_of_order": False, "sealed_at_ms": 0, "digest": bytes(16)}
+    usual |= {"footer_bytes": 0, "footer_digest": bytes(16), **other}
     return PartEntry(primary_min=first, primary_max=last, **place, **usual)
 
 
@@ -56,7 +56,7 @@ def test_more_than_four_neighbours_become_one():
 
 def test_those_of_another_kind_or_flag_stand_between_nobody():
     others = [part(at, kind="a") for at in range(1, 20, 2)]
-    late = [part(at, is_flagged=True) for at in (4, 8)]
+    late = [part(at, is_out_of_order=True) for at in (4, 8)]
     assert numbers([*(part(at) for at in range(0, 20, 2)), *others, *late]) == list(range(0, 20, 2))
 
 
@@ -104,7 +104,7 @@ def test_joined_part_reaches_over_two_windows_at_most():
 
 def test_rows_in_no_order_of_time_are_joined_too():
     assert numbers([part(at, hours=(0, 50)) for at in range(6)]) == list(range(6))
-    late = [part(at, hours=(at, at), is_flagged=True) for at in range(6)]
+    late = [part(at, hours=(at, at), is_out_of_order=True) for at in range(6)]
     assert numbers(late) == list(range(6))
 
 

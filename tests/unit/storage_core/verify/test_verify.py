@@ -159,7 +159,7 @@ def test_missing_zone_is_told_as_a_broken_chain(filled):
     ("changes", "expected"),
     [
         ({"primary_min": 2}, "primaries differ"),
-        ({"flagged_max": 8}, "primaries differ"),
+        ({"out_of_order_max": 8}, "primaries differ"),
         ({"late": 0}, "counts differ"),
         ({"tombstones": 1}, "counts differ"),
         ({"committed_at_ms": 5}, "time of storing"),

@@ -111,7 +111,7 @@ def filled(filled_once, root):
     bench.root = root
     shutil.copytree(filled_once.root, root, dirs_exist_ok=True)
     yield bench
-    bench.let_go()
+    bench.release()
 
 
 def value_of(bench: Workbench, key: bytes) -> bytes:

@@ -154,10 +154,10 @@ def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab
     before = trimmed(lab, np.zeros(ROWS))
     part = lab.stream.parts()[0]
     data = bytearray(part.path.read_bytes())
-    foot = footer_of(part.path, part.entry.proof)
-    chunks = len(foot.table.offsets) // GROUPS
+    footer = footer_of(part.path, part.entry.proof)
+    chunks = len(footer.table.offsets) // GROUPS
     # The last chunk of a group in the middle.
-    data[int(foot.table.offsets[(GROUPS // 2 + 1) * chunks - 1])] ^= 1
+    data[int(footer.table.offsets[(GROUPS // 2 + 1) * chunks - 1])] ^= 1
     part.path.write_bytes(data)
     tried: list[int] = []
     usual = ColdRows.decoded
