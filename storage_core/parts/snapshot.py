@@ -157,14 +157,15 @@ def index_of(snapshot: Snapshot) -> PartIndex:
     place = snapshot.place
     entries_sum, count = snapshot.value_at(KEY_PART_LIST), snapshot.value_at(KEY_PARTS)
     key = (place.lineage, place.shard, entries_sum, count)
-    # Each step is one call of the dictionary: threads, and forks, need no lock.
+    # Each step is one call of the dictionary, which no other thread cuts: no lock, and none that a
+    # fork could find taken.
     cached = _part_lists()
     index = cached.pop(key, None) or read_index(snapshot)
     cached[key] = index
-    lists = [*cached.items()]
-    entries = sum(len(part_list.entries) for _, part_list in lists)
-    for oldest, part_list in lists[:-1]:
-        if entries <= ENTRIES_CACHED:
+    lists = cached.copy()
+    entries = sum(len(part_list.entries) for part_list in lists.values())
+    for oldest, part_list in lists.items():
+        if entries <= ENTRIES_CACHED or part_list is index:
             break
         cached.pop(oldest, None)
         entries -= len(part_list.entries)
