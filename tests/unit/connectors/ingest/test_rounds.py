@@ -333,7 +333,7 @@ def test_what_stands_before_a_refused_offset_is_stored_before_its_shard_is_opene
     worker._assignment._opening = ScriptedOpening(tmp_path)
     gather(worker, [record(0), refusal(1)])
     assert committed(tmp_path) == {0: 1, 1: 0}
-    assert worker._assignment._opening.asked == [A]
+    assert worker._assignment._opening.requested == [A]
 
 
 # --- what fails -------------------------------------------------------------------------------
