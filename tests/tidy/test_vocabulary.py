@@ -7,6 +7,7 @@ in `footer_summary` and `PartFoot`. Texts and comments are not looked at.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -64,6 +65,7 @@ def names_of(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+@cache
 def words_in(name: str) -> str:
     """Return a name as words between underscores."""
     words = re.sub("([a-z0-9])([A-Z])", r"\1_\2", name)
@@ -75,11 +77,11 @@ def wrong_words(path: str, source: str) -> list[str]:
     instead = INSTEAD | {
         word: other for word, (other, places) in ONLY_IN.items() if not path.startswith(places)
     }
+    word_in = re.compile(f"_({'|'.join(instead)})(?=_)")
     return [
-        f"{path}:{line}: {name}: {other}, not {word}"
+        f"{path}:{line}: {name}: {instead[word]}, not {word}"
         for line, name in names_of(source)
-        for word, other in instead.items()
-        if f"_{word}_" in words_in(name)
+        for word in word_in.findall(words_in(name))
     ]
 
 
