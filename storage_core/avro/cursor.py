@@ -17,7 +17,6 @@ Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _MORE: Final = 0x80
-_SEVEN: Final = np.uint64(7)
 _ONE: Final = np.uint64(1)
 # The tenth byte of a number holds its highest bit.
 _LAST_SHIFT: Final = 63

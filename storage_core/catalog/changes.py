@@ -31,7 +31,7 @@ def locked(directory: Path) -> DirectoryLock:
     """
     lock = DirectoryLock.within(directory, SystemClock(), _LOCK_WAIT_MAX_S)
     if lock is None:
-        message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
+        message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to release the stream"
         raise UnavailableError(message, path=directory)
     return lock
 

@@ -21,7 +21,6 @@ _PAGES_MAX: Final = 1_000_000
 _HEAD_BYTES_MAX: Final = 2**17
 # By physical type: boolean, int32, int64, int96, float, double; others have no fixed width.
 _WIDTHS: Final = (1, 4, 8, 12, 4, 8)
-_BYTE_ARRAY: Final = 6
 _FIXED: Final = 7
 # Memory beside each value: levels, validity, offset.
 _VALUE_OVERHEAD: Final = 8

@@ -24,7 +24,6 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import AddressRange
 
-DIGEST_BYTES: Final = 16
 # Sums over entries are below it.
 PART_LIST_SUMS: Final = 2**63
 # The names of the files of all parts, and those that other programs see.

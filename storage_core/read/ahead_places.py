@@ -9,7 +9,6 @@ key by its id, written in the batch of the record itself, and `latest` reads the
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,6 @@ from storage_core.format.keys import (
     decode_ahead_key,
 )
 from storage_core.read.snapshot import ShardSnapshot
-
-_KEYS_PER_BATCH: Final = 10_000
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

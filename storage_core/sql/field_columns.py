@@ -10,7 +10,7 @@ and in the order of each:
 No two fields share a column, and no two column names differ only in case. A later schema adds
 columns, or types to columns; no column changes its name. The map does not depend on the rows.
 Fields of structs are named in the same way; a struct with two fields of one name in different case
-is not a column (storage_core/parts/part_values.py).
+is not a column (storage_core/parts/typed_columns.py).
 """
 
 from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ DEAR = (
     "tests/broker/",
     "tests/model/",
     "tests/faults/",
-    "tests/log/cold/test_trim",
+    "tests/log/parts/test_trim",
 )
 DEAR_MIN = 10
 

@@ -118,7 +118,7 @@ def topic_deleted(topic: str) -> ForeignDataError:
 def topic_recreated(topic: str, expected: str, topic_id: str) -> ForeignDataError:
     """Return the error for a topic that is not the one a stream was made from."""
     message = (
-        f"the topic was deleted and made again: the stream holds records of id {expected}, "
+        f"the topic was deleted and re-created: the stream holds records of id {expected}, "
         f"the topic has id {topic_id}; drop the stream to take the topic anew, or use another root"
     )
     return ForeignDataError(message, stream=topic)

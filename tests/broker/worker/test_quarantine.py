@@ -73,7 +73,7 @@ def test_exit_code_of_a_stop_is_that_of_a_quarantined_partition(lab: Lab) -> Non
     again = lab.worker(bad, good)
     again.await_event("quarantined")
     lab.expect_ledger(good)
-    expect_stop(again, EXIT_FOREIGN, bad.name, "deleted and made again")
+    expect_stop(again, EXIT_FOREIGN, bad.name, "deleted and re-created")
 
 
 def test_shard_that_cannot_be_opened_stops_no_neighbour(lab: Lab) -> None:

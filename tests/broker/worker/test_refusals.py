@@ -58,7 +58,7 @@ def test_topic_recreated_while_running_stops_the_worker(lab: Lab) -> None:
     before = lab.stored(topic)
     recreate(lab, topic)
     lab.produce(topic, 3000)
-    expect_refusal(worker, EXIT_FOREIGN, topic.name, "deleted and made again")
+    expect_refusal(worker, EXIT_FOREIGN, topic.name, "deleted and re-created")
     assert lab.stored(topic) == before
 
 
@@ -67,7 +67,7 @@ def test_topic_recreated_while_stopped_with_a_longer_one_is_refused(lab: Lab) ->
     before = lab.stored(topic)
     recreate(lab, topic)
     lab.produce(topic, 3000)
-    expect_refusal(lab.worker(topic), EXIT_FOREIGN, topic.name, "deleted and made again")
+    expect_refusal(lab.worker(topic), EXIT_FOREIGN, topic.name, "deleted and re-created")
     assert lab.stored(topic) == before
 
 
