@@ -12,7 +12,7 @@ the file does not have they are those of all numbers. Numbers of schemas are i32
 schemas that wrote the values. `decoded` is how many KiB all its rows take in memory. To other
 readers of Parquet the table is a gap between two things.
 
-Blocks are the bytes outside chunks and before the foot (magic, bloom filters, page index), cut at
+Blocks are the bytes outside chunks and before the footer (magic, bloom filters, page index), cut at
 64 KiB; each has an offset, a size and a digest as a chunk has.
 """
 
@@ -64,7 +64,7 @@ class ChunkTable:
         bounds: The least and the largest value that each group has of some columns.
         schemas: The numbers of the schemas that wrote its values.
         decoded_bytes: What all its rows take in memory, in whole KiB.
-        outside: The bytes outside chunks and before the foot.
+        outside: The bytes outside chunks and before the footer.
     """
 
     groups: int
@@ -96,7 +96,7 @@ def _encode_places(table: ChunkTable | Blocks) -> bytes:
 
 
 def decode_chunk_table(footer: bytes) -> ChunkTable:
-    """Return the table that a foot begins with.
+    """Return the table that a footer begins with.
 
     Raises:
         UnsupportedFormatError: It begins with one of another format.

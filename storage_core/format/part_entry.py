@@ -1,4 +1,4 @@
-"""What a shard's catalogue says of a part: one Parquet file of some of its sealed rows.
+"""What a shard's part list says of a part: one Parquet file of some of its sealed rows.
 
     p <first address u64> <number u32>      the entry
     entry   checksum u64 | last i64 | primary_min i64 | primary_max i64 | rows u64 | bytes u64 |

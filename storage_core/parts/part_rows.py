@@ -101,7 +101,7 @@ def part_rows(
 def _by_part(
     stored: Iterable[pa.RecordBatch], kinds: Sequence[str]
 ) -> dict[tuple[str, bool], _Group]:
-    """Return rows by kind, in the order of the schemas, and by whether they are flagged."""
+    """Return rows by kind, in the order of the schemas, and by whether they are out of order."""
     names = [*dict.fromkeys((*kinds, RAW))]
     place = {name: index for index, name in enumerate(names)}
     # The last is that of rows without a schema, whose number is -1.

@@ -70,7 +70,7 @@ class ProveWork:
         begin: The first address.
         end: The exclusive end; a block ends there.
         rows: How many rows the blocks have.
-        catalogue: The sum that proves the part list whole.
+        part_list_sum: The sum that proves the part list whole.
     """
 
     begin: int

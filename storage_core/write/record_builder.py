@@ -1,4 +1,4 @@
-"""Building: single records gathered until they make a block.
+"""Building: single records collected until they make a block.
 
 `RecordBuilder` is not locked; its shard's append lock guards it. A record is checked when it
 is added, so that a refused one changes nothing.
@@ -83,7 +83,7 @@ class RecordBuilder:
         return len(self._payloads) >= self._records_max or self._bytes >= self._bytes_max
 
     def rows(self) -> Rows:
-        """Return what was gathered; it stays until `clear`."""
+        """Return what was collected; it stays until `clear`."""
         table = np.frombuffer(b"".join(self._numbers), dtype=_NUMBERS_DTYPE)
         version = table["version"].copy()
         return Rows(

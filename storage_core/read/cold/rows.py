@@ -95,7 +95,7 @@ class ColdRows:
         They are unsorted. Row groups that cannot have a wanted id or time are not read.
         """
         for part in self._index.overlapping_any(runs):
-            # Those that are flagged have the late, the future-dated and the expired.
+            # Those out of order have the late, the future-dated and the expired.
             if not part.is_out_of_order:
                 yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
