@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from storage_core.catalog.index_options import IndexOptions
     from storage_core.catalog.options import StreamOptions
     from storage_core.catalog.origin import StreamOrigin, is_stream_name
+    from storage_core.catalog.owners import ShardOwner, shard_owners
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
@@ -65,6 +66,7 @@ else:
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
             "catalog.origin": ("StreamOrigin", "is_stream_name"),
+            "catalog.owners": ("ShardOwner", "shard_owners"),
             "catalog.position": ("Position", "ShardPosition"),
             "catalog.root_file": ("list_streams", "root_id"),
             "catalog.stream_file": ("StreamDescription", "describe_stream"),
@@ -145,6 +147,7 @@ __all__ = [
     "SchemaEntry",
     "ShardExpiry",
     "ShardLockedError",
+    "ShardOwner",
     "ShardPoisonedError",
     "ShardPosition",
     "ShardReader",
@@ -176,4 +179,5 @@ __all__ = [
     "is_stream_name",
     "list_streams",
     "root_id",
+    "shard_owners",
 ]

@@ -28,7 +28,7 @@ from connectors.ingest.assignment.first_topics import first_topics
 from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.assignment.partition_faults import PartitionFaults
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
+from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.assignment.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.assignment.topic_identity import TopicIdentities
 from connectors.ingest.assignment.unfetched import UnfetchedEnds, UnfetchedPartition

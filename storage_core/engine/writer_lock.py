@@ -11,11 +11,12 @@ import json
 import os
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-from storage_core.errors import CorruptionError, ShardLockedError
+from storage_core.errors import CorruptionError, ShardLockedError, UnavailableError
 from storage_core.platform import fork_guard
 from storage_core.platform.clock import Clock
 from storage_core.platform.file_lock import DirectoryLock
@@ -77,11 +78,60 @@ def _held() -> set[WriterLock]:
     return held
 
 
+@dataclass(frozen=True, slots=True)
+class ShardOwner:
+    """The process that holds a shard.
+
+    Attributes:
+        pid: Its process id.
+        host: Its host's name.
+        since_ms: When it took the shard.
+        purpose: What for, where that is no usual writing.
+    """
+
+    pid: int
+    host: str
+    since_ms: int
+    purpose: str = ""
+
+    def __str__(self) -> str:
+        """Return it as messages name it."""
+        purpose = f", for {self.purpose}" if self.purpose else ""
+        return f"process {self.pid} on {self.host}{purpose}"
+
+
+def current_owner(path: Path) -> ShardOwner | None:
+    """Return the process that holds a shard's directory; None while nobody does.
+
+    A file that a killed process left behind is told from one in force by the lock.
+    """
+    owner = _read_owner(path)
+    if owner is None:
+        return None
+    try:
+        free = DirectoryLock.if_free(path)
+    except (OSError, UnavailableError):
+        return None
+    if free is None:
+        return owner
+    free.release()
+    return None
+
+
 def describe_owner(path: Path) -> str:
     """Say who wrote `owner.json`, as far as it can be read."""
+    owner = _read_owner(path)
+    return "an unknown process (owner.json cannot be read)" if owner is None else str(owner)
+
+
+def _read_owner(path: Path) -> ShardOwner | None:
     try:
         owner = json.loads((path / OWNER_FILE).read_text())
-        purpose = f", for {owner['purpose']}" if "purpose" in owner else ""
-        return f"process {owner['pid']} on {owner['host']}{purpose}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "an unknown process (owner.json cannot be read)"
+        return ShardOwner(
+            int(owner["pid"]),
+            str(owner["host"]),
+            int(owner["started_at_ms"]),
+            str(owner.get("purpose", "")),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

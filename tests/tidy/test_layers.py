@@ -41,7 +41,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "connectors": (
         ("kafka", "output_formats", "registry"),
-        ("settings",),
+        ("settings", "group"),
         ("dlq",),
         ("ingest",),
         ("monitoring",),

@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.cli.output.formatting import counted, disk_bytes, format_bytes
 from connectors.cli.output.printing import print_line
-from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
+from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.kafka import Partition
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
 

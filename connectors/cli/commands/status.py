@@ -27,7 +27,7 @@ from connectors.cli.output.formatting import (
 )
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
-from connectors.ingest.assignment.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.formatting import disk_bytes
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNote
+from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
 from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.quarantine import Quarantine, is_of_topic
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC
+from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.shard_opening import ShardOpening
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Consumer, Fetched, Partition, Place

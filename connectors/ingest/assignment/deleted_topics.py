@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Protocol
 
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC
+from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.topic_identity import ANSWER_WAIT_S, GONE_AFTER_S, topic_deleted
 from connectors.kafka import Partition
 from storage_core import UnavailableError

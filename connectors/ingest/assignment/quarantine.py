@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.assignment.quarantine_notes import (
+from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,

@@ -9,7 +9,7 @@ import os
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.ingest.assignment.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
+from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
 from storage_core import Stream, drop_stream
 from tests.broker.support.fetch_ways import BY_BOTH_WAYS
 from tests.broker.support.lab import Lab, Topic, WorkerProcess

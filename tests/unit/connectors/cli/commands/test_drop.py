@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.ingest.assignment.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from storage_core import Stream, StreamOptions, list_streams
 
 NAME = "orders"

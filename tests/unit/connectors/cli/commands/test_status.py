@@ -12,7 +12,7 @@ from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shard_status import note_on, shard_statuses, with_log_end
 from connectors.ingest.assignment import quarantine as set_aside
-from connectors.ingest.assignment.quarantine_notes import (
+from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,

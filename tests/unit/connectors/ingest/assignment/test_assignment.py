@@ -7,7 +7,7 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.ingest.assignment.quarantine_notes import QuarantineNotes
+from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Consumer, Partition

@@ -5,7 +5,7 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.assignment.deleted_topics import ASK_EVERY_S, DeletedTopics
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.ingest.assignment.quarantine_notes import (
+from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,

@@ -2,13 +2,11 @@
 
     <root>/~quarantine/<topic>~<partition>.json      ~all for a whole topic
 
-No topic has a `~` in its name, so none meets these. A note is information: it is replaced as a
-whole, not synced, and a disk that does not take it stops nobody. It stays when its worker ends,
-however it ends, and goes when any worker has opened the shard again.
+A note is information: it is not synced, and a disk that does not take it stops nobody. It stays
+when its worker ends, however it ends, and goes when any worker has opened the shard again.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,12 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
+from connectors.group.partition_files import WHOLE_TOPIC, PartitionFiles
 from connectors.kafka import Partition
 
-# In place of a partition's number: all of a topic.
-WHOLE_TOPIC: Final = -1
+__all__ = ["WHOLE_TOPIC", "QuarantineNote", "QuarantineNotes"]
+
 _DIRECTORY: Final = "~quarantine"
-_ALL: Final = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +79,26 @@ class QuarantineNotes:
     """The notes under a root."""
 
     def __init__(self, root: Path) -> None:
-        self._directory = root / _DIRECTORY
+        self._files = PartitionFiles(root, _DIRECTORY)
 
     def write(self, note: QuarantineNote) -> None:
         """Leave a note, in place of one that is there; under a root only that is there."""
-        place = self._place(Partition(note.stream, note.shard))
-        scratch = place.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
-            self._directory.mkdir(exist_ok=True)
-            scratch.write_text(note.encode(), encoding="utf-8")
-            scratch.replace(place)
+            self._files.write(Partition(note.stream, note.shard), note.encode(), is_durable=False)
 
     def remove(self, partition: Partition) -> None:
         """Take a note away, if there is one."""
         with suppress(OSError):
-            self._place(partition).unlink()
+            self._files.remove(partition)
 
     def has(self, partition: Partition) -> bool:
         """Tell whether there is a note."""
-        return self._place(partition).exists()
+        return self._files.has(partition)
 
     def read(self) -> Iterator[QuarantineNote]:
-        """Yield all notes by stream and shard; a file that holds none is passed over."""
+        """Yield all notes by stream and shard; a file that holds none is skipped."""
         notes = []
-        for place in self._directory.glob("*.json"):
-            with suppress(OSError, ValueError):
-                notes.append(QuarantineNote.decode(place.read_text(encoding="utf-8")))
+        for text in self._files.texts():
+            with suppress(ValueError):
+                notes.append(QuarantineNote.decode(text))
         yield from sorted(notes, key=lambda note: (note.stream, note.shard))
-
-    def _place(self, partition: Partition) -> Path:
-        number = partition.number if partition.number >= 0 else _ALL
-        return self._directory / f"{partition.topic}~{number}.json"

@@ -1,0 +1,113 @@
+"""A small JSON file a partition, in a directory of the root that is no stream's.
+
+    <root>/<directory>/<topic>~<partition>.json      ~all for a whole topic
+
+No topic has a `~` in its name, so none meets these. A file is replaced as a whole. Whether the
+directory has changed since it was read costs one call to find out.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from connectors.kafka import Partition
+
+# In place of a partition's number: all of a topic.
+WHOLE_TOPIC: Final = -1
+_ALL: Final = "all"
+# The times of a directory are this coarse: a change so soon after a read may not move them.
+_COARSE_NS: Final = 50 * 10**6
+
+
+class PartitionFiles:
+    """The files of one directory."""
+
+    def __init__(self, root: Path, directory: str) -> None:
+        self.directory = root / directory
+
+    def write(self, partition: Partition, text: str, *, is_durable: bool) -> None:
+        """Put a file in place of one that is there; under a root only that is there.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        self.directory.mkdir(exist_ok=True)
+        draft = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}.draft"
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if is_durable:
+                    os.fsync(file.fileno())
+            draft.replace(self.place(partition))
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+        if is_durable:
+            self.sync()
+
+    def sync(self) -> None:
+        """Make names that came and went durable."""
+        for path in (self.directory, self.directory.parent):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def remove(self, partition: Partition) -> bool:
+        """Remove a file; return whether there was one.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        try:
+            self.place(partition).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def has(self, partition: Partition) -> bool:
+        """Tell whether there is a file."""
+        return self.place(partition).exists()
+
+    def texts(self) -> Iterator[str]:
+        """Yield what the files hold; one that goes meanwhile, or cannot be read, is left out."""
+        for place in sorted(self.directory.glob("*.json")):
+            with suppress(OSError, ValueError):
+                yield place.read_text(encoding="utf-8")
+
+    def place(self, partition: Partition) -> Path:
+        """Return where the file of a partition is."""
+        number = partition.number if partition.number >= 0 else _ALL
+        return self.directory / f"{partition.topic}~{number}.json"
+
+
+class DirectoryChanges:
+    """Tells whether a directory may have other entries than at the last look. One thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._seen: tuple[int, int] | None = None
+
+    def may_have_changed(self, now_ns: int) -> bool:
+        """Look at the directory's times, not at its entries.
+
+        Args:
+            now_ns: The wall time.
+        """
+        try:
+            entry = self._directory.stat()
+        except OSError:
+            changed, self._seen = self._seen is not None, None
+            return changed
+        seen = entry.st_ino, entry.st_mtime_ns
+        is_settled = abs(now_ns - entry.st_mtime_ns) > _COARSE_NS
+        changed = seen != self._seen
+        # What changed this moment may change again without another time.
+        self._seen = seen if is_settled else (entry.st_ino, -1)
+        return changed

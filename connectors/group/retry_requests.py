@@ -1,0 +1,61 @@
+"""Which quarantined partitions are to be tried again now: a file a partition, until one has.
+
+    <root>/~retry/<topic>~<partition>.json      ~all for a whole topic
+
+The worker that has quarantined the partition removes the file and tries it. A request that nobody
+takes is withdrawn by whoever made it.
+"""
+
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from connectors.group.partition_files import DirectoryChanges, PartitionFiles
+from connectors.kafka import Partition
+from storage_core import UnavailableError
+
+_DIRECTORY: Final = "~retry"
+
+
+class RetryRequests:
+    """The requests under a root. `taken` belongs to one thread."""
+
+    def __init__(self, root: Path) -> None:
+        self._files = PartitionFiles(root, _DIRECTORY)
+        self._changes = DirectoryChanges(self._files.directory)
+
+    def write(self, partition: Partition) -> None:
+        """Ask for a partition.
+
+        Raises:
+            UnavailableError: The disk does not take it.
+        """
+        content = json.dumps({"stream": partition.topic, "shard": partition.number})
+        try:
+            self._files.write(partition, content, is_durable=False)
+        except OSError as error:
+            message = f"requesting a retry: {error.strerror or error}"
+            raise UnavailableError(message, path=self._files.directory) from error
+
+    def withdraw(self, partition: Partition) -> bool:
+        """Take a request back; return whether it was still there."""
+        with suppress(OSError):
+            return self._files.remove(partition)
+        return False
+
+    def has(self, partition: Partition) -> bool:
+        """Tell whether nobody has taken a request yet."""
+        return self._files.has(partition)
+
+    def taken(self, partitions: Collection[Partition], now_ns: int) -> list[Partition]:
+        """Take the requests for some partitions.
+
+        Args:
+            partitions: Those that can be tried again.
+            now_ns: The wall time.
+        """
+        if not partitions or not self._changes.may_have_changed(now_ns):
+            return []
+        return [at for at in partitions if self._files.has(at) and self.withdraw(at)]
