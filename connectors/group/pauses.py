@@ -7,6 +7,7 @@ next obeys it too. A paused partition stays assigned and is not fetched; its sha
 that its lock is free for whoever changes it.
 """
 
+import errno
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from connectors.kafka import Partition
 from storage_core import InvalidRequestError, UnavailableError
 
 _DIRECTORY: Final = "~paused"
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Pauses:
         try:
             self._files.write(pause.partition, json.dumps(asdict(pause), indent=1), is_durable=True)
         except OSError as error:
-            raise self._refusal("pausing", error) from error
+            raise self._refused(error) from error
 
     def remove(self, partition: Partition) -> bool:
         """End a pause, durably; return whether there was one.
@@ -105,7 +107,7 @@ class Pauses:
             if was_paused:
                 self._files.sync()
         except OSError as error:
-            raise self._refusal("resuming", error) from error
+            raise self._refused(error) from error
         return was_paused
 
     def read(self) -> list[Pause]:
@@ -120,10 +122,11 @@ class Pauses:
         """Return the pause that holds for a partition: its own, or its stream's."""
         return pause_of({pause.partition: pause for pause in self.read()}, partition)
 
-    def _refusal(self, doing: str, error: OSError) -> InvalidRequestError | UnavailableError:
-        message = f"{doing}: {error.strerror or error}"
-        if isinstance(error, PermissionError):
-            return InvalidRequestError(f"{message}; run it as the owner of the root")
+    def _refused(self, error: OSError) -> InvalidRequestError | UnavailableError:
+        message = f"what is paused cannot be written: {error.strerror or error}"
+        if error.errno in _FORBIDDEN:
+            message += "; give this process the right to write here, or run it as the owner"
+            return InvalidRequestError(message, path=self._files.directory)
         return UnavailableError(message, path=self._files.directory)
 
 
@@ -134,6 +137,8 @@ class PauseWatch:
         self._pauses = Pauses(root)
         self._changes = DirectoryChanges(root / _DIRECTORY)
         self._by_partition: Mapping[Partition, Pause] = {}
+        # Counts the changes, for whoever acts on them.
+        self.version = 0
 
     def look(self, now_ns: int) -> None:
         """Read the pauses anew if they may have changed.
@@ -142,7 +147,9 @@ class PauseWatch:
             now_ns: The wall time.
         """
         if self._changes.may_have_changed(now_ns):
-            self._by_partition = {pause.partition: pause for pause in self._pauses.read()}
+            pauses = {pause.partition: pause for pause in self._pauses.read()}
+            self.version += pauses != self._by_partition
+            self._by_partition = pauses
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that held for a partition at the last look."""

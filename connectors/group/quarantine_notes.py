@@ -95,6 +95,12 @@ class QuarantineNotes:
         """Tell whether there is a note."""
         return self._files.has(partition)
 
+    def written_ns(self, partition: Partition) -> int:
+        """Return when the note was written last, as files have it; 0 if there is none."""
+        with suppress(OSError):
+            return self._files.place(partition).stat().st_mtime_ns
+        return 0
+
     def read(self) -> Iterator[QuarantineNote]:
         """Yield all notes by stream and shard; a file that holds none is skipped."""
         notes = []

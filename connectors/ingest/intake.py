@@ -7,9 +7,9 @@ A touched partition is left out of every stretch from the first on, and sought b
 comes behind records that were left out would make a hole. Belongs to the worker's thread.
 """
 
+from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.partition_faults import PartitionFaults, refusal_of
-from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.status.counts import WorkerCounts

@@ -21,14 +21,16 @@ from functools import partial
 from typing import Any, Final
 
 from connectors.dlq.dead_letter_policy import DeadLetterPolicy
+from connectors.group.pauses import PauseWatch
+from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.assignment_watch import AssignmentWatch
 from connectors.ingest.assignment.deleted_topics import DeletedTopics
 from connectors.ingest.assignment.first_topics import first_topics
 from connectors.ingest.assignment.group_offsets import GroupOffsets
+from connectors.ingest.assignment.operator_requests import OperatorRequests
 from connectors.ingest.assignment.partition_faults import PartitionFaults
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.assignment.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.assignment.topic_identity import TopicIdentities
 from connectors.ingest.assignment.unfetched import UnfetchedEnds, UnfetchedPartition
@@ -89,15 +91,20 @@ class Worker:
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
         self._opening = ShardOpening(options, self._consumer, identities, log)
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
+        pauses = PauseWatch(options.root)
         self._assignment = Assignment(
             self._consumer,
             self._opening,
             self._pending,
             self._quarantine,
+            pauses,
             options.lock_wait_s,
             clock,
             log,
             self.latest_state.alive,
+        )
+        self._requests = OperatorRequests(
+            options.root, pauses, self._assignment, self._quarantine, clock
         )
         writers = self._assignment.writers
         self._schemas = schema_waits(options.value_schemas, writers, self._consumer, clock, log)
@@ -153,6 +160,7 @@ class Worker:
         )
         begun_s = self._clock.monotonic_s()
         self._progress = Progress(self.counts, ends_of, self._broker, begun_s, log)
+        self._requests_due = Periodic(_OFTEN_S, lambda _now_s: self._requests.apply())
         self._periodics = (
             Periodic(_EACH_SECOND_S, lambda now_s: self._group.commit(assignment.writers, now_s)),
             Periodic(_EACH_SECOND_S, self._dead_letter_watch.tick),
@@ -251,7 +259,8 @@ class Worker:
 
         1. Fetch, and take in what came.
         2. Conclude the round in flight if it is over; wait for it where too much has gathered.
-        3. While none is in flight: try waiting partitions, and begin the next round if it is due.
+        3. While none is in flight: do what operators ask, try waiting partitions, and begin the
+           next round if it is due.
         4. Do what is due every so often, in the order of the list.
         5. Answer whoever asks for the worker's state.
         """
@@ -274,6 +283,7 @@ class Worker:
         if self._rounds.in_flight is not None and self._fetch_policy.is_enough(self._pending):
             self._hold_back()
         if self._rounds.in_flight is None:  # 3
+            self._requests_due.tick(now_s)
             self._assignment.try_waiting(now_s)
             stuck = self._schemas.go_on(self._assignment.writers, self._pending)
             for partition, error in stuck.items():
@@ -309,6 +319,7 @@ class Worker:
             self._unfetched_states,
             waiting=self._assignment.waiting_count,
             quarantined=len(self._quarantine.partitions),
+            paused=len(self._assignment.paused_only),
         )
 
     def _existing_topics(self, wait_s: float) -> Collection[str]:
@@ -327,6 +338,7 @@ class Worker:
             shards=tuple(writer.state(ends.get(at)) for at, writer in writers.items()),
             waiting=self._assignment.waiting_count,
             quarantined=len(self._quarantine.partitions),
+            paused=self._assignment.paused,
             unfetched=self._unfetched_states(),
             faults=self._quarantine.kinds,
             has_no_topic=self._deleted.are_all_gone,

@@ -2,7 +2,7 @@
 
     /metrics         for Prometheus
     /health/live     200 while the worker's loop goes on, 503 once it is silent
-    /health/ready    200 once partitions were given out and all their shards are open, else 503
+    /health/ready    200 once partitions were given out and each shard is open or paused, else 503
     /version         version and how records are fetched
     /config          settings in force, secrets as ***
 
@@ -136,6 +136,7 @@ class Answers:
             "shards": len(state.shards),
             "waiting": state.waiting,
             "quarantined": state.quarantined,
+            "paused": len(state.paused),
         }
         return _health(figures, is_healthy=is_ready)
 

@@ -75,6 +75,7 @@ def families_of(state: WorkerState, group: str, cluster: str, lags: LagSeconds) 
         "open_partitions": ("Partitions whose shard is open.", len(state.shards)),
         "waiting_partitions": ("Partitions that wait for their shard.", state.waiting),
         "quarantined_partitions": ("Partitions that are quarantined.", state.quarantined),
+        "paused_partitions": ("Partitions that are paused by an operator.", len(state.paused)),
         "broker_away": ("1 while the broker does not answer.", int(state.is_broker_away)),
     }
     for name, (help_, value) in gauges.items():
@@ -88,6 +89,15 @@ def families_of(state: WorkerState, group: str, cluster: str, lags: LagSeconds) 
         state.lateness_s,
     )
     yield _faults(state)
+    yield Family(
+        "shardlog_paused",
+        "gauge",
+        "1 for each partition that is paused by an operator.",
+        tuple(
+            Sample({"stream": partition.topic, "shard": str(partition.number)}, 1)
+            for partition in sorted(state.paused)
+        ),
+    )
     yield from _of_shards(state)
     yield from _lags(state, group, cluster, lags)
 

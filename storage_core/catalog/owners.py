@@ -21,5 +21,3 @@ def shard_owners(root: Path, stream: str) -> dict[int, ShardOwner | None]:
         number: current_owner(shard_directory(root / stream, number))
         for number in sorted(description.shards)
     }
-
-

@@ -94,7 +94,7 @@ class ShardOwner:
     since_ms: int
     purpose: str = ""
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # type: ignore[explicit-override]  # needs Python 3.12
         """Return it as messages name it."""
         purpose = f", for {self.purpose}" if self.purpose else ""
         return f"process {self.pid} on {self.host}{purpose}"

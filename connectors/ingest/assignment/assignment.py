@@ -1,4 +1,4 @@
-"""The partitions a worker holds: fetched into open shards, waiting for theirs, or quarantined.
+"""The partitions a worker holds: fetched into open shards, waiting for theirs, quarantined, paused.
 
 Only this class moves a partition: it comes, it goes, its shard is closed and opened again, it goes
 back, it is quarantined. Whatever moves one discards its pending records and lets Kafka go on at its
@@ -12,13 +12,14 @@ Belongs to the worker's thread, and to the time between rounds: the worker has w
 round in flight before it calls anything here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connectors.group.pauses import Pause, PauseWatch
+from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.quarantine import Quarantine, is_of_topic
-from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.shard_opening import ShardOpening
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Consumer, Fetched, Partition, Place
@@ -59,6 +60,7 @@ class Assignment:
         opening: ShardOpening,
         pending: PendingBatch,
         quarantine: Quarantine,
+        pauses: PauseWatch,
         lock_wait_s: float,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
@@ -72,6 +74,7 @@ class Assignment:
         self._opening = opening
         self._pending = pending
         self._quarantine = quarantine
+        self._pauses = pauses
         self._lock_wait_s = lock_wait_s
         self._clock = clock
         self._log = log
@@ -82,16 +85,23 @@ class Assignment:
         self._reached: dict[Partition, int] = {}
         # The partitions whose shards are open.
         self.writers: dict[Partition, PartitionWriter] = {}
+        # Those that stay ours and are let be, whatever else is the matter with them.
+        self.paused: dict[Partition, Pause] = {}
 
     @property
     def are_any(self) -> bool:
         """Whether any partition is held, whatever becomes of it."""
-        return bool(self.writers or self._waiting or self._quarantine.partitions)
+        return bool(self.writers or self._waiting or self._quarantine.partitions or self.paused)
 
     @property
     def are_any_going_on(self) -> bool:
-        """Whether any partition is fetched, or soon may be."""
-        return bool(self.writers or self._waiting)
+        """Whether any partition is fetched, or will be without a fault being mended."""
+        return bool(self.writers or self._waiting or self.paused_only)
+
+    @property
+    def paused_only(self) -> Collection[Partition]:
+        """The partitions that are paused and not quarantined."""
+        return self.paused.keys() - self._quarantine.partitions
 
     @property
     def topics(self) -> set[str]:
@@ -102,7 +112,8 @@ class Assignment:
     def unfetched(self) -> dict[Partition, int | None]:
         """Those held that are not fetched, and where their shards stand, if that is known."""
         quarantined = (at for at in self._quarantine.partitions if at.number != WHOLE_TOPIC)
-        return {at: self._reached.get(at) for at in (*self._waiting, *quarantined)}
+        unfetched = (*self._waiting, *quarantined, *self.paused)
+        return {at: self._reached.get(at) for at in unfetched}
 
     @property
     def waiting_count(self) -> int:
@@ -114,13 +125,18 @@ class Assignment:
     def take(self, partitions: Collection[Partition]) -> None:
         """Take partitions; those whose shard is not free wait for it, unfetched.
 
+        Those that are paused are taken, and neither opened nor fetched.
+
         Raises:
             ShardlogError: A shard cannot be had, and that is to stop the worker.
         """
         self._touched.update(partitions)
-        starts: dict[Partition, Place] = {}
+        self._pauses.look(self._clock.now_ns())
+        paused = self._pauses.among(partitions)
+        self.paused |= paused
+        starts: dict[Partition, Place] = dict.fromkeys(paused, Place(0))
         faults: dict[ShardlogError, list[Partition]] = {}
-        for partition, opened in self._opened(partitions):
+        for partition, opened in self._opened(at for at in partitions if at not in paused):
             starts[partition] = opened.place if isinstance(opened, PartitionWriter) else Place(0)
             if isinstance(opened, UnavailableError):
                 self._wait_for(partition, opened)
@@ -134,11 +150,13 @@ class Assignment:
             self._consumer.pause(unfetched)
         for partition in sorted(starts.keys() & self.writers.keys()):
             self._log_opened(self.writers[partition])
+        self._log_paused(paused)
 
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
         for partition in partitions:
             self._waiting.pop(partition, None)
+            self.paused.pop(partition, None)
         self._touched.difference_update(partitions)
         self._pending.drop(partitions)
         self._quarantine.forget(partitions)
@@ -211,7 +229,7 @@ class Assignment:
         Raises:
             ShardlogError: A shard cannot be had, and that is to stop the worker.
         """
-        due = self._quarantine.due(now_s)
+        due = self._quarantine.due(now_s, self.paused)
         if due is not None:
             self._try_again(due)
         for partition, waiting in list(self._waiting.items()):
@@ -261,6 +279,45 @@ class Assignment:
         now_s = self._clock.monotonic_s()
         until_s = now_s + self._lock_wait_s
         self._waiting[partition] = _Waiting(until_s, min(now_s + after_s, until_s), poison)
+
+    # --- paused by an operator -------------------------------------------------------------
+
+    @property
+    def held(self) -> Collection[Partition]:
+        """All partitions that are held, whatever becomes of them."""
+        return {*self.writers, *self.unfetched}
+
+    def pause(self, pauses: Mapping[Partition, Pause]) -> None:
+        """Stop fetching partitions that stay ours, and close their shards.
+
+        What is wrong with one goes on being reported; it is not tried while it is paused.
+        """
+        self.paused |= pauses
+        for partition in pauses:
+            self._waiting.pop(partition, None)
+        self._stop_fetching(pauses.keys())
+        self._log_paused(pauses)
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Open the shards of partitions again and go on, once nobody else holds them."""
+        for partition in partitions:
+            pause = self.paused.pop(partition)
+            self._log.info("resumed", **_where(partition), paused_since_ms=pause.since_ms)
+            if partition in self._quarantine.partitions:
+                continue
+            # Its log may have been cut meanwhile, which seeking on a fetched partition finds out.
+            self._touched.add(partition)
+            self._wait(partition, 0.0)
+
+    def try_now(self, partition: Partition) -> None:
+        """Try a quarantined partition again at once."""
+        self._log.info("retry requested", **_where(partition))
+        self._quarantine.hasten(partition)
+
+    def _log_paused(self, pauses: Mapping[Partition, Pause]) -> None:
+        for partition, pause in pauses.items():
+            reason = {"reason": pause.reason} if pause.reason else {}
+            self._log.info("paused", **_where(partition), since_ms=pause.since_ms, **reason)
 
     # --- faults of a partition's own -------------------------------------------------------
 

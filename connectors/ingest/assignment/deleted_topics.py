@@ -12,8 +12,8 @@ Nobody waits for an answer: it is taken once it has come. Belongs to the worker'
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Protocol
 
-from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.group.quarantine_notes import WHOLE_TOPIC
+from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.ingest.assignment.topic_identity import ANSWER_WAIT_S, GONE_AFTER_S, topic_deleted
 from connectors.kafka import Partition
 from storage_core import UnavailableError

@@ -135,10 +135,10 @@ class Quarantine:
             # Each time: somebody may have taken the note for settled.
             self._notes.write(QuarantineNote(*partition, since_ms, kind, str(error)))
 
-    def due(self, now_s: float) -> Partition | None:
-        """Return one that is to be tried again, None if there is none."""
+    def due(self, now_s: float, paused: Collection[Partition] = ()) -> Partition | None:
+        """Return one that is to be tried again and is not paused, None if there is none."""
         for partition, fault in self._faults.items():
-            if now_s < fault.next_try_s or partition.number == WHOLE_TOPIC:
+            if now_s < fault.next_try_s or partition.number == WHOLE_TOPIC or partition in paused:
                 continue
             is_bound = fault.bound_to is not _NOTHING
             if is_bound and self._stream_of(partition.topic) == fault.bound_to:
@@ -146,6 +146,11 @@ class Quarantine:
                 continue
             return partition
         return None
+
+    def hasten(self, partition: Partition) -> None:
+        """Have one tried again now, whatever its fault is bound to."""
+        fault = self._faults[partition]
+        fault.next_try_s, fault.bound_to = float("-inf"), _NOTHING
 
     def put_off(self, partition: Partition, now_s: float) -> None:
         """Try one again later that could not be tried at all."""

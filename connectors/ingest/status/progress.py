@@ -3,10 +3,10 @@
 A first line comes soon after the first records, so that whoever started it sees that they come.
 
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
-with the records it brought, so that asking costs no round trip; that of partitions that wait for
-their shard or are quarantined is asked for (unfetched.py). Partitions of unknown lag are counted
-instead; where that is all of them, there is no lag. While the broker is away the line says since
-when in its place. Belongs to the worker's thread; `request` may be called from any.
+with the records it brought, so that asking costs no round trip; that of partitions that are not
+fetched is asked for (unfetched.py). Partitions of unknown lag are counted instead; where that is
+all of them, there is no lag. While the broker is away the line says since when in its place.
+Belongs to the worker's thread; `request` may be called from any.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -49,7 +49,7 @@ class Progress:
         """Have it logged with the next tick. From any thread, or a signal handler."""
         self._is_requested = True
 
-    def tick(
+    def tick(  # noqa: PLR0913 - what the line says
         self,
         now_s: float,
         writers: Mapping[Partition, PartitionWriter],
@@ -57,15 +57,17 @@ class Progress:
         *,
         waiting: int,
         quarantined: int,
+        paused: int,
     ) -> None:
         """Log if it is time.
 
         Args:
             now_s: The time.
             writers: The partitions whose shards are open.
-            unfetched: Returns the states of those that wait for their shard or are quarantined.
+            unfetched: Returns the states of those that are held and not fetched.
             waiting: How many partitions wait for their shard.
             quarantined: How many are quarantined.
+            paused: How many are paused, and not quarantined.
         """
         if not self._is_requested and not self._is_due(now_s):
             return
@@ -75,7 +77,7 @@ class Progress:
         ends = self._ends(list(writers))
         behind = [max(ends[at] - writer.next, 0) for at, writer in writers.items() if at in ends]
         behind += [state.lag for state in unfetched() if state.lag is not None]
-        unknown = len(writers) + waiting + quarantined - len(behind)
+        unknown = len(writers) + waiting + quarantined + paused - len(behind)
         is_known = away_since is None and (behind or not unknown)
         received = self._counts.received - self._reported_received
         elapsed_s = now_s - self._logged_s
@@ -84,6 +86,7 @@ class Progress:
             shards=len(writers),
             **({"waiting": waiting} if waiting else {}),
             **({"quarantined": quarantined} if quarantined else {}),
+            **({"paused": paused} if paused else {}),
             records_s=round(received / elapsed_s) if elapsed_s > 0 else received,
             lag=sum(behind) if is_known else None,
             **({} if away_since is None else {"away_since": away_since}),

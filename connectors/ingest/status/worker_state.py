@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from connectors.group.pauses import Pause
 from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.histograms import Histogram
 from connectors.kafka import Partition
@@ -44,7 +45,8 @@ class WorkerState:
         shards: The partitions whose shards are open.
         waiting: How many partitions wait for their shard.
         quarantined: How many are quarantined.
-        unfetched: The state of each of those.
+        paused: The pauses of partitions that are held; one may be quarantined too.
+        unfetched: The state of each partition that is held and not fetched.
         faults: The kind of each fault; a negative number of a partition stands for all of a topic.
         has_no_topic: Whether none of its topics is there.
         has_joined: Whether partitions were given out since the start.
@@ -59,6 +61,7 @@ class WorkerState:
     shards: tuple[PartitionState, ...]
     waiting: int
     quarantined: int
+    paused: Mapping[Partition, Pause] = field(default_factory=dict)
     unfetched: tuple[UnfetchedPartition, ...] = ()
     faults: Mapping[Partition, str] = field(default_factory=dict)
     has_no_topic: bool = False

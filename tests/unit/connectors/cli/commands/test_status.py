@@ -11,12 +11,12 @@ from connectors.cli.commands.status import _held_back
 from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shard_status import note_on, shard_statuses, with_log_end
-from connectors.ingest.assignment import quarantine as set_aside
 from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,
 )
+from connectors.ingest.assignment import quarantine as set_aside
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
 from tests.unit.connectors.writers import NOWHERE
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
+from connectors.group.pauses import PauseWatch
+from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.quarantine import Quarantine
-from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Consumer, Partition
@@ -47,6 +48,7 @@ class Bench:
             opening,
             self.pending,
             self.quarantine,
+            PauseWatch(root),
             10.0,
             self.clock,
             self.log,

@@ -3,13 +3,13 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.assignment.deleted_topics import ASK_EVERY_S, DeletedTopics
-from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,
 )
+from connectors.ingest.assignment.deleted_topics import ASK_EVERY_S, DeletedTopics
+from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.ingest.assignment.topic_identity import GONE_AFTER_S
 from connectors.kafka import Partition
 from connectors.settings.loading import load_options

@@ -3,8 +3,8 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.assignment.quarantine import TRY_AFTER_MAX_S, Quarantine
 from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
+from connectors.ingest.assignment.quarantine import TRY_AFTER_MAX_S, Quarantine
 from connectors.kafka import Partition
 from connectors.settings.options import FaultSettings
 from storage_core import (

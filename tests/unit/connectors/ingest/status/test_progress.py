@@ -26,9 +26,14 @@ class Bench:
         self.broker = BrokerWatch(ManualClock(), CapturingLogger())
         self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
-    def tick(self, now_s, waiting=0, quarantined=0):
+    def tick(self, now_s, waiting=0, quarantined=0, paused=0):
         self.progress.tick(
-            now_s, self.writers, lambda: self.unfetched, waiting=waiting, quarantined=quarantined
+            now_s,
+            self.writers,
+            lambda: self.unfetched,
+            waiting=waiting,
+            quarantined=quarantined,
+            paused=paused,
         )
 
     def logged(self):

@@ -1,0 +1,87 @@
+"""Arguments and options of `shardlog group`."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.parsing.group import Group
+from connectors.cli.parsing.options import AsJson, Root, StreamName
+from connectors.cli.parsing.work import done_in
+
+app = typer.Typer(
+    cls=Group,
+    help="Work on the partitions that workers hold: pause, resume and retry them.\n\n"
+    "The root is the truth, Kafka's group offsets a copy of it.\n\n"
+    "Example: shardlog group pause ./data telemetry --partition 2",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition",
+        metavar="N",
+        min=0,
+        help="Only this partition; may be given several times. Without it, all.",
+    ),
+]
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="How long to wait until the workers have done it."),
+]
+
+
+@app.command("pause", short_help="Stop storing partitions, until they are resumed.")
+@done_in("connectors.cli.commands.group")
+def pause(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    partition: Partitions = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why, for whoever sees it paused.")
+    ] = "",
+    wait: Wait = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Stop storing partitions, until they are resumed.
+
+    Workers close the shards within a second and keep the partitions; others go on. A pause holds
+    through restarts and rebalances. Without --partition the whole stream is paused, with partitions
+    that are added later. Ends with code 3 where a shard is still open after the wait.
+
+    Example: shardlog group pause ./data telemetry --partition 2 --reason "schema being mended"
+    """
+
+
+@app.command("resume", short_help="Store paused partitions again.")
+@done_in("connectors.cli.commands.group")
+def resume(
+    root: Root,
+    stream: StreamName,
+    partition: Partitions = None,
+    wait: Wait = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Store paused partitions again, from where their shards stand.
+
+    Example: shardlog group resume ./data telemetry
+    """
+
+
+@app.command("retry", short_help="Try quarantined partitions again now.")
+@done_in("connectors.cli.commands.group")
+def retry(
+    root: Root,
+    stream: StreamName,
+    partition: Partitions = None,
+    wait: Wait = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Try quarantined partitions again now, not when their turn comes.
+
+    Ends with code 3 where one is still quarantined. `shardlog status` has the reasons.
+
+    Example: shardlog group retry ./data telemetry --partition 2
+    """
