@@ -5,6 +5,7 @@ still and its lock is free, its neighbours go on, and once it is resumed the led
 """
 
 import shutil
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def operator(lab: Lab, shardlog: Shardlog) -> Operator:
     return Operator(lab, shardlog)
 
 
-def stored_topic(lab: Lab, records: int = 400, **settings: object) -> tuple[Topic, WorkerProcess]:
+def stored_topic(lab: Lab, records: int = 400, **settings: Any) -> tuple[Topic, WorkerProcess]:
     topic = lab.topic(partitions=2)
     lab.produce(topic, records)
     worker = lab.worker(topic, **settings)
@@ -207,10 +208,13 @@ def test_retry_takes_a_mended_partition_at_once(lab: Lab, operator: Operator) ->
 
 
 def test_retry_says_that_a_recreated_topic_is_still_foreign(lab: Lab, operator: Operator) -> None:
-    topic, worker = stored_topic(lab)
+    topic, other = lab.topic(partitions=2), lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic, other)
+    lab.await_no_lag(topic)
     recreate(lab, topic)
     lab.produce(topic, 100)
     worker.await_event("quarantined")
     await_noted(lab, (topic.name, 0, "foreign"), (topic.name, 1, "foreign"))
     ran = operator.does("retry", topic, "--partition=0")
-    assert (ran.code, "deleted and re-created" in ran.out) == (EXIT_UNAVAILABLE, True)
+    assert (ran.code, "deleted and re-created" in ran.out) == (EXIT_UNAVAILABLE, True), ran
