@@ -1,6 +1,6 @@
 """A shard's key-value store: a RocksDB open for writing, or beside a writer of another process.
 
-Only this file and its neighbours `rocksdb_options.py` and `rocksdb_errors.py` import rocksdict.
+Only this file and its neighbour `rocksdb_binding.py` import rocksdict.
 """
 
 import threading
@@ -26,13 +26,14 @@ from storage_core.engine.key_value import Batch, Recovery
 from storage_core.engine.log_compaction import LogCompactor, SstFile, parse_log_files
 from storage_core.engine.obsolete_files import ObsoleteFiles
 from storage_core.engine.open_files import open_files
-from storage_core.engine.rocksdb_errors import OPENING_KINDS, translated_errors
-from storage_core.engine.rocksdb_options import (
+from storage_core.engine.rocksdb_binding import (
+    OPENING_KINDS,
     WRITE_BUFFER_BYTES,
     open_database,
     read_options,
     refuse_writing_in_fork,
     share_write_buffers,
+    translated_errors,
 )
 from storage_core.engine.rocksdb_snapshot import Cursor, RocksDbSnapshot
 from storage_core.engine.segments import (

@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 from storage_core.engine.key_value import Item
 from storage_core.engine.segments import SegmentReader
 from storage_core.errors import ClosedError
+from storage_core.format.block import is_reference
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
-from storage_core.format.reference import is_reference
 from storage_core.platform import fork_guard
 
 TranslatesErrors = AbstractContextManager[None]

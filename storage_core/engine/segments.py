@@ -31,12 +31,12 @@ from typing import Final, NamedTuple
 
 from storage_core.engine.key_value import Batch
 from storage_core.errors import ClosedError, CorruptionError
+from storage_core.format.block import is_reference
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, decode_log_key, segment_key
 from storage_core.format.reference import (
     Reference,
     decode_reference,
     encode_reference,
-    is_reference,
 )
 from storage_core.format.shard_state import (
     KEY_SEGMENTS,

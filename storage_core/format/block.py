@@ -46,6 +46,8 @@ MASK_ONE_SCHEMA: Final = 256
 MASK_COMMITTED: Final = 512
 _MASK_ALL: Final = 511
 
+# Of what lies under a block's key where the block is in a segment (reference.py).
+REFERENCE_BYTES: Final = 40
 _MAGIC: Final = b"SLBK"
 _HEADER: Final = struct.Struct("<4sHBBII16sIqqqI")
 _CHECKSUM: Final = struct.Struct("<Q")
@@ -272,6 +274,11 @@ def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> B
     """
     prove_block(data, place, first, checksum)
     return decode_proven(data, place, first)
+
+
+def is_reference(data: bytes) -> bool:
+    """Tell whether bytes under a block's key are a reference to it."""
+    return len(data) == REFERENCE_BYTES
 
 
 def prove_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> None:

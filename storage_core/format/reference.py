@@ -3,9 +3,9 @@
     reference = magic 4s | format u16 | spare u16 | segment u64 | offset u64 | size u64 |
                 xxh3-64 of all before                                              (40 bytes)
 
-No block is as short, so the length tells one from the other. What the reference names is proven
-like any block, by its zone; its own checksum keeps a damaged one from asking for bytes that
-were never written.
+No block is as short, so the length tells one from the other (block.py:is_reference). What the
+reference names is proven like any block, by its zone; its own checksum keeps a damaged one from
+asking for bytes that were never written.
 """
 
 import struct
@@ -19,7 +19,6 @@ _REFERENCE: Final = struct.Struct("<4sHHQQQ")
 _CHECKSUM: Final = struct.Struct("<Q")
 _MAGIC: Final = b"SLRF"
 _FORMAT: Final = 1
-REFERENCE_BYTES: Final = _REFERENCE.size + _CHECKSUM.size
 
 
 class Reference(NamedTuple):
@@ -34,11 +33,6 @@ def encode_reference(reference: Reference) -> bytes:
     """Return the bytes of a reference."""
     data = _REFERENCE.pack(_MAGIC, _FORMAT, 0, *reference)
     return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
-
-
-def is_reference(data: bytes) -> bool:
-    """Tell whether these bytes stand in a block's place."""
-    return len(data) == REFERENCE_BYTES
 
 
 def decode_reference(data: bytes) -> Reference:

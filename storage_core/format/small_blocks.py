@@ -25,20 +25,12 @@ from storage_core.format.block import (
 from storage_core.format.zone import Zone
 from storage_core.platform.arrow import concat, int_array
 
-# A block is small below both.
-SMALL_BYTES: Final = 16 * 2**10
-SMALL_ROWS: Final = 256
 # So many bytes of rows are decoded together: compressed ones may come to any number.
 _DECODED_BYTES: Final = 8 * 2**20
 _untyped: Any = pa
 
 Headers = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
-
-
-def is_small(zone: Zone, data: bytes) -> bool:
-    """Tell whether a block is better decoded with its neighbours."""
-    return len(data) < SMALL_BYTES and zone.count < SMALL_ROWS
 
 
 def decode_small_blocks(

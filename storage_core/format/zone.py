@@ -33,6 +33,9 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 
+# A block is small below both.
+SMALL_BYTES: Final = 16 * 2**10
+SMALL_ROWS: Final = 256
 _FIELDS: Final = struct.Struct("<8qQ6I")
 _FIELDS_DTYPE: Final = np.dtype(
     [
@@ -99,6 +102,11 @@ class Zone:
     def end(self) -> int:
         """Exclusive end of the block's addresses."""
         return self.last + 1
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the block is better decoded with its neighbours (small_blocks.py)."""
+        return self.block_bytes < SMALL_BYTES and self.count < SMALL_ROWS
 
     @property
     def is_dense(self) -> bool:

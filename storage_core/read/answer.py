@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,17 +99,20 @@ class _RowsOfParts:
 
     @cached_property
     def _rows(self) -> "ColdRows":
-        with loading(self._snapshot.stream):
-            from storage_core.read.cold.rows import ColdRows  # noqa: PLC0415
-
-        return ColdRows(self._snapshot, self._directory)
+        return _cold_readers(self._snapshot.stream)[0](self._snapshot, self._directory)
 
     @cached_property
     def _blocks(self) -> "ColdBlocks":
-        with loading(self._snapshot.stream):
-            from storage_core.read.cold.blocks import ColdBlocks  # noqa: PLC0415
+        return _cold_readers(self._snapshot.stream)[1](self._snapshot, self._directory)
 
-        return ColdBlocks(self._snapshot, self._directory)
+
+@cache
+def _cold_readers(stream: str) -> "tuple[type[ColdRows], type[ColdBlocks]]":
+    with loading(stream):
+        from storage_core.read.cold.blocks import ColdBlocks  # noqa: PLC0415
+        from storage_core.read.cold.rows import ColdRows  # noqa: PLC0415
+
+    return ColdRows, ColdBlocks
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:

@@ -20,7 +20,7 @@ from storage_core.format.joined_zone import spanning
 from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
-from storage_core.format.small_blocks import decode_small_blocks, is_small
+from storage_core.format.small_blocks import decode_small_blocks
 from storage_core.format.zone import Zone
 from storage_core.platform.arrow import concat
 from storage_core.read.block_proof import disagreement
@@ -240,7 +240,7 @@ def _fill(
         for zone, data in islice(reading, most):
             run.append((zone, data))
             size += 0 if data is None else len(data)
-            large += data is None or not is_small(zone, data)
+            large += data is None or not zone.is_small
             if size >= _RUN_BYTES or large >= _RUN_BLOCKS:
                 break
     except ShardlogError as error:
@@ -252,7 +252,7 @@ def _small_neighbours(run: _Run, expired_end: int) -> int:
     """Return how many blocks at the end of a run may be joined."""
     reached: int | None = None
     for count, (zone, data) in enumerate(reversed(run)):
-        if data is None or not is_small(zone, data):
+        if data is None or not zone.is_small:
             return count
         if reached is not None and zone.previous_end != reached < expired_end:
             # What lies between may have expired, and not end where this one begins.

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
 from storage_core.format.joined_zone import spanning
-from storage_core.format.small_blocks import SMALL_BYTES, SMALL_ROWS
 from storage_core.format.zone import Zone
 from storage_core.read.block_proof import disagreement
 from storage_core.read.snapshot import ShardSnapshot
@@ -59,8 +58,9 @@ def _groups(
     size = 0
     try:
         for zone in zones:
-            is_small = zone.block_bytes < SMALL_BYTES and zone.count < SMALL_ROWS
-            is_small = is_small and zone.first >= view.state.trimmed and not _is_lost(view, zone)
+            is_small = (
+                zone.is_small and zone.first >= view.state.trimmed and not _is_lost(view, zone)
+            )
             is_next = bool(group) and is_small and zone.previous_end == group[-1].end
             is_full = len(group) >= _BLOCKS_MAX or size >= _BYTES_MAX
             is_over = bool(group) and any(group[0].first < mark <= zone.first for mark in marks)

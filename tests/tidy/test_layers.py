@@ -67,8 +67,7 @@ DOORS = {
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": (
         "storage_core/engine/rocksdb.py",
-        "storage_core/engine/rocksdb_errors.py",
-        "storage_core/engine/rocksdb_options.py",
+        "storage_core/engine/rocksdb_binding.py",
     ),
 }
 # All that the log stands on beside the standard library.

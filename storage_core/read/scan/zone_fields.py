@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.format.small_blocks import SMALL_BYTES, SMALL_ROWS
 from storage_core.format.zone import (
+    SMALL_BYTES,
+    SMALL_ROWS,
     Zone,
     decode_zone_fields,
     encode_zone_fields,

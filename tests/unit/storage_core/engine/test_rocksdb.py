@@ -18,10 +18,10 @@ from storage_core import (
     ShardlogError,
     UnavailableError,
 )
-from storage_core.engine import rocksdb_options
+from storage_core.engine import rocksdb_binding
 from storage_core.engine.key_value import Batch
 from storage_core.engine.rocksdb import RocksDbStore, open_secondary, open_store
-from storage_core.engine.rocksdb_errors import OPENING_KINDS, translated_errors
+from storage_core.engine.rocksdb_binding import OPENING_KINDS, translated_errors
 from tests.log.on_disk import flip_bit
 from tests.log.writing.interruptions import interrupted_everywhere
 from tests.unit.storage_core.engine.stores import (
@@ -297,8 +297,8 @@ def test_blocks_compress_themselves_and_small_keys_are_compressed_by_the_store(s
 
 
 def test_one_cache_and_one_budget_serve_the_process():
-    assert rocksdb_options._shared_cache() is rocksdb_options._shared_cache()
-    assert rocksdb_options._shared_buffers() is rocksdb_options._shared_buffers()
+    assert rocksdb_binding._shared_cache() is rocksdb_binding._shared_cache()
+    assert rocksdb_binding._shared_buffers() is rocksdb_binding._shared_buffers()
 
 
 def test_write_ahead_logs_are_bounded_though_the_families_differ_in_size(root):

@@ -5,13 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.format.block import HEADER_BYTES
+from storage_core.format.block import HEADER_BYTES, REFERENCE_BYTES, is_reference
 from storage_core.format.reference import (
-    REFERENCE_BYTES,
     Reference,
     decode_reference,
     encode_reference,
-    is_reference,
 )
 
 numbers = st.integers(0, 2**64 - 1)

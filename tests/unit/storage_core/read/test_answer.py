@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage_core.format.small_blocks import SMALL_BYTES
+from storage_core.format.zone import SMALL_BYTES
 from storage_core.read.answer import resumed, scan_snapshot
 from storage_core.read.request import ReadRequest
 from storage_core.read.snapshot import ShardSnapshot

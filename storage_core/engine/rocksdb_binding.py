@@ -1,11 +1,15 @@
-"""How RocksDB is set up: the options of both families, and what all stores of a process share.
+"""How rocksdict is used: the options of both families, and its errors as the log's own.
 
 Two families under `atomic_flush` (without it, damage to a WAL can leave them at different
 points), raw mode (any other executes pickles on read), strict WAL recovery (any other drops
 synced records without a word). One block cache and one write-buffer budget serve the process.
+
+rocksdict raises plain `Exception` with RocksDB's status as text; the one table that gives it a
+kind is here. The first row that matches decides.
 """
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,6 +18,7 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
+    DbClosedError,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -24,7 +29,14 @@ from rocksdict import (
 
 from storage_core.engine.key_value import Recovery
 from storage_core.engine.open_files import open_files
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import (
+    ClosedError,
+    CorruptionError,
+    InvalidRequestError,
+    ShardLockedError,
+    ShardlogError,
+    UnavailableError,
+)
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.platform.malloc import keep_large_buffers
 
@@ -44,6 +56,29 @@ ARENA_BYTES: Final = 64 * 2**10
 # RocksDB keeps so many of its open files for others than tables.
 FILES_BESIDE_TABLES: Final = 10
 _OPENING_THREADS_MAX: Final = 16
+CONFIG_FILE: Final = "rocksdict-config.json"
+
+ErrorKinds = tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]
+# The first row that matches gives the kind.
+_KINDS: Final[ErrorKinds] = (
+    (re.compile(r"lock hold by current process|While lock file"), ShardLockedError),
+    (
+        re.compile(r"^Corruption|SST file is ahead of WALs|bad magic|checksum mismatch"),
+        CorruptionError,
+    ),
+    (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
+    (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
+    # rocksdict's own file, of which it says what the system does.
+    (re.compile(r"\(os error \d+\)$"), UnavailableError),
+)
+# Before them where a store is opened: rights that lack do not pass by themselves.
+OPENING_KINDS: Final[ErrorKinds] = (
+    (
+        re.compile(r"IO error.*(Permission denied|Operation not permitted|Read-only file system)"),
+        InvalidRequestError,
+    ),
+    *_KINDS,
+)
 
 
 def refuse_writing_in_fork() -> None:
@@ -144,3 +179,34 @@ def read_options(family: str) -> ReadOptions:
         # A block's own checksum covers what this one would.
         options.set_verify_checksums(False)
     return options
+
+
+class translated_errors:  # noqa: N801 - reads as a verb in `with`
+    """Gives what rocksdict raises inside the block a kind and a place."""
+
+    __slots__ = ("_doing", "_kinds", "_path")
+
+    def __init__(self, path: Path, doing: str, kinds: ErrorKinds = _KINDS) -> None:
+        self._path = path
+        self._doing = doing
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DbClosedError):
+            message = f"{self._doing}: the store is closed"
+            raise ClosedError(message, path=self._path) from error
+        if isinstance(error, OSError):
+            # NOTE: rocksdict writes its own file beside the store at each opening, readers' too.
+            message = f"{self._doing}: {CONFIG_FILE}: {error}"
+            is_forbidden = isinstance(error, PermissionError)
+            kind = InvalidRequestError if is_forbidden else UnavailableError
+            raise kind(message, path=self._path) from error
+        # NOTE: rocksdict raises Exception itself; anything more special is not its own.
+        if type(error) is Exception:
+            text = str(error)
+            matching = (kind for pattern, kind in self._kinds if pattern.search(text))
+            message = f"{self._doing}: {text}"
+            raise next(matching, CorruptionError)(message, path=self._path) from error
