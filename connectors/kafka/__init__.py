@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from connectors.kafka.admin import Admin
+    from connectors.kafka.admin import Admin, GroupMember
     from connectors.kafka.consumer import Consumer, check_settings
     from connectors.kafka.fetched import Fetched, Stretches
     from connectors.kafka.producer import Producer
@@ -43,7 +43,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "admin": ("Admin",),
+            "admin": ("Admin", "GroupMember"),
             "consumer": ("Consumer", "check_settings"),
             "fetched": ("Fetched", "Stretches"),
             "producer": ("Producer",),
@@ -69,6 +69,7 @@ __all__ = [
     "Consumer",
     "FetchWay",
     "Fetched",
+    "GroupMember",
     "Headers",
     "Partition",
     "PartitionFault",
