@@ -136,9 +136,8 @@ class Replay:
         """
         # IMPORTANT: all of them first; a dead letter and its twin may lie in different partitions.
         for dead_letters in self._batches(self._lows, self._done):
-            self._seen.update(
-                _identity(one.origin) for one in dead_letters if one.origin is not None
-            )
+            origins = (one.origin for one in dead_letters)
+            self._seen.update(_identity(origin) for origin in origins if origin is not None)
         for fresh in self._batches(self._done, self._ends):  # 1
             room = None if limit is None else limit - self.report.replayed
             self._send_back(fresh if room is None else self._cut(fresh, room))
@@ -223,9 +222,8 @@ class Replay:
                 if fault is not None:
                     message = f"the dead-letter topic cannot be read: {fault.text}"
                     raise InvalidRequestError(message)
-                dead_letters = [
-                    one for one in _dead_letters(fetched) if one.offset < ends[one.partition]
-                ]
+                all_fetched = _dead_letters(fetched)
+                dead_letters = [one for one in all_fetched if one.offset < ends[one.partition]]
                 if dead_letters:
                     yield dead_letters
             # Control records are passed too.

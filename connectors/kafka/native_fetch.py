@@ -38,7 +38,7 @@ from connectors.kafka.translate import PartitionFault, fault_from, translated
 from storage_core import HEADERS_TYPE, ClosedError, InvalidRequestError
 
 _PLUGINS: Final = "plugin.library.paths"
-_AT: Final = {name: at for at, name in enumerate(COLUMNS)}
+_COLUMN_INDEX: Final = {name: index for index, name in enumerate(COLUMNS)}
 # While a call waits for records nothing else is served.
 _WAIT_MS_MAX: Final = 100
 # `struct told_run` of fetch.h.
@@ -164,17 +164,17 @@ class _Columns:
         return fault_from(error, topic, result.fault_partition, result.fault_offset)
 
     def _piece(self, name: str) -> pa.Buffer | None:
-        index = _AT[name]
+        index = _COLUMN_INDEX[name]
         size = self._result.size[index]
         return self._buffer.slice(self._result.starts[index], size) if size else None
 
     def _raw(self, name: str) -> bytes:
-        index = _AT[name]
+        index = _COLUMN_INDEX[name]
         start = self._result.starts[index]
         return bytes(self._view[start : start + self._result.size[index]])
 
     def _numbers(self, name: str, kind: type[Any], count: int) -> npt.NDArray[Any]:
-        start = self._result.starts[_AT[name]]
+        start = self._result.starts[_COLUMN_INDEX[name]]
         numbers: npt.NDArray[Any] = np.frombuffer(self._view, kind, count, start)
         return numbers
 
