@@ -107,7 +107,8 @@ static struct run *find_run(struct fetch *f, const rd_kafka_message_t *m, int64_
     }
 }
 
-static void lay_out(struct fetch_result *s, const struct sums *sums, const rd_kafka_message_t *fault)
+static void lay_out(
+    struct fetch_result *s, const struct sums *sums, const rd_kafka_message_t *fault)
 {
     const int64_t n = s->records, ends = 4 * (n + 1), bits = (n + 7) / 8;
     int64_t size[COLUMNS] = {
