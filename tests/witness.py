@@ -12,7 +12,7 @@ from storage_core.engine.key_value import Batch, KeyValueStore, Recovery
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import KEY_NEXT, decode_tail
 from storage_core.testing import FaultyDisk
-from tests.batches import puts_of
+from tests.log.batches import puts_of
 from tests.log.hooked_disk import HookedDisk
 
 

@@ -32,6 +32,7 @@ from storage_core.export import export_stream, import_stream
 from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
 from tests.log.export.bombs import avro_block, avro_long, deflated, zstandard
+from tests.log.export.forging import OTHER_FIELDS
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME
 
 ROWS = 100
@@ -229,33 +230,7 @@ def test_export_of_another_version_is_refused_by_name(export, written, reported)
         import_stream(export.parent / "back", NAME, export)
 
 
-def renamed(fields: dict[str, Any], old: str, new: str) -> None:
-    fields[new] = fields.pop(old)
-
-
-@pytest.mark.parametrize(
-    ("change", "reported"),
-    [
-        (
-            lambda manifest: renamed(manifest, "row_ranges", "chunks"),
-            "it has no 'row_ranges', and has 'chunks'",
-        ),
-        (
-            lambda manifest: renamed(manifest["exported_shards"]["0"], "born", "origin"),
-            r"it has no 'exported_shards\.born', and has 'exported_shards\.origin'",
-        ),
-        (
-            lambda manifest: manifest["row_ranges"][0]["files"][0].pop("first"),
-            r"it has no 'row_ranges\.files\.first'",
-        ),
-        (
-            lambda manifest: manifest["row_ranges"][0]["files"][0]["prefixes"][0].update(crc=1),
-            r"it has 'row_ranges\.files\.prefixes\.crc'",
-        ),
-        (lambda manifest: manifest["schemas"].append({"id": 1}), "no 'schemas.fingerprint', 'sch"),
-        (lambda manifest: manifest["selection"].pop("keys"), r"it has no 'selection\.keys'"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reported"), OTHER_FIELDS)
 def test_export_with_other_fields_under_the_same_format_says_which(exported, change, reported):
     export = exported("parquet")
     manifest = manifest_of(export)

@@ -14,7 +14,7 @@ from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import schema_number_key
 from storage_core.ids.dictionaries import schemas as schemas_module
 from storage_core.ids.dictionaries.schemas import SchemaNumbers, put_new_schemas, schema_of
-from tests.batches import puts_of
+from tests.log.batches import puts_of
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
 

@@ -10,7 +10,7 @@ from storage_core.format.counters import IndexCounts
 from storage_core.format.window import WindowScheme
 from storage_core.ids.index.adaptive_writer import ROWS_HANDED_MOST, ShardIndex
 from storage_core.ids.index.entries import IndexedRows, WrittenRows
-from tests.batches import puts_of
+from tests.log.batches import puts_of
 
 
 class Written:
