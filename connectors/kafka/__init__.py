@@ -25,7 +25,7 @@ from storage_core.platform.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from connectors.kafka.admin import Admin, GroupMember
     from connectors.kafka.consumer import Consumer, check_settings
-    from connectors.kafka.fetched import Fetched, Stretches
+    from connectors.kafka.fetched import Fetched, FetchResults
     from connectors.kafka.producer import Producer
     from connectors.kafka.settings import (
         BROKER_NAMES,
@@ -45,7 +45,7 @@ else:
         {
             "admin": ("Admin", "GroupMember"),
             "consumer": ("Consumer", "check_settings"),
-            "fetched": ("Fetched", "Stretches"),
+            "fetched": ("Fetched", "FetchResults"),
             "producer": ("Producer",),
             "settings": (
                 "BROKER_NAMES",
@@ -67,6 +67,7 @@ __all__ = [
     "LOGGER_NAME",
     "Admin",
     "Consumer",
+    "FetchResults",
     "FetchWay",
     "Fetched",
     "GroupMember",
@@ -75,7 +76,6 @@ __all__ = [
     "PartitionFault",
     "Place",
     "Producer",
-    "Stretches",
     "TransactionalProducer",
     "check_settings",
     "likely_setting",
