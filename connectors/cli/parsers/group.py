@@ -35,7 +35,7 @@ Wait = Annotated[
 
 
 @app.command("describe", short_help="Show offsets, lag, state and owner of each partition.")
-@done_in("connectors.cli.commands.group_describe")
+@done_in("connectors.cli.commands.group.describe")
 def describe(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: OneStream = None,
@@ -69,7 +69,7 @@ def describe(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command("pause", short_help="Stop storing partitions, until they are resumed.")
-@done_in("connectors.cli.commands.group")
+@done_in("connectors.cli.commands.group.pause")
 def pause(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
@@ -91,7 +91,7 @@ def pause(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command("resume", short_help="Store paused partitions again.")
-@done_in("connectors.cli.commands.group")
+@done_in("connectors.cli.commands.group.pause")
 def resume(
     root: Root,
     stream: StreamName,
@@ -106,7 +106,7 @@ def resume(
 
 
 @app.command("retry", short_help="Try quarantined partitions again now.")
-@done_in("connectors.cli.commands.group")
+@done_in("connectors.cli.commands.group.pause")
 def retry(
     root: Root,
     stream: StreamName,

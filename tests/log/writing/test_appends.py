@@ -81,7 +81,7 @@ def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench
     ],
 )
 def test_columns_of_a_batch_that_are_wrong_are_named(bench, names, reported):
-    arrays = [pa.array([1 if name != "payload" else b"x"]) for name in names]
+    arrays = [pa.array([b"x"]) if name == "payload" else pa.array([1]) for name in names]
     with pytest.raises(InvalidRequestError, match=reported):
         bench.stream.append_batch(pa.RecordBatch.from_arrays(arrays, names))
 
