@@ -169,55 +169,55 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
 
 def _print(described: Sequence[_Described], now_ms: int, *, as_json: bool) -> None:
     if as_json:
-        print_json([_facts(each) for each in described])
+        print_json([_facts(line) for line in described])
         return
     rows = [
         (
-            each.partition.topic,
-            each.partition.number,
-            each.state.state,
-            _since(each.state.since_ms, now_ms),
-            each.current,
-            each.last_stable,
-            each.log_end,
-            each.lag,
-            None if each.owner is None else each.owner.pid,
-            None if each.owner is None else each.owner.host,
-            each.client_id,
-            each.state.reason or each.lag_unknown or "",
+            line.partition.topic,
+            line.partition.number,
+            line.state.state,
+            _since(line.state.since_ms, now_ms),
+            line.current,
+            line.last_stable,
+            line.log_end,
+            line.lag,
+            None if line.owner is None else line.owner.pid,
+            None if line.owner is None else line.owner.host,
+            line.client_id,
+            line.state.reason or line.lag_unknown or "",
         )
-        for each in described
+        for line in described
     ]
     empty = {
         name
         for name, cells in zip(_COLUMNS, zip(*rows, strict=True), strict=False)
         if all(cell in (None, "") for cell in cells)
     }
-    shown = [index for index, name in enumerate(_COLUMNS) if name not in empty]
-    names = [_COLUMNS[index] for index in shown]
-    print_table(names, [[row[index] for index in shown] for row in rows])
+    columns = [index for index, name in enumerate(_COLUMNS) if name not in empty]
+    names = [_COLUMNS[index] for index in columns]
+    print_table(names, [[row[index] for index in columns] for row in rows])
 
 
 def _since(since_ms: int | None, now_ms: int) -> str | None:
     return None if since_ms is None else format_age((now_ms - since_ms) / 1000)
 
 
-def _facts(each: _Described) -> dict[str, object]:
+def _facts(line: _Described) -> dict[str, object]:
     return {
-        "stream": each.partition.topic,
-        "partition": each.partition.number,
-        "state": each.state.state,
-        "since_ms": each.state.since_ms,
-        "reason": each.state.reason,
-        "current_offset": each.current,
-        "group_offset": each.group_offset,
-        "last_stable_offset": each.last_stable,
-        "log_end_offset": each.log_end,
-        "lag": each.lag,
-        "lag_unknown": each.lag_unknown,
-        "owner": None if each.owner is None else asdict(each.owner),
-        "client_id": each.client_id,
-        "member_id": each.member_id,
+        "stream": line.partition.topic,
+        "partition": line.partition.number,
+        "state": line.state.state,
+        "since_ms": line.state.since_ms,
+        "reason": line.state.reason,
+        "current_offset": line.current,
+        "group_offset": line.group_offset,
+        "last_stable_offset": line.last_stable,
+        "log_end_offset": line.log_end,
+        "lag": line.lag,
+        "lag_unknown": line.lag_unknown,
+        "owner": None if line.owner is None else asdict(line.owner),
+        "client_id": line.client_id,
+        "member_id": line.member_id,
     }
 
 
@@ -253,9 +253,9 @@ def _ranges(partitions: Iterable[Partition]) -> Iterator[str]:
 
 def _exit_code(described: Iterable[_Described]) -> int:
     states = list(described)
-    faults = [each.note for each in states if each.state.state == "quarantined" and each.note]
+    faults = [line.note for line in states if line.state.state == "quarantined" and line.note]
     oldest = min(faults, key=lambda note: note.since_ms, default=None)
     if oldest is not None:
         return exit_code_of_fault(oldest.kind)
-    stands = any(each.state.state in ("stalled", "stopped") for each in states)
+    stands = any(line.state.state in ("stalled", "stopped") for line in states)
     return EXIT_UNAVAILABLE if stands else 0
