@@ -36,7 +36,7 @@ from tests.waiting import await_that
 
 BY_RULES_ALONE = {"ShardlogDiskSlow", "ShardlogPartBuilderDies"}
 ON_A_SMALL_DISK = "ShardlogDiskFull"
-SCRAPES_OF_PEACE = 10
+SCRAPES_OF_PEACE = 6
 DISK_BYTES = 192 << 20
 PIPE_BYTES = 4096
 SMALL_DISK = f"""
@@ -131,8 +131,7 @@ class Causes:
     def go_on(self, worker: WorkerProcess, prometheus: Prometheus) -> None:
         """Delete a topic, send what cannot be parsed, and pause what goes on growing."""
         await_that(
-            lambda: len(prometheus.value("shardlog_dead_letters_by_reason_total")) > 0,
-            "a first scrape",
+            lambda: all(map(prometheus.value, self._scraped())), "two partitions and no letter told"
         )
         self._lab.cluster.delete_topic(self.gone.name)
         with self._lab.producer() as producer:
@@ -142,6 +141,28 @@ class Causes:
         self._lab.produce(self.grows, 50, partition=0)
         # The end of what is not fetched is asked for when there is more of it.
         self._pause(1)
+
+    def alerts(self) -> dict[str, tuple[str, Topic]]:
+        """Return which topic an alert is to name, and by which label."""
+        return {
+            "ShardlogLagGrowsAtNoRate": ("topic", self.grows),
+            "ShardlogBehind": ("topic", self.grows),
+            "ShardlogPaused": ("stream", self.grows),
+            "ShardlogQuarantined": ("stream", self.damaged),
+            "ShardlogTopicDeleted": ("stream", self.gone),
+            "ShardlogLosesToRetention": ("stream", self.overtaken),
+            "ShardlogDeadLetters": ("stream", self.letters),
+            "ShardlogDeadLettersWait": ("stream", self.letters),
+        }
+
+    def _scraped(self) -> list[str]:
+        return [
+            f'shardlog_dead_letters_by_reason_total{{stream="{self.letters.name}"}}',
+            *(
+                f'kafka_consumergroup_group_lag{{topic="{self.grows.name}", partition="{number}"}}'
+                for number in range(2)
+            ),
+        ]
 
     def _pause(self, partition: int) -> None:
         now_ms = CLOCK.now_ns() // 10**6
@@ -185,6 +206,8 @@ def _make_each_cause(lab: Lab, broker: Server, prometheus: Prometheus, expected:
         for title, expression in panels():
             assert prometheus.value(expression), f"{title}: {expression}"
         assert prometheus.fired() <= expected
+        for name, (label, topic) in causes.alerts().items():
+            assert topic.name in prometheus.fired_for(name, label), name
     healthy.kill()
     broker.kill()
     await_that(

@@ -37,10 +37,10 @@ def rules() -> dict[str, dict[str, Any]]:
 
 
 def hasty_rules() -> dict[str, Any]:
-    """Return the rules with a second where they wait, six where they look back minutes."""
+    """Return the rules with a second where they wait, eight where they look back minutes."""
     hasty = []
     for rule in rules().values():
-        expression = _RANGE_MINUTES.sub("6s", rule["expr"])
+        expression = _RANGE_MINUTES.sub("8s", rule["expr"])
         hasty.append({**rule, "expr": _SECONDS_MAX.sub(r"\1 > 2", expression), "for": "1s"})
     return {"groups": [{"name": "shardlog", "rules": hasty}]}
 
