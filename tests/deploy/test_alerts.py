@@ -54,7 +54,7 @@ def address(worker: WorkerProcess) -> str:
     return listening
 
 
-def known_metrics(worker: WorkerProcess) -> set[str]:
+def metric_names(worker: WorkerProcess) -> set[str]:
     """Return the names that a worker's metrics may have, those without a sample too."""
     families = text_string_to_metric_families(ask(worker, "/metrics")[1])
     ends = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
@@ -64,11 +64,11 @@ def known_metrics(worker: WorkerProcess) -> set[str]:
 def test_rules_and_dashboard_name_only_metrics_that_a_worker_has(lab: Lab) -> None:
     worker = lab.worker(lab.topic(partitions=1), metrics__listen=ANY_PORT)
     worker.await_event("partition opened")
-    known = known_metrics(worker) | {"up"}
+    names = metric_names(worker) | {"up"}
     expressions = [(name, rule["expr"]) for name, rule in rules().items()]
     for name, expression in [*expressions, *panels()]:
         assert metrics_of(expression), name
-        assert metrics_of(expression) <= known, name
+        assert metrics_of(expression) <= names, name
 
 
 def test_prometheus_takes_the_rules_and_its_settings() -> None:

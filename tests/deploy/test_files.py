@@ -158,10 +158,10 @@ def test_probes_ask_for_paths_that_a_worker_answers() -> None:
 
 def test_every_volume_that_a_pod_mounts_is_there() -> None:
     stateful = kubernetes("StatefulSet")["spec"]
-    there = {each["name"] for each in pod()["spec"]["volumes"]}
-    there |= {each["metadata"]["name"] for each in stateful["volumeClaimTemplates"]}
+    volumes = {each["name"] for each in pod()["spec"]["volumes"]}
+    volumes |= {each["metadata"]["name"] for each in stateful["volumeClaimTemplates"]}
     (container,) = pod()["spec"]["containers"]
-    assert {each["name"] for each in container["volumeMounts"]} == there
+    assert {each["name"] for each in container["volumeMounts"]} == volumes
     assert stateful["selector"]["matchLabels"] == pod()["metadata"]["labels"]
     assert stateful["serviceName"] == kubernetes("Service")["metadata"]["name"]
 
