@@ -2,10 +2,14 @@
 
 What the store knows is read first, what Kafka says afterwards, or a worker that goes on would be
 taken for a log that was cut. Without brokers, or where they do not answer, their columns are empty.
+
+A record that has just come to an idle partition looks like one that nobody stores. So what looks
+stalled is looked at twice: it is only if its store has not moved in between.
 """
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +18,7 @@ from typing import Final
 import typer
 
 from connectors.cli.commands.each_stream import of_each_stream
-from connectors.cli.exit_codes import EXIT_UNAVAILABLE, exit_code_of_fault
+from connectors.cli.exit_codes import EXIT_UNAVAILABLE, exit_code_of_fault, one_line
 from connectors.cli.input.arguments import kafka_settings
 from connectors.cli.log_ends import Brokers, GroupView, LogEnds
 from connectors.cli.output.formatting import format_age
@@ -24,8 +28,20 @@ from connectors.group.partition_state import PartitionFacts, PartitionState, sta
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from connectors.kafka import GroupMember, Partition
-from storage_core import Environment, ShardlogError, ShardOwner, ShardProgress, shard_progress
+from storage_core import (
+    Clock,
+    Environment,
+    ShardlogError,
+    ShardOwner,
+    ShardProgress,
+    shard_progress,
+)
 
+# The second looks as the first where a worker has moved between the store's answer and Kafka's.
+_DOUBTFUL: Final = ("stalled", "rewinding")
+# How long a store may take to move that seems to stand still, and how often it is looked at.
+_MOVES_WITHIN_S: Final = 2.0
+_LOOK_EVERY_S: Final = 0.05
 _CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
 _COLUMNS: Final = (
     "stream",
@@ -81,9 +97,15 @@ def describe(  # noqa: PLR0913 - one parameter an option
         brokers = Brokers(bootstrap, settings, broker_wait)
         now_ms = clock.now_ns() // 10**6
         described, view, error = _look(root, stream, group, brokers, now_ms)
-        if watch is not None and sys.stdout.isatty():
+        if _has_any_moved(root, described, clock):
+            now_ms = clock.now_ns() // 10**6
+            described, view, error = _look(root, stream, group, brokers, now_ms)
+        if error is not None and stream is not None:
+            raise error
+        if watch is not None and not as_json:
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-            print_line(f"{_CLEAR_SCREEN}{moment:%H:%M:%S} UTC, {root}, group {group}")
+            clear = _CLEAR_SCREEN if sys.stdout.isatty() else ""
+            print_line(f"{clear}{moment:%H:%M:%S} UTC, {root}, group {group}")
         if members:
             _print_members(view, as_json=as_json)
         else:
@@ -92,10 +114,29 @@ def describe(  # noqa: PLR0913 - one parameter an option
             typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
         if watch is None:
             break
+        if error is not None:
+            typer.echo(f"shardlog: {one_line(error)}", err=True)
         clock.sleep(watch)
     if error is not None:
         raise error
     return _exit_code(described)
+
+
+def _has_any_moved(root: Path, described: Iterable[_Described], clock: Clock) -> bool:
+    """Wait, bounded, until all stores that seem to stand still have moved; tell whether any has."""
+    before = {at.partition: at.current for at in described if at.state.state in _DOUBTFUL}
+    moved: set[Partition] = set()
+    deadline_s = clock.monotonic_s() + _MOVES_WITHIN_S
+    while len(moved) < len(before) and clock.monotonic_s() < deadline_s:
+        clock.sleep(_LOOK_EVERY_S)
+        for stream in {partition.topic for partition in before}:
+            # A stream that was dropped in between is told of by the next look.
+            with suppress(ShardlogError):
+                for number, shard in shard_progress(root, stream).items():
+                    partition = Partition(stream, number)
+                    if partition in before and shard.committed != before[partition]:
+                        moved.add(partition)
+    return bool(moved)
 
 
 def _look(
