@@ -6,6 +6,7 @@ another client of Kafka says of the same group.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from connectors.cli.exit_codes import (
     EXIT_USAGE,
 )
 from connectors.group.partition_state import STALLED_AFTER_MS
+from connectors.group.rewinds import Rewinds
+from connectors.kafka import Partition
 from storage_core import SystemClock
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_quarantine import await_noted
@@ -179,6 +182,34 @@ def test_record_that_has_just_come_to_an_idle_partition_is_no_stall(
         patched.setattr(SystemClock, "sleep", wake_and_sleep)
         code, (partition,) = operator.sees(topic)
     assert (code, partition["state"], partition["lag"]) == (0, "ok", 0)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_restored_shard_is_noted_as_rewinding_until_it_has_what_it_lacked(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 300)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    backup = shutil.copytree(lab.root / topic.name, lab.root.with_name("backup"))
+    lab.produce(topic, 200)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    shutil.rmtree(lab.root / topic.name)
+    backup.rename(lab.root / topic.name)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    rewind = Rewinds(lab.root).read()[Partition(topic.name, 0)]
+    assert rewind.until == topic.ends()[0]
+    await_that(lambda: operator.states(topic) == ["ok"], "the group's copy follows")
+    assert worker.stop() == 0, worker.said()
+    worker = lab.worker(topic)
+    worker.await_event("partition opened")
+    assert not Rewinds(lab.root).read()
+    lab.expect_ledger(topic)
     assert worker.stop() == 0, worker.said()
 
 

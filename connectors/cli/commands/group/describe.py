@@ -27,6 +27,7 @@ from connectors.cli.output.shard_status import lag_of, note_on
 from connectors.group.partition_state import PartitionFacts, PartitionState, state_of
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.rewinds import Rewind, Rewinds
 from connectors.kafka import GroupMember, Partition
 from storage_core import (
     Clock,
@@ -34,6 +35,7 @@ from storage_core import (
     ShardlogError,
     ShardOwner,
     ShardProgress,
+    describe_stream,
     shard_progress,
 )
 
@@ -144,10 +146,12 @@ def _look(
 ) -> tuple[list[_Described], GroupView, ShardlogError | None]:
     """Return each partition as it stands, the group, and the first error."""
     notes, pauses = list(QuarantineNotes(root).read()), Pauses(root)
+    rewinds = Rewinds(root).read()
     views: list[GroupView] = []
 
     def look(name: str) -> list[_Described]:
         shards = shard_progress(root, name)
+        incarnation = describe_stream(root, name).incarnation
         # IMPORTANT: after what the store says.
         ends = brokers.log_ends(root, name)
         view = brokers.group(group, [Partition(name, number) for number in shards])
@@ -160,6 +164,7 @@ def _look(
                 view,
                 note_on(notes, name, number),
                 pauses.of(Partition(name, number)),
+                _of_incarnation(rewinds.get(Partition(name, number)), incarnation),
                 now_ms,
             )
             for number, shard in shards.items()
@@ -169,6 +174,11 @@ def _look(
     return described, views[0] if views else brokers.group(group, ()), error
 
 
+def _of_incarnation(rewind: Rewind | None, incarnation: str) -> Rewind | None:
+    """Return what a note says of this stream, not of one that was dropped."""
+    return rewind if rewind is not None and rewind.incarnation == incarnation else None
+
+
 def _described(  # noqa: PLR0913 - what a partition's state follows from
     partition: Partition,
     shard: ShardProgress,
@@ -176,6 +186,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
     view: GroupView,
     note: QuarantineNote | None,
     pause: Pause | None,
+    rewind: Rewind | None,
     now_ms: int,
 ) -> _Described:
     end, stable = ends.ends.get(partition.number), ends.stable.get(partition.number)
@@ -190,6 +201,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
         owner=shard.owner,
         note=note,
         pause=pause,
+        rewind=rewind,
     )
     member = view.member_of(partition)
     return _Described(
