@@ -2,8 +2,8 @@
 
     ok            nothing waits
     behind        records wait, and are being stored
+    rewinding     the store fetches again what it lacks, up to where the group stood
     stalled       records wait, and nothing was committed for long though a process holds the shard
-    rewinding     the group is ahead of the store, which fetches again what it lacks
     stopped       no process holds the shard
     paused        an operator has paused it
     quarantined   it has a fault of its own, and is tried again by itself
@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from connectors.group.pauses import Pause
 from connectors.group.quarantine_notes import QuarantineNote
+from connectors.group.rewinds import Rewind
 from storage_core import ShardOwner
 
 State = Literal["ok", "behind", "stalled", "rewinding", "stopped", "paused", "quarantined"]
@@ -36,6 +37,7 @@ class PartitionFacts:
         owner: The process that holds its shard.
         note: Its fault, or its topic's.
         pause: Its pause, or its stream's.
+        rewind: What was last fetched again of it.
     """
 
     next: int | None
@@ -45,6 +47,7 @@ class PartitionFacts:
     owner: ShardOwner | None = None
     note: QuarantineNote | None = None
     pause: Pause | None = None
+    rewind: Rewind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,23 @@ def state_of(facts: PartitionFacts, now_ms: int) -> PartitionState:
 def _state_under(owner: ShardOwner, facts: PartitionFacts, now_ms: int) -> PartitionState:
     if facts.next is None:
         return PartitionState("ok", reason="how far it is stored cannot be read")
-    if facts.group_offset is not None and facts.group_offset > facts.next:
-        reason = f"the group stands at {facts.group_offset}; fetched again from {facts.next}"
-        return PartitionState("rewinding", owner.since_ms, reason)
+    rewinding = _rewinding(owner, facts, facts.next)
     if facts.readable_end is None or facts.readable_end <= facts.next:
-        return PartitionState("ok")
+        return rewinding or PartitionState("ok")
     # Before its owner had it nothing could be committed.
     moved_ms = max(owner.since_ms, facts.committed_ms or 0)
     if now_ms - moved_ms >= STALLED_AFTER_MS:
         reason = f"{owner} holds its shard and commits nothing"
         return PartitionState("stalled", moved_ms, reason)
-    return PartitionState("behind")
+    return rewinding or PartitionState("behind")
+
+
+def _rewinding(owner: ShardOwner, facts: PartitionFacts, shard_next: int) -> PartitionState | None:
+    rewind = facts.rewind
+    # Kafka's copy tells of it until the worker has committed the first time.
+    until = max(facts.group_offset or 0, 0 if rewind is None else rewind.until)
+    if until <= shard_next:
+        return None
+    since_ms = owner.since_ms if rewind is None else rewind.since_ms
+    reason = f"the group stood at {until}; what the store lacks of it is fetched again"
+    return PartitionState("rewinding", since_ms, reason)

@@ -89,7 +89,7 @@ class Worker:
         notes = QuarantineNotes(options.root)
         records_max, bytes_max = options.round_records_max, options.round_bytes_max
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
-        self._opening = ShardOpening(options, self._consumer, identities, log)
+        self._opening = ShardOpening(options, self._consumer, identities, clock, log)
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
         pauses = PauseWatch(options.root)
         self._assignment = Assignment(

@@ -86,7 +86,7 @@ def pause(  # noqa: PLR0913 - one parameter an option
     through restarts and rebalances. Without --partition the whole stream is paused, with partitions
     that are added later. Ends with code 3 where a shard is still open after the wait.
 
-    Example: shardlog group pause ./data telemetry --partition 2 --reason "schema being mended"
+    Example: shardlog group pause ./data telemetry --partition 2 --reason mended
     """
 
 

@@ -5,13 +5,28 @@ another client of Kafka says of the same group.
 """
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
-from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE
-from tests.broker.support.lab import Lab, Topic
+from connectors.cli.exit_codes import (
+    EXIT_DAMAGE,
+    EXIT_INTERRUPTED,
+    EXIT_UNAVAILABLE,
+    EXIT_USAGE,
+)
+from connectors.group.partition_state import STALLED_AFTER_MS
+from connectors.group.rewinds import Rewinds
+from connectors.kafka import Partition
+from storage_core import SystemClock
+from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_quarantine import await_noted
 from tests.unit.connectors.command import Ran, Shardlog, runner
 from tests.waiting import await_that
@@ -121,6 +136,119 @@ def test_frozen_worker_is_seen_as_one_that_has_the_shard(lab: Lab, operator: Ope
     lab.expect_ledger(topic)
     worker.kill()
     assert operator.states(topic) == ["stopped"]
+
+
+def idle_behind_a_frozen_worker(lab: Lab) -> tuple[Topic, WorkerProcess]:
+    """Return a topic whose newest record waits, and whose last commit was long before it came."""
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 300)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    worker.freeze()
+    shard = lab.root / topic.name / "shard-0000"
+    owner = json.loads((shard / "owner.json").read_text())
+    owner["started_at_ms"] -= 2 * STALLED_AFTER_MS
+    (shard / "owner.json").write_text(json.dumps(owner))
+    idle_since_ms = owner["started_at_ms"] + STALLED_AFTER_MS // 2
+    os.utime(shard / "marker", ns=(idle_since_ms * 10**6,) * 2)
+    lab.produce(topic, 1)
+    return topic, worker
+
+
+def test_worker_that_stores_nothing_though_records_wait_is_stalled(
+    lab: Lab, operator: Operator
+) -> None:
+    topic, worker = idle_behind_a_frozen_worker(lab)
+    code, (partition,) = operator.sees(topic)
+    assert (code, partition["state"], partition["lag"]) == (EXIT_UNAVAILABLE, "stalled", 1)
+    assert partition["reason"].startswith(f"process {worker.process.pid} on")
+    worker.wake()
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_record_that_has_just_come_to_an_idle_partition_is_no_stall(
+    lab: Lab, operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, worker = idle_behind_a_frozen_worker(lab)
+    sleep = SystemClock.sleep
+
+    def wake_and_sleep(clock: SystemClock, seconds: float) -> None:
+        # The record is not stored at the first look, and is soon after.
+        worker.wake()
+        sleep(clock, seconds)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemClock, "sleep", wake_and_sleep)
+        code, (partition,) = operator.sees(topic)
+    assert (code, partition["state"], partition["lag"]) == (0, "ok", 0)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_restored_shard_is_noted_as_rewinding_until_it_has_what_it_lacked(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 300)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    backup = shutil.copytree(lab.root / topic.name, lab.root.with_name("backup"))
+    lab.produce(topic, 200)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    shutil.rmtree(lab.root / topic.name)
+    backup.rename(lab.root / topic.name)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    rewind = Rewinds(lab.root).read()[Partition(topic.name, 0)]
+    assert rewind.until == topic.ends()[0]
+    await_that(lambda: operator.states(topic) == ["ok"], "the group's copy follows")
+    assert worker.stop() == 0, worker.said()
+    worker = lab.worker(topic)
+    worker.await_event("partition opened")
+    assert not Rewinds(lab.root).read()
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_watched_stream_that_is_not_there_is_one_line(lab: Lab, shardlog: Shardlog) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 10)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    ran = shardlog("group", "describe", lab.root, "elsewhere", "--watch=1")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (EXIT_USAGE, "", 1)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_looks_on_a_pipe_begin_with_their_time_and_end_with_an_interruption(
+    lab: Lab, tmp_path: Path
+) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 10)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    command = [sys.executable, "-m", "connectors.cli.main", "group", "describe"]
+    errors = tmp_path / "errors"
+    with (
+        errors.open("w") as err,
+        subprocess.Popen(
+            [*command, lab.root, topic.name, "--watch=0.1"],
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+        ) as watching,
+    ):
+        assert watching.stdout is not None
+        lines = [watching.stdout.readline() for _ in range(6)]
+        watching.send_signal(signal.SIGINT)
+        watching.stdout.read()
+    assert [" UTC, " in line for line in lines] == [True, False, False] * 2
+    assert not any("\x1b" in line for line in lines)
+    assert (watching.returncode, errors.read_text()) == (EXIT_INTERRUPTED, "")
+    assert worker.stop() == 0, worker.said()
 
 
 def test_without_a_broker_it_says_what_the_store_knows(lab: Lab, operator: Operator) -> None:

@@ -2,10 +2,14 @@
 
 What the store knows is read first, what Kafka says afterwards, or a worker that goes on would be
 taken for a log that was cut. Without brokers, or where they do not answer, their columns are empty.
+
+A record that has just come to an idle partition looks like one that nobody stores. So what looks
+stalled is looked at twice: it is only if its store has not moved in between.
 """
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +18,7 @@ from typing import Final
 import typer
 
 from connectors.cli.commands.each_stream import of_each_stream
-from connectors.cli.exit_codes import EXIT_UNAVAILABLE, exit_code_of_fault
+from connectors.cli.exit_codes import EXIT_UNAVAILABLE, exit_code_of_fault, one_line
 from connectors.cli.input.arguments import kafka_settings
 from connectors.cli.log_ends import Brokers, GroupView, LogEnds
 from connectors.cli.output.formatting import format_age
@@ -23,9 +27,23 @@ from connectors.cli.output.shard_status import lag_of, note_on
 from connectors.group.partition_state import PartitionFacts, PartitionState, state_of
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.rewinds import Rewind, Rewinds
 from connectors.kafka import GroupMember, Partition
-from storage_core import Environment, ShardlogError, ShardOwner, ShardProgress, shard_progress
+from storage_core import (
+    Clock,
+    Environment,
+    ShardlogError,
+    ShardOwner,
+    ShardProgress,
+    describe_stream,
+    shard_progress,
+)
 
+# The second looks as the first where a worker has moved between the store's answer and Kafka's.
+_DOUBTFUL: Final = ("stalled", "rewinding")
+# How long a store may take to move that seems to stand still, and how often it is looked at.
+_MOVES_WITHIN_S: Final = 2.0
+_LOOK_EVERY_S: Final = 0.05
 _CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
 _COLUMNS: Final = (
     "stream",
@@ -81,9 +99,15 @@ def describe(  # noqa: PLR0913 - one parameter an option
         brokers = Brokers(bootstrap, settings, broker_wait)
         now_ms = clock.now_ns() // 10**6
         described, view, error = _look(root, stream, group, brokers, now_ms)
-        if watch is not None and sys.stdout.isatty():
+        if _has_any_moved(root, described, clock):
+            now_ms = clock.now_ns() // 10**6
+            described, view, error = _look(root, stream, group, brokers, now_ms)
+        if error is not None and stream is not None:
+            raise error
+        if watch is not None and not as_json:
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-            print_line(f"{_CLEAR_SCREEN}{moment:%H:%M:%S} UTC, {root}, group {group}")
+            clear = _CLEAR_SCREEN if sys.stdout.isatty() else ""
+            print_line(f"{clear}{moment:%H:%M:%S} UTC, {root}, group {group}")
         if members:
             _print_members(view, as_json=as_json)
         else:
@@ -92,10 +116,29 @@ def describe(  # noqa: PLR0913 - one parameter an option
             typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
         if watch is None:
             break
+        if error is not None:
+            typer.echo(f"shardlog: {one_line(error)}", err=True)
         clock.sleep(watch)
     if error is not None:
         raise error
     return _exit_code(described)
+
+
+def _has_any_moved(root: Path, described: Iterable[_Described], clock: Clock) -> bool:
+    """Wait, bounded, until all stores that seem to stand still have moved; tell whether any has."""
+    before = {at.partition: at.current for at in described if at.state.state in _DOUBTFUL}
+    moved: set[Partition] = set()
+    deadline_s = clock.monotonic_s() + _MOVES_WITHIN_S
+    while len(moved) < len(before) and clock.monotonic_s() < deadline_s:
+        clock.sleep(_LOOK_EVERY_S)
+        for stream in {partition.topic for partition in before}:
+            # A stream that was dropped in between is told of by the next look.
+            with suppress(ShardlogError):
+                for number, shard in shard_progress(root, stream).items():
+                    partition = Partition(stream, number)
+                    if partition in before and shard.committed != before[partition]:
+                        moved.add(partition)
+    return bool(moved)
 
 
 def _look(
@@ -103,10 +146,12 @@ def _look(
 ) -> tuple[list[_Described], GroupView, ShardlogError | None]:
     """Return each partition as it stands, the group, and the first error."""
     notes, pauses = list(QuarantineNotes(root).read()), Pauses(root)
+    rewinds = Rewinds(root).read()
     views: list[GroupView] = []
 
     def look(name: str) -> list[_Described]:
         shards = shard_progress(root, name)
+        incarnation = describe_stream(root, name).incarnation
         # IMPORTANT: after what the store says.
         ends = brokers.log_ends(root, name)
         view = brokers.group(group, [Partition(name, number) for number in shards])
@@ -119,6 +164,7 @@ def _look(
                 view,
                 note_on(notes, name, number),
                 pauses.of(Partition(name, number)),
+                _of_incarnation(rewinds.get(Partition(name, number)), incarnation),
                 now_ms,
             )
             for number, shard in shards.items()
@@ -128,6 +174,11 @@ def _look(
     return described, views[0] if views else brokers.group(group, ()), error
 
 
+def _of_incarnation(rewind: Rewind | None, incarnation: str) -> Rewind | None:
+    """Return what a note says of this stream, not of one that was dropped."""
+    return rewind if rewind is not None and rewind.incarnation == incarnation else None
+
+
 def _described(  # noqa: PLR0913 - what a partition's state follows from
     partition: Partition,
     shard: ShardProgress,
@@ -135,6 +186,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
     view: GroupView,
     note: QuarantineNote | None,
     pause: Pause | None,
+    rewind: Rewind | None,
     now_ms: int,
 ) -> _Described:
     end, stable = ends.ends.get(partition.number), ends.stable.get(partition.number)
@@ -149,6 +201,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
         owner=shard.owner,
         note=note,
         pause=pause,
+        rewind=rewind,
     )
     member = view.member_of(partition)
     return _Described(
