@@ -302,8 +302,9 @@ class Stream(StreamFacade[Shard]):
         """
         largest, checked = self.options.payload_bytes_max, checked_schemas(schemas)
         rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=checked)
-        states: pa.UInt8Array = pa.array(self._open.shard(shard).judge(rows))
-        return states
+        states: Any = pa.array(self._open.shard(shard).judge(rows))
+        judged: pa.UInt8Array = states
+        return judged
 
     def transaction(self, txn_id: str, rows_total: int) -> Transaction:
         """Return a context manager whose rows become visible at its end, once.

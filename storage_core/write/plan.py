@@ -259,7 +259,7 @@ def _put_out_of_order(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, n
 
 def _put_cleared(batch: Batch, entry: Entry, before: ClearedLetters) -> ClearedLetters:
     """Count the dead letters that go, by what became of them; return the counts."""
-    count = len(entry.cleared)
+    count, after = len(entry.cleared), before
     match entry.outcome:
         case "dropped":
             after = before._replace(dropped=before.dropped + count)
@@ -270,8 +270,6 @@ def _put_cleared(batch: Batch, entry: Entry, before: ClearedLetters) -> ClearedL
         case "discarded":
             after = before._replace(discarded=before.discarded + count)
             batch.put(KEY_DISCARDED, encode_int(after.discarded))
-        case "forwarded":
-            after = before
     return after
 
 

@@ -18,6 +18,7 @@ from connectors.ingest.assignment.start_offset import (
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
+from connectors.ingest.dead_letters.retry_shards import finish_retry, shards_of
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import idle_settings, rules_of
@@ -67,8 +68,12 @@ class ShardOpening:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
-        stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
+        numbers = shards_of(partition.number, {*born, partition.number})
+        stream = Stream.open(self._options.root, partition.topic, shards=numbers)
         try:
+            if len(numbers) > 1:
+                # Before they are forwarded, or dropped.
+                finish_retry(stream, partition.number)
             return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):

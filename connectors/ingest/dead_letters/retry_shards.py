@@ -42,7 +42,7 @@ def finish_retry(stream: Stream, partition: int) -> int:
         stream: Open with the partition's shards.
         partition: The partition.
     """
-    source = stream.source(retry_shard_of(partition)) or {}
+    source: Any = stream.source(retry_shard_of(partition)) or {}
     retried = source.get("retried", {})
     if retried.get("lineage") != stream.lineage(partition):
         # Those of a shard that was reset meanwhile are not this shard's.
