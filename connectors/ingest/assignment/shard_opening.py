@@ -18,7 +18,7 @@ from connectors.ingest.assignment.start_offset import (
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
-from connectors.ingest.dead_letters.retry_shards import finish_retry, shards_of
+from connectors.group.retry_shards import finish_retry, shards_of
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import idle_settings, rules_of

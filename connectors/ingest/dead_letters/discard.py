@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
-from connectors.ingest.dead_letters.retry_shards import finish_retry, retry_shard_of
+from connectors.group.retry_shards import finish_retry, retry_shard_of
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import StreamReader, describe_stream
 

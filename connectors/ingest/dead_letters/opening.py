@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from connectors.ingest.dead_letters.retry_shards import partition_of, retry_shard_of, shards_of
+from connectors.group.retry_shards import partition_of, retry_shard_of, shards_of
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import (
     InvalidRequestError,

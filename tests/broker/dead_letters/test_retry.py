@@ -6,12 +6,13 @@ rows, and the topic's end says that no record came.
 """
 
 import json
+from collections import Counter
 
 import kafka
 import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
-from connectors.ingest.dead_letters.retry_shards import retry_shard_of
+from connectors.group.retry_shards import retry_shard_of
 from storage_core import Stream, StreamReader
 from storage_core.sql import connect
 from tests.broker.support.avro_lab import (
