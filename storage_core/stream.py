@@ -40,8 +40,8 @@ from storage_core.write.entry import (
     LetterOutcome,
     check_outcome,
     checked_attachments,
+    checked_dead_letter_addresses,
     checked_dead_letters,
-    checked_letter_addresses,
     checked_source,
     without_states,
 )
@@ -384,7 +384,7 @@ class Stream(StreamFacade[Shard]):
         """
         check_outcome(outcome)
         opened = self._open.shard(shard)
-        checked = checked_letter_addresses(addresses, opened.committed())
+        checked = checked_dead_letter_addresses(addresses, opened.committed())
         return opened.clear_dead_letters(checked, outcome)
 
     def alter(self, **options: object) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connectors.group.retry_shards import finish_retry, shards_of
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
     HomeMark,
@@ -18,7 +19,6 @@ from connectors.ingest.assignment.start_offset import (
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
-from connectors.group.retry_shards import finish_retry, shards_of
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import idle_settings, rules_of

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
 from connectors.group.retry_shards import finish_retry, retry_shard_of
+from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import StreamReader, describe_stream
 

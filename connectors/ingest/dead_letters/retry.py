@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.dlq.record import advice_for
+from connectors.group.retry_shards import finish_retry, retry_shard_of, source_of
 from connectors.ingest.assignment.partition_writer import stored_rows
 from connectors.ingest.dead_letters.judging import Judge
 from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
-from connectors.group.retry_shards import finish_retry, retry_shard_of, source_of
 from connectors.ingest.dead_letters.selection import KeptLetter, Selection
 from connectors.ingest.mapping import ShardRecords
 from connectors.kafka import Partition

@@ -1,0 +1,1 @@
+"""What commands and workers of a root tell each other."""
