@@ -7,6 +7,7 @@ rows, and the topic's end says that no record came.
 
 import json
 from collections import Counter
+from typing import Any
 
 import kafka
 import pytest
@@ -75,7 +76,7 @@ def readings(registry: str, topic: Topic, count: int, start: int = 0) -> list[by
     return [reading(schema_id, number) for number in range(start, start + count)]
 
 
-def row_counts(lab: Lab, topic: Topic) -> Counter[int]:
+def row_counts(lab: Lab, topic: Topic) -> Counter[Any]:
     """Return how often each time is in the stream, as reads see it."""
     with StreamReader.open(lab.root, topic.name) as reader:
         reader.refresh()
@@ -109,7 +110,7 @@ def topic(lab: Lab) -> Topic:
     return lab.topic(partitions=1)
 
 
-def test_letters_of_a_mended_schema_become_rows_and_the_topic_gets_no_record(
+def test_dead_letters_of_a_mended_schema_become_rows_and_the_topic_gets_no_record(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
     worker = with_letters(lab, registry, topic, *readings(registry, topic, LETTERS))
@@ -151,9 +152,23 @@ def test_worker_goes_on_beside_retried_rows_and_its_maintenance_seals_them(
     assert set(row_counts(lab, topic).values()) == {1}
 
 
+def test_silent_registry_ends_a_retry_and_nothing_is_changed(
+    lab: Lab, registry: str, topic: Topic
+) -> None:
+    with_letters(lab, registry, topic, *readings(registry, topic, 5)).stop()
+    door = RegistryDoor(registry)
+    door.shut()
+    code, _, err = dlq("retry", lab.root, topic.name, "--registry", door.url)
+    assert (code, len(err.splitlines())) == (EXIT_UNAVAILABLE, 1), err
+    assert waiting(lab, topic) == 5
+    code, _, err = dlq("retry", lab.root, topic.name)
+    assert code == EXIT_USAGE
+    assert "--config" in err
+
+
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("step", STEPS[:3])
-def test_retry_killed_at_any_step_stores_each_letter_once(
+def test_retry_killed_at_any_step_stores_each_dead_letter_once(
     lab: Lab, registry: str, topic: Topic, step: str, nth: int
 ) -> None:
     with_letters(lab, registry, topic, *readings(registry, topic, MANY)).stop()
@@ -244,7 +259,10 @@ def test_larger_payloads_with_keys_of_a_dictionary_and_headers_come_back_as_they
         for number in range(30):
             headers = [("trace", b"%d" % number), ("none", None)]
             producer.send(topic.name, b"key-%d" % (number % 3), b"x" * 100, None, headers, 0)
-    settings = {"stream__key_mode": "dictionary", "stream__payload_bytes_max": 50}
+    settings: dict[str, Any] = {
+        "stream__key_mode": "dictionary",
+        "stream__payload_bytes_max": 50,
+    }
     worker = lab.worker(topic, **settings)
     await_that(lambda: bool(lab.committed(topic)) and waiting(lab, topic) == 30, "dead letters")
     worker.stop()
