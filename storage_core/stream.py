@@ -36,8 +36,8 @@ from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses
 from storage_core.write.entry import (
     AppendReport,
+    DeadLetterOutcome,
     Entry,
-    LetterOutcome,
     check_outcome,
     checked_attachments,
     checked_dead_letter_addresses,
@@ -366,7 +366,7 @@ class Stream(StreamFacade[Shard]):
         self._open.shard(shard).pass_over(end, checked_source(source))
 
     def clear_dead_letters(
-        self, shard: int, addresses: Iterable[int], *, outcome: LetterOutcome = "forwarded"
+        self, shard: int, addresses: Iterable[int], *, outcome: DeadLetterOutcome = "forwarded"
     ) -> int:
         """Delete dead letters that are done with; durable on return.
 

@@ -2,9 +2,9 @@
 
 A row cannot take its record's own address: readers are past it. So it is appended to the retry
 shard of its partition, which is a shard like any other: 1000003 has what partition 3 had refused.
-With each batch the retry shard's source names the letters that became it. Whoever opens the
+With each batch the retry shard's source names the dead letters that became it. Whoever opens the
 partition's shard clears those of the last batch first, so that a retry that died between storing
-rows and clearing their letters is finished by whoever comes next: another retry, or the worker.
+rows and clearing their dead letters is finished by whoever comes next: a retry, or the worker.
 """
 
 from collections.abc import Collection
@@ -31,12 +31,12 @@ def shards_of(partition: int, shards: Collection[int]) -> list[int]:
 
 
 def source_of(stream: Stream, partition: int, offsets: list[int]) -> dict[str, Any]:
-    """Return what is kept beside rows: which letters became them."""
+    """Return what is kept beside rows: which dead letters became them."""
     return {"retried": {"lineage": stream.lineage(partition), "offsets": offsets}}
 
 
 def finish_retry(stream: Stream, partition: int) -> int:
-    """Clear the letters whose rows the retry shard has; return how many were still there.
+    """Clear the dead letters whose rows the retry shard has; return how many were still there.
 
     Args:
         stream: Open with the partition's shards.

@@ -38,7 +38,7 @@ class Counters(NamedTuple):
         return Counters(*map(sub, self, other))
 
 
-class ClearedLetters(NamedTuple):
+class ClearedDeadLetters(NamedTuple):
     """How many dead letters of a shard were cleared otherwise than by being forwarded.
 
     Attributes:
@@ -51,12 +51,12 @@ class ClearedLetters(NamedTuple):
     retried: int = 0
     discarded: int = 0
 
-    def plus(self, other: "ClearedLetters") -> "ClearedLetters":
+    def plus(self, other: "ClearedDeadLetters") -> "ClearedDeadLetters":
         """Return the sums."""
-        return ClearedLetters(*map(add, self, other))
+        return ClearedDeadLetters(*map(add, self, other))
 
 
-NO_CLEARED_LETTERS: Final = ClearedLetters()
+NO_CLEARED_DEAD_LETTERS: Final = ClearedDeadLetters()
 
 
 class IndexCounts(NamedTuple):
@@ -116,22 +116,22 @@ class StreamStats:
 
     @property
     def dead_letters_waiting(self) -> int:
-        """Dead letters that are kept in the store."""
+        """Dead dead letters that are kept in the store."""
         return self.dead_letters - self.dead_letters_cleared
 
     @property
     def dead_letters_forwarded(self) -> int:
-        """Dead letters that were published, and are not kept any more."""
+        """Dead dead letters that were published, and are not kept any more."""
         others = self.dead_letters_dropped + self.dead_letters_retried + self.dead_letters_discarded
         return self.dead_letters_cleared - others
 
 
-def stats_of(shards: Iterable[tuple[Counters, IndexCounts, ClearedLetters]]) -> StreamStats:
+def stats_of(shards: Iterable[tuple[Counters, IndexCounts, ClearedDeadLetters]]) -> StreamStats:
     """Return the sums over shards."""
-    sums, index, cleared = Counters(), IndexCounts(), NO_CLEARED_LETTERS
-    for counters, of_index, of_letters in shards:
+    sums, index, cleared = Counters(), IndexCounts(), NO_CLEARED_DEAD_LETTERS
+    for counters, of_index, of_dead_letters in shards:
         sums, index = sums.plus(counters), index.plus(of_index)
-        cleared = cleared.plus(of_letters)
+        cleared = cleared.plus(of_dead_letters)
     return StreamStats(
         records=sums.records,
         late_arrivals=sums.late_arrivals,

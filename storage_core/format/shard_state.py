@@ -48,8 +48,8 @@ from typing import Final, NamedTuple
 
 from storage_core.errors import CorruptionError
 from storage_core.format.counters import (
-    NO_CLEARED_LETTERS,
-    ClearedLetters,
+    NO_CLEARED_DEAD_LETTERS,
+    ClearedDeadLetters,
     Counters,
     IndexCounts,
 )
@@ -188,7 +188,7 @@ class ShardState:
     parts: int = 0
     part_list_sum: int = 0
     trimmed: int = 0
-    cleared: ClearedLetters = NO_CLEARED_LETTERS
+    cleared: ClearedDeadLetters = NO_CLEARED_DEAD_LETTERS
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -355,7 +355,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             parts=_int_or(single, KEY_PARTS, 0),
             part_list_sum=_int_or(single, KEY_PART_LIST, 0),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
-            cleared=ClearedLetters(
+            cleared=ClearedDeadLetters(
                 _int_or(single, KEY_DROPPED, 0),
                 _int_or(single, KEY_RETRIED, 0),
                 _int_or(single, KEY_DISCARDED, 0),

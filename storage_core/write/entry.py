@@ -27,7 +27,7 @@ Attachment = tuple[str, bytes, bytes]
 DeadLetter = tuple[int, bytes]
 
 # What became of a dead letter that is cleared.
-LetterOutcome = Literal["forwarded", "dropped", "retried", "discarded"]
+DeadLetterOutcome = Literal["forwarded", "dropped", "retried", "discarded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Entry:
     is_from_builder: bool = False
     beside: Batch | None = None
     cleared: tuple[int, ...] = ()
-    outcome: LetterOutcome = "forwarded"
+    outcome: DeadLetterOutcome = "forwarded"
     states: States | None = None
 
     def first_address(self, otherwise: int) -> int:
@@ -207,7 +207,7 @@ def check_outcome(outcome: object) -> None:
     Raises:
         InvalidRequestError: It is none.
     """
-    outcomes = get_args(LetterOutcome)
+    outcomes = get_args(DeadLetterOutcome)
     if outcome not in outcomes:
         message = f"outcome {outcome!r} is not one of {', '.join(outcomes)}"
         raise InvalidRequestError(message)

@@ -15,7 +15,7 @@ import numpy as np
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_meta import SCHEMA_DICTIONARY
 from storage_core.engine.key_value import Batch
-from storage_core.format.counters import ClearedLetters, Counters
+from storage_core.format.counters import ClearedDeadLetters, Counters
 from storage_core.format.keys import (
     ADDRESS_MAX,
     INT32_MAX,
@@ -257,7 +257,7 @@ def _put_out_of_order(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, n
             batch.put(ahead_key_of(key), b"")
 
 
-def _put_cleared(batch: Batch, entry: Entry, before: ClearedLetters) -> ClearedLetters:
+def _put_cleared(batch: Batch, entry: Entry, before: ClearedDeadLetters) -> ClearedDeadLetters:
     """Count the dead letters that go, by what became of them; return the counts."""
     count, after = len(entry.cleared), before
     match entry.outcome:

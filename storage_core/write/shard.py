@@ -28,7 +28,7 @@ from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.write.commit_path import CommitPath
 from storage_core.write.duplicates import new_part
-from storage_core.write.entry import AppendReport, Entry, LetterOutcome, Source, no_address_left
+from storage_core.write.entry import AppendReport, DeadLetterOutcome, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import accepted_loss
@@ -183,7 +183,7 @@ class Shard:
                 self.commit_path.run(Entry(None, source=source, passes_to=end), durable=False)
         self.commit_path.run(None, durable=True)
 
-    def clear_dead_letters(self, addresses: Sequence[int], outcome: LetterOutcome) -> int:
+    def clear_dead_letters(self, addresses: Sequence[int], outcome: DeadLetterOutcome) -> int:
         """Let dead letters go, counted by what became of them; durable on return.
 
         Those that are gone already are let be, and not counted again.

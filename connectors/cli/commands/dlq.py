@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from connectors.cli.commands.each_stream import of_each_stream
 from connectors.cli.input.arguments import kafka_settings
-from connectors.cli.input.letter_filters import selection_of
+from connectors.cli.input.dead_letter_filters import selection_of
 from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
@@ -81,7 +81,7 @@ def show(  # noqa: PLR0913 - one parameter an option
             raise InvalidRequestError(message, stream=stream)
         printer = RowPrinter(form, _COLUMNS)
         for number in sorted(selection.partitions) or committed:
-            dead_letters = islice(selection.letters(reader, number), limit or None)
+            dead_letters = islice(selection.dead_letters(reader, number), limit or None)
             rows = (_row(number, each.offset, each.raw) for each in dead_letters)
             while chunk := list(islice(rows, _PRINT_ROWS)):
                 printer.rows(chunk)
@@ -119,16 +119,22 @@ def _summaries(
 ) -> Iterator[tuple[str, int, int, int, str | None]]:
     with StreamReader.open(root, name) as reader:
         for number in reader.refresh():
-            letters = selection.letters(reader, number)
-            first = next(letters, None)
+            dead_letters = selection.dead_letters(reader, number)
+            first = next(dead_letters, None)
             if first is None:
                 continue
             if selection.looks_inside:
-                count = 1 + sum(1 for _ in letters)
+                count = 1 + sum(1 for _ in dead_letters)
             else:
                 count = max(reader.stats(number).dead_letters_waiting, 1)
-            letter = first.letter
-            yield name, number, count, first.offset, None if letter is None else letter.reason
+            dead_letter = first.dead_letter
+            yield (
+                name,
+                number,
+                count,
+                first.offset,
+                None if dead_letter is None else dead_letter.reason,
+            )
 
 
 def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:

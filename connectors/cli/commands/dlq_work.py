@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from connectors.cli.input.letter_filters import selection_of
+from connectors.cli.input.dead_letter_filters import selection_of
 from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_lines
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.ingest.dead_letters.discard import DiscardReport
-from connectors.ingest.dead_letters.discard import discard as discard_letters
+from connectors.ingest.dead_letters.discard import discard as discard_dead_letters
 from connectors.ingest.dead_letters.retry import RetryReport, RetrySettings
-from connectors.ingest.dead_letters.retry import retry as retry_letters
-from connectors.ingest.dead_letters.selection import KeptLetter, Selection, waiting_in
+from connectors.ingest.dead_letters.retry import retry as retry_dead_letters
+from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter, waiting_in
 from connectors.output_formats.whole_file import WholeFile
 from connectors.settings.loading import load_options
 from connectors.settings.schema_settings import SchemaSettings
@@ -46,8 +46,8 @@ def export(  # noqa: PLR0913 - one parameter an option
         progress_bar(total, _NOUN) as show,
     ):
         for number in sorted(reader.refresh()):
-            for kept in selection.letters(reader, number):
-                file.write(json.dumps(_exported(number, kept)).encode() + b"\n")
+            for entry in selection.dead_letters(reader, number):
+                file.write(json.dumps(_exported(number, entry)).encode() + b"\n")
                 count += 1
                 show(count)
     print_line(f"{counted(count, _NOUN)} exported to {to}")
@@ -72,7 +72,7 @@ def retry(  # noqa: PLR0913 - one parameter an option
     selection = selection_of(partition, offsets, since, until, reason, schema_id)
     settings = _settings(config, registry)
     with progress_bar(_total(root, stream, selection), _NOUN) as show:
-        reports = retry_letters(root, stream, selection, settings, show, is_dry_run=dry_run)
+        reports = retry_dead_letters(root, stream, selection, settings, show, is_dry_run=dry_run)
     if as_json:
         print_json([_facts(report) for report in reports])
     else:
@@ -99,7 +99,7 @@ def discard(  # noqa: PLR0913 - one parameter an option
         message = "without a filter all would be deleted: add --all if that is meant"
         raise InvalidRequestError(message, stream=stream)
     with progress_bar(_total(root, stream, selection), _NOUN) as show:
-        reports = discard_letters(root, stream, selection, show, is_dry_run=dry_run)
+        reports = discard_dead_letters(root, stream, selection, show, is_dry_run=dry_run)
     if as_json:
         print_json([{"partition": each.partition, "discarded": each.discarded} for each in reports])
     else:
@@ -117,7 +117,7 @@ def _settings(config: Path | None, registry: str | None) -> RetrySettings:
 
 
 def _total(root: Path, stream: str, selection: Selection) -> int | None:
-    """Return how many letters there are to go through, None if only looking at each would tell."""
+    """Return how many dead letters are chosen; None if only looking at each would say it."""
     if selection.looks_inside:
         return None
     with StreamReader.open(root, stream) as reader:
@@ -125,21 +125,21 @@ def _total(root: Path, stream: str, selection: Selection) -> int | None:
     return waiting_in(waiting, selection)
 
 
-def _exported(partition: int, kept: KeptLetter) -> dict[str, Any]:
-    place = {"partition": partition, "offset": kept.offset}
-    letter = kept.letter
-    if letter is None:
-        return {**place, "word": kept.word, "raw": _text(kept.raw)}
-    headers = letter.headers
+def _exported(partition: int, entry: StoredDeadLetter) -> dict[str, Any]:
+    place = {"partition": partition, "offset": entry.offset}
+    dead_letter = entry.dead_letter
+    if dead_letter is None:
+        return {**place, "word": entry.word, "raw": _text(entry.raw)}
+    headers = dead_letter.headers
     return {
         **place,
-        "timestamp": letter.timestamp,
-        "timestamp_type": letter.timestamp_type,
-        "word": kept.word,
-        "reason": letter.reason,
-        "schema_id": kept.schema_id,
-        "key": _text(letter.key),
-        "value": _text(letter.value),
+        "timestamp": dead_letter.timestamp,
+        "timestamp_type": dead_letter.timestamp_type,
+        "word": entry.word,
+        "reason": dead_letter.reason,
+        "schema_id": entry.schema_id,
+        "key": _text(dead_letter.key),
+        "value": _text(dead_letter.value),
         "headers": None if headers is None else [[name, _text(value)] for name, value in headers],
     }
 

@@ -138,7 +138,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 
     Key, value and the values of headers are base64. The file appears once all of it is written.
 
-    Example: shardlog dlq export ./data telemetry --to letters.jsonl --reason unknown_schema
+    Example: shardlog dlq export ./data telemetry --to dead-letters.jsonl --reason unknown_schema
     """
 
 

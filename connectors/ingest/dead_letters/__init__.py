@@ -1,1 +1,1 @@
-"""Dead letters where they are kept: chosen, judged again and stored as rows, discarded."""
+"""Dead dead letters where they are kept: chosen, judged again and stored as rows, discarded."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.group.retry_shards import finish_retry, retry_shard_of
-from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
+from connectors.ingest.dead_letters.opening import open_partition, partitions_with_dead_letters
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import StreamReader, describe_stream
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardReport:
-    """How many letters of a partition were discarded; of a dry run, would be."""
+    """How many dead letters of a partition were discarded; of a dry run, would be."""
 
     partition: int
     discarded: int
@@ -26,12 +26,12 @@ def discard(
     *,
     is_dry_run: bool,
 ) -> list[DiscardReport]:
-    """Delete the chosen letters of a stream; `show` is told how many are gone.
+    """Delete the chosen dead letters of a stream; `show` is told how many are gone.
 
     For each partition, with its shard's lock:
 
     1. Finish a retry that died, so that what became a row is not counted as discarded.
-    2. Delete the next chosen letters and count them, in one write; commit.
+    2. Delete the next chosen dead letters and count them, in one write; commit.
 
     A failure, or death, leaves what was not deleted; the same call goes on there.
 
@@ -41,12 +41,12 @@ def discard(
     """
     reports: list[DiscardReport] = []
     done = 0
-    for number in partitions_with_letters(root, stream, selection):
+    for number in partitions_with_dead_letters(root, stream, selection):
         count = 0
         if is_dry_run:
             with StreamReader.open(root, stream) as reader:
                 reader.refresh()
-                count = sum(1 for _ in selection.letters(reader, number))
+                count = sum(1 for _ in selection.dead_letters(reader, number))
         else:
             for cleared in _discarded(root, stream, number, selection):
                 count += cleared
@@ -63,5 +63,5 @@ def _discarded(root: Path, name: str, number: int, selection: Selection) -> Iter
         start = selection.start
         while batch := next(replace(selection, start=start).batches(stream, number), None):
             start = batch[-1].offset + 1
-            offsets = [kept.offset for kept in batch]
+            offsets = [entry.offset for entry in batch]
             yield stream.clear_dead_letters(number, offsets, outcome="discarded")  # 2

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.dlq.record import DeadLetter, decode_dead_letter
-from connectors.ingest.dead_letters.selection import KeptLetter, headers_column
+from connectors.ingest.dead_letters.selection import StoredDeadLetter, headers_column
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import SchemaName, read_frames
@@ -25,7 +25,7 @@ _MISNAMED: Final = "headers"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of some letters.
+    """What became of some dead letters.
 
     Attributes:
         records: Those that can be rows now, by their own offsets.
@@ -37,7 +37,7 @@ class Judged:
 
 
 class Judge:
-    """Judges letters by a stream's rules and what the registry says now. One thread."""
+    """Judges dead letters by a stream's rules and what the registry says now. One thread."""
 
     def __init__(
         self,
@@ -77,18 +77,20 @@ class Judge:
         client = RegistryClient(RegistrySettings.parse(settings.registry), clock)
         self._lookup = SchemaLookup(client, in_store, clock)
 
-    def judge(self, partition: Partition, letters: Sequence[KeptLetter]) -> Judged:
-        """Judge letters of one partition anew.
+    def judge(self, partition: Partition, dead_letters: Sequence[StoredDeadLetter]) -> Judged:
+        """Judge dead letters of one partition anew.
 
         Raises:
             ShardlogError: The registry does not answer, or refuses us.
         """
         foreign = "it was not written by a worker, and nobody knows its record"
-        reasons = {kept.offset: foreign for kept in letters if kept.letter is None}
-        known = [(kept, kept.letter) for kept in letters if kept.letter is not None]
-        if not known:
+        reasons = {entry.offset: foreign for entry in dead_letters if entry.dead_letter is None}
+        decodable = [
+            (entry, entry.dead_letter) for entry in dead_letters if entry.dead_letter is not None
+        ]
+        if not decodable:
             return Judged(None, reasons)
-        fetched = _fetched(partition, known)
+        fetched = _fetched(partition, decodable)
         framed = None if self._lookup is None else self._framed(self._lookup, fetched)
         ((_, records),) = map_partitions(fetched, [partition], self._rules, framed)
         for offset, raw in records.dead_letters.items():
@@ -122,21 +124,23 @@ class Judge:
                 raise lookup.silence_of(lookup.unanswered(names), self._wait_s)
 
 
-def _fetched(partition: Partition, known: Sequence[tuple[KeptLetter, DeadLetter]]) -> Fetched:
-    """Return letters as their records came from Kafka."""
-    count, letters = len(known), [letter for _, letter in known]
-    # A letter whose headers could not be read has none, and would be stored without them.
-    misnamed = np.array([kept.word == _MISNAMED for kept, _ in known], np.bool_)
-    keys: Any = pa.array([letter.key for letter in letters], pa.binary())
-    values: Any = pa.array([letter.value for letter in letters], pa.binary())
+def _fetched(
+    partition: Partition, decodable: Sequence[tuple[StoredDeadLetter, DeadLetter]]
+) -> Fetched:
+    """Return dead letters as their records came from Kafka."""
+    count, dead_letters = len(decodable), [dead_letter for _, dead_letter in decodable]
+    # A dead letter whose headers could not be read has none, and would be stored without them.
+    misnamed = np.array([entry.word == _MISNAMED for entry, _ in decodable], np.bool_)
+    keys: Any = pa.array([dead_letter.key for dead_letter in dead_letters], pa.binary())
+    values: Any = pa.array([dead_letter.value for dead_letter in dead_letters], pa.binary())
     return Fetched(
         runs={partition: (0, count)},
         epochs={partition: None},
-        offsets=np.fromiter((kept.offset for kept, _ in known), np.int64, count),
-        timestamps=np.fromiter((letter.timestamp for letter in letters), np.int64, count),
-        kinds=np.fromiter((letter.timestamp_type + 1 for letter in letters), np.int8, count),
+        offsets=np.fromiter((entry.offset for entry, _ in decodable), np.int64, count),
+        timestamps=np.fromiter((each.timestamp for each in dead_letters), np.int64, count),
+        kinds=np.fromiter((each.timestamp_type + 1 for each in dead_letters), np.int8, count),
         keys=keys,
         values=values,
-        headers=headers_column([letter.headers for letter in letters]),
+        headers=headers_column([dead_letter.headers for dead_letter in dead_letters]),
         misnamed=misnamed if misnamed.any() else None,
     )

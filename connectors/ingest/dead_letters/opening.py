@@ -13,7 +13,7 @@ from storage_core import (
 )
 
 
-def partitions_with_letters(root: Path, name: str, selection: Selection) -> list[int]:
+def partitions_with_dead_letters(root: Path, name: str, selection: Selection) -> list[int]:
     """Return the chosen partitions of a stream that have chosen dead letters.
 
     Raises:
@@ -30,7 +30,9 @@ def partitions_with_letters(root: Path, name: str, selection: Selection) -> list
             message = f"there is no partition {missing[0]}; there are {present}"
             raise InvalidRequestError(message, stream=name)
         return [
-            number for number in shards if next(selection.letters(reader, number), None) is not None
+            number
+            for number in shards
+            if next(selection.dead_letters(reader, number), None) is not None
         ]
 
 

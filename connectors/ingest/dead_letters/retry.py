@@ -1,6 +1,6 @@
 """Judges kept dead letters again, and stores those that are well now as rows of the retry shard.
 
-Nothing is sent to Kafka. A letter that is still refused stays as it is.
+Nothing is sent to Kafka. A dead letter that is still refused stays as it is.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ from connectors.dlq.record import advice_for
 from connectors.group.retry_shards import finish_retry, retry_shard_of, source_of
 from connectors.ingest.assignment.partition_writer import stored_rows
 from connectors.ingest.dead_letters.judging import Judge
-from connectors.ingest.dead_letters.opening import open_partition, partitions_with_letters
-from connectors.ingest.dead_letters.selection import KeptLetter, Selection
+from connectors.ingest.dead_letters.opening import open_partition, partitions_with_dead_letters
+from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter
 from connectors.ingest.mapping import ShardRecords
 from connectors.kafka import Partition
 from connectors.settings.schema_settings import SchemaSettings
@@ -26,7 +26,7 @@ from storage_core import State, Stream, StreamReader, SystemClock
 
 @dataclass(slots=True)
 class RetryReport:
-    """What became of the letters of one partition.
+    """What became of the dead letters of one partition.
 
     Attributes:
         partition: The partition.
@@ -59,7 +59,7 @@ class RetryReport:
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """What of a worker's settings letters are judged by."""
+    """What of a worker's settings dead letters are judged by."""
 
     stream: StreamSettings
     schemas: SchemaSettings
@@ -74,17 +74,17 @@ def retry(  # noqa: PLR0913 - what a retry is told
     *,
     is_dry_run: bool,
 ) -> list[RetryReport]:
-    """Judge the chosen letters of a stream again; `show` is told how many were.
+    """Judge the chosen dead letters of a stream again; `show` is told how many were.
 
     For each partition, with its shard's lock:
 
-    1. Finish: clear the letters that the last batch of an earlier retry stored.
-    2. Read: the next chosen letters.
+    1. Finish: clear the dead letters that the last batch of an earlier retry stored.
+    2. Read: the next chosen dead letters.
     3. Judge: as the worker would today; late is what would be late in the partition's own shard.
-    4. Store: append the rows to the retry shard, and which letters they are, in one write; commit.
-    5. Clear: delete these letters from the partition's shard, durably.
+    4. Store: append the rows to the retry shard, and whose they are, in one write; commit.
+    5. Clear: delete these dead letters from the partition's shard, durably.
 
-    A failure before 4 changes nothing. Between 4 and 5 the rows are stored and the letters are
+    A failure before 4 changes nothing. Between 4 and 5 the rows are stored and the dead letters are
     there: 1 clears them, by whoever opens the shard next. A row is never stored twice.
 
     Raises:
@@ -94,16 +94,16 @@ def retry(  # noqa: PLR0913 - what a retry is told
     """
     done = 0
     reports = []
-    for number in partitions_with_letters(root, stream, selection):
+    for number in partitions_with_dead_letters(root, stream, selection):
         base = done
 
-        def told(count: int, base: int = base) -> None:
+        def show_more(count: int, base: int = base) -> None:
             show(base + count)
 
         if is_dry_run:
-            report = _dry_run(root, stream, number, selection, settings, told)
+            report = _dry_run(root, stream, number, selection, settings, show_more)
         else:
-            report = _retry_partition(root, stream, number, selection, settings, told)
+            report = _retry_partition(root, stream, number, selection, settings, show_more)
         reports.append(report)
         done += report.looked_at
     return reports
@@ -137,12 +137,13 @@ def _retry_partition(  # noqa: PLR0913 - what a retry is told
 
 
 def _store(stream: Stream, number: int, records: ShardRecords) -> int:
-    """Store records as rows, then clear their letters; return how many are late."""
+    """Store records as rows, then clear their dead letters; return how many are late."""
     shard, offsets = retry_shard_of(number), records.offsets.tolist()
     rows, schemas = stored_rows(records)
     # IMPORTANT: by the ids of both; a normal row must be one in the shard that it is in, too.
     own, beside = (
-        np.asarray(stream.judge(rows, shard=at, schemas=schemas)) for at in (number, shard)
+        np.asarray(stream.judge(rows, shard=judging, schemas=schemas))
+        for judging in (number, shard)
     )
     states = np.where(own == State.NORMAL, beside, own)
     first = stream.committed()[shard]
@@ -180,7 +181,9 @@ def _dry_run(  # noqa: PLR0913 - what a retry is told
     return report
 
 
-def _note(report: RetryReport, judge: Judge, partition: Partition, batch: list[KeptLetter]) -> None:
+def _note(
+    report: RetryReport, judge: Judge, partition: Partition, batch: list[StoredDeadLetter]
+) -> None:
     judged = judge.judge(partition, batch)
     report.refused.update(judged.reasons.values())
     if judged.records is not None:

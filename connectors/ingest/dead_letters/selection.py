@@ -11,11 +11,11 @@ from connectors.ingest.values.framing import ID, read_frames
 from connectors.kafka import Headers
 from storage_core import HEADERS_TYPE
 
-_LETTERS_MAX: Final = 500
+_BATCH_MAX: Final = 500
 _BYTES_MAX: Final = 8 * 2**20
 
 
-class LetterReader(Protocol):
+class DeadLetterReader(Protocol):
     """Who has dead letters: an open stream, or a reader."""
 
     def dead_letters(
@@ -26,18 +26,18 @@ class LetterReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLetter:
+class StoredDeadLetter:
     """A dead letter in its shard.
 
     Attributes:
         offset: Its address, the offset of its record.
         raw: Its bytes.
-        letter: What they say; None where no worker wrote them.
+        dead letter: What they say; None where no worker wrote them.
     """
 
     offset: int
     raw: bytes
-    letter: DeadLetter | None
+    dead_letter: DeadLetter | None
 
     @property
     def word(self) -> str:
@@ -47,9 +47,9 @@ class KeptLetter:
     @property
     def schema_id(self) -> int | None:
         """The id of the schema that its value names, None if it names none by id."""
-        if self.letter is None or self.letter.value is None:
+        if self.dead_letter is None or self.dead_letter.value is None:
             return None
-        name = next(iter(read_frames(*_columns(self.letter)).names), b"")
+        name = next(iter(read_frames(*_columns(self.dead_letter)).names), b"")
         return int.from_bytes(name[1:], "big") if name[:1] == ID else None
 
 
@@ -80,41 +80,41 @@ class Selection:
         """Whether more than counters has to be looked at."""
         return self != Selection(self.partitions)
 
-    def letters(self, reader: LetterReader, shard: int) -> Iterator[KeptLetter]:
-        """Yield the chosen letters of a shard by offset."""
+    def dead_letters(self, reader: DeadLetterReader, shard: int) -> Iterator[StoredDeadLetter]:
+        """Yield the chosen dead letters of a shard by offset."""
         if self.partitions and shard not in self.partitions:
             return
         end = None if self.end is None else self.end + 1
         for offset, raw in reader.dead_letters(shard, self.start, end):
             if self.reasons and reason_word(raw) not in self.reasons:
                 continue
-            kept = KeptLetter(offset, raw, decoded(raw))
-            if self._takes(kept):
-                yield kept
+            entry = StoredDeadLetter(offset, raw, decoded(raw))
+            if self._takes(entry):
+                yield entry
 
-    def batches(self, reader: LetterReader, shard: int) -> Iterator[list[KeptLetter]]:
-        """Yield the chosen letters of a shard, some at a time."""
-        batch: list[KeptLetter] = []
+    def batches(self, reader: DeadLetterReader, shard: int) -> Iterator[list[StoredDeadLetter]]:
+        """Yield the chosen dead letters of a shard, some at a time."""
+        batch: list[StoredDeadLetter] = []
         size = 0
-        for kept in self.letters(reader, shard):
-            batch.append(kept)
-            size += len(kept.raw)
-            if len(batch) >= _LETTERS_MAX or size >= _BYTES_MAX:
+        for entry in self.dead_letters(reader, shard):
+            batch.append(entry)
+            size += len(entry.raw)
+            if len(batch) >= _BATCH_MAX or size >= _BYTES_MAX:
                 yield batch
                 batch, size = [], 0
         if batch:
             yield batch
 
-    def _takes(self, kept: KeptLetter) -> bool:
+    def _takes(self, entry: StoredDeadLetter) -> bool:
         if (self.since_ms, self.until_ms) != (None, None):
-            if kept.letter is None:
+            if entry.dead_letter is None:
                 return False
-            time_ms = kept.letter.timestamp
+            time_ms = entry.dead_letter.timestamp
             if self.since_ms is not None and time_ms < self.since_ms:
                 return False
             if self.until_ms is not None and time_ms > self.until_ms:
                 return False
-        return not self.schema_ids or kept.schema_id in self.schema_ids
+        return not self.schema_ids or entry.schema_id in self.schema_ids
 
 
 def decoded(raw: bytes) -> DeadLetter | None:
@@ -130,8 +130,8 @@ def headers_column(headers: list[Headers | None]) -> Any:  # noqa: ANN401 - an a
     return pa.array(headers, HEADERS_TYPE) if any(headers) else None
 
 
-def _columns(letter: DeadLetter) -> tuple[Any, Any]:
-    return pa.array([letter.value], pa.binary()), headers_column([letter.headers])
+def _columns(dead_letter: DeadLetter) -> tuple[Any, Any]:
+    return pa.array([dead_letter.value], pa.binary()), headers_column([dead_letter.headers])
 
 
 def waiting_in(shards: Mapping[int, int], selection: Selection) -> int:

@@ -58,7 +58,7 @@ def waiting(lab: Lab, topic: Topic) -> int:
         return reader.stats(0).dead_letters_waiting
 
 
-def with_letters(lab: Lab, registry: str, topic: Topic, *values: bytes) -> WorkerProcess:
+def with_dead_letters(lab: Lab, registry: str, topic: Topic, *values: bytes) -> WorkerProcess:
     """Produce values whose schema nobody tells; return the worker that keeps them."""
     produce(topic, list(values))
     door = RegistryDoor(registry)
@@ -113,7 +113,7 @@ def topic(lab: Lab) -> Topic:
 def test_dead_letters_of_a_mended_schema_become_rows_and_the_topic_gets_no_record(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    worker = with_letters(lab, registry, topic, *readings(registry, topic, LETTERS))
+    worker = with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS))
     known = "--registry", registry
     code, out, _ = dlq("retry", lab.root, topic.name, *known, "--dry-run")
     assert f"partition 0: {LETTERS} dead letters would be stored" in out
@@ -134,7 +134,7 @@ def test_dead_letters_of_a_mended_schema_become_rows_and_the_topic_gets_no_recor
 def test_worker_goes_on_beside_retried_rows_and_its_maintenance_seals_them(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
     dlq("retry", lab.root, topic.name, "--registry", registry)
     produce(topic, readings(registry, topic, 50, LETTERS))
     with Stream.open(lab.root, topic.name) as stream:
@@ -155,7 +155,7 @@ def test_worker_goes_on_beside_retried_rows_and_its_maintenance_seals_them(
 def test_silent_registry_ends_a_retry_and_nothing_is_changed(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, 5)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, 5)).stop()
     door = RegistryDoor(registry)
     door.shut()
     code, _, err = dlq("retry", lab.root, topic.name, "--registry", door.url)
@@ -171,7 +171,7 @@ def test_silent_registry_ends_a_retry_and_nothing_is_changed(
 def test_retry_killed_at_any_step_stores_each_dead_letter_once(
     lab: Lab, registry: str, topic: Topic, step: str, nth: int
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, MANY)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, MANY)).stop()
     retry_that_dies(step, lab.root, topic.name, "--registry", registry, nth=nth)
     code, _, err = dlq("retry", lab.root, topic.name, "--registry", registry)
     assert (code, err) == (0, "")
@@ -182,11 +182,12 @@ def test_retry_killed_at_any_step_stores_each_dead_letter_once(
 def test_worker_that_opens_the_shard_finishes_a_retry_before_it_forwards(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
     retry_that_dies("clear_dead_letters", lab.root, topic.name, "--registry", registry)
     assert waiting(lab, topic) == LETTERS
-    worker = lab.worker(topic, **avro_settings(registry), dead_letters__policy="forward")
-    await_that(lambda: waiting(lab, topic) == 0, "letters cleared")
+    forward = {"dead_letters__policy": "forward", "dead_letters__topic": "{topic}.dlq"}
+    worker = lab.worker(topic, **avro_settings(registry, **forward))
+    await_that(lambda: waiting(lab, topic) == 0, worker.said)
     assert worker.stop() == 0
     expect_each_once(lab, topic, LETTERS)
     assert f"{topic.name}.dlq" not in lab.admin.partitions()
@@ -195,7 +196,7 @@ def test_worker_that_opens_the_shard_finishes_a_retry_before_it_forwards(
 def test_discard_finishes_a_retry_and_counts_as_discarded_what_was_no_row(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
     retry_that_dies("clear_dead_letters", lab.root, topic.name, "--registry", registry)
     code, _, err = dlq("discard", lab.root, topic.name, "--all")
     assert (code, err) == (0, "")
@@ -208,9 +209,9 @@ def test_discard_finishes_a_retry_and_counts_as_discarded_what_was_no_row(
 def test_row_is_late_where_the_partitions_own_shard_says_so_and_newest_wins_in_latest(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    # Ids 0 and 1 go on to later times; id 0 has its newest in a letter.
+    # Ids 0 and 1 go on to later times; id 0 has its newest in a dead letter.
     values = readings(registry, topic, 701)
-    with_letters(lab, registry, topic, values[0], values[1], values[700]).stop()
+    with_dead_letters(lab, registry, topic, values[0], values[1], values[700]).stop()
     produce(topic, [values[70], values[71]])
     worker = lab.worker(topic, **avro_settings(registry))
     lab.await_no_lag(topic)
@@ -230,7 +231,7 @@ def test_what_is_still_refused_stays_and_a_filter_leaves_the_others(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
     values = readings(registry, topic, 20)
-    with_letters(lab, registry, topic, *values, *(b"no frame" for _ in range(5))).stop()
+    with_dead_letters(lab, registry, topic, *values, *(b"no frame" for _ in range(5))).stop()
     schema_id = int.from_bytes(values[0][1:5], "big")
     options = lab.root, topic.name, "--registry", registry
     code, out, _ = dlq("retry", *options, "--offsets", "0..9", "--schema-id", schema_id)
@@ -241,9 +242,9 @@ def test_what_is_still_refused_stays_and_a_filter_leaves_the_others(
     assert "10 dead letters stored" in out
     assert "5 still refused" in out
     assert "5 x framing: value begins with 0x6e" in out
-    code, out, err = dlq("export", *options[:2], "--to", lab.root.parent / "letters.jsonl")
+    code, out, err = dlq("export", *options[:2], "--to", lab.root.parent / "dead letters.jsonl")
     assert (code, err) == (0, "")
-    lines = (lab.root.parent / "letters.jsonl").read_text().splitlines()
+    lines = (lab.root.parent / "dead letters.jsonl").read_text().splitlines()
     assert [json.loads(line)["word"] for line in lines] == ["framing"] * 5
     assert dlq("discard", *options[:2])[0] == EXIT_USAGE
     code, out, _ = dlq("discard", *options[:2], "--reason", "framing", "--dry-run")
@@ -282,7 +283,7 @@ def test_larger_payloads_with_keys_of_a_dictionary_and_headers_come_back_as_they
 def test_retry_beside_a_running_reader_and_sql_shows_each_row_once(
     lab: Lab, registry: str, topic: Topic
 ) -> None:
-    with_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
+    with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
     with StreamReader.open(lab.root, topic.name) as reader:
         assert set(reader.refresh()) == {0}
         dlq("retry", lab.root, topic.name, "--registry", registry)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.cli.input.letter_filters import selection_of
+from connectors.cli.input.dead_letter_filters import selection_of
 from connectors.dlq.record import DeadLetter, encode_dead_letter
 from storage_core import InvalidRequestError
 
@@ -10,16 +10,16 @@ UNKNOWN = "unknown schema: schema id 7: there is none"
 
 
 class Kept:
-    """Dead letters by offset."""
+    """Dead dead letters by offset."""
 
-    def __init__(self, letters: dict[int, bytes]) -> None:
-        self._letters = letters
+    def __init__(self, dead_letters: dict[int, bytes]) -> None:
+        self._dead_letters = dead_letters
 
     def dead_letters(self, shard, start=0, end=None):
         assert shard == 0
         return (
             (offset, raw)
-            for offset, raw in self._letters.items()
+            for offset, raw in self._dead_letters.items()
             if start <= offset and (end is None or offset < end)
         )
 
@@ -64,7 +64,7 @@ KEPT = Kept(
 def test_filters_choose(options, chosen) -> None:
     names = ("partitions", "offsets", "since", "until", "reasons", "schema_ids")
     selection = selection_of(*(options.get(name) for name in names))
-    assert [kept.offset for kept in selection.letters(KEPT, 0)] == chosen
+    assert [kept.offset for kept in selection.dead_letters(KEPT, 0)] == chosen
     batches = list(selection.batches(KEPT, 0))
     assert [kept.offset for batch in batches for kept in batch] == chosen
 
