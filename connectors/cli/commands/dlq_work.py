@@ -101,7 +101,9 @@ def discard(  # noqa: PLR0913 - one parameter an option
     with progress_bar(_total(root, stream, selection), _NOUN) as show:
         reports = discard_dead_letters(root, stream, selection, show, is_dry_run=dry_run)
     if as_json:
-        print_json([{"partition": each.partition, "discarded": each.discarded} for each in reports])
+        print_json(
+            [{"partition": report.partition, "discarded": report.discarded} for report in reports]
+        )
     else:
         print_lines(_discard_lines(reports, is_dry_run=dry_run))
 
@@ -121,7 +123,7 @@ def _total(root: Path, stream: str, selection: Selection) -> int | None:
     if selection.looks_inside:
         return None
     with StreamReader.open(root, stream) as reader:
-        waiting = {each: reader.stats(each).dead_letters_waiting for each in reader.refresh()}
+        waiting = {number: reader.stats(number).dead_letters_waiting for number in reader.refresh()}
     return waiting_in(waiting, selection)
 
 
@@ -169,8 +171,8 @@ def _lines(reports: Sequence[RetryReport], *, is_dry_run: bool) -> list[str]:
 def _discard_lines(reports: Sequence[DiscardReport], *, is_dry_run: bool) -> list[str]:
     outcome = "would be discarded" if is_dry_run else "discarded"
     return [
-        f"partition {each.partition}: {counted(each.discarded, _NOUN)} {outcome}"
-        for each in reports
+        f"partition {report.partition}: {counted(report.discarded, _NOUN)} {outcome}"
+        for report in reports
     ] or ["no dead letters are chosen"]
 
 

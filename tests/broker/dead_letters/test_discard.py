@@ -97,11 +97,11 @@ def die_at_the_second_batch() -> None:
     usual: Callable[..., int] = Stream.clear_dead_letters
     calls = 0
 
-    def call(*given: Any, **named: Any) -> int:
+    def call(*arguments: Any, **named: Any) -> int:
         nonlocal calls
         calls += 1
         if calls == 2:
             os._exit(DIED)
-        return usual(*given, **named)
+        return usual(*arguments, **named)
 
     Stream.clear_dead_letters = call  # type: ignore[method-assign]

@@ -114,20 +114,20 @@ def test_dead_letters_of_a_mended_schema_become_rows_and_the_topic_gets_no_recor
     lab: Lab, registry: str, topic: Topic
 ) -> None:
     worker = with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS))
-    known = "--registry", registry
-    code, out, _ = dlq("retry", lab.root, topic.name, *known, "--dry-run")
+    options = "--registry", registry
+    code, out, _ = dlq("retry", lab.root, topic.name, *options, "--dry-run")
     assert f"partition 0: {LETTERS} dead letters would be stored" in out
-    code, _, err = dlq("retry", lab.root, topic.name, *known)
+    code, _, err = dlq("retry", lab.root, topic.name, *options)
     assert code == EXIT_UNAVAILABLE, err
     assert f"shardlog group pause {lab.root} {topic.name} --partition 0" in err
     assert len(err.splitlines()) == 1
     assert worker.stop() == 0
-    code, out, err = dlq("retry", lab.root, topic.name, *known)
+    code, out, err = dlq("retry", lab.root, topic.name, *options)
     assert (code, err) == (0, "")
     assert out.startswith(f"partition 0: {LETTERS} dead letters stored in shard {RETRY}")
     expect_each_once(lab, topic, LETTERS)
     assert count_in_kafka(topic) == LETTERS
-    code, out, _ = dlq("retry", lab.root, topic.name, *known)
+    code, out, _ = dlq("retry", lab.root, topic.name, *options)
     assert (code, out) == (0, "no dead letters are chosen\n")
 
 

@@ -36,13 +36,13 @@ def _die_in_place_of(step: str, nth: int) -> None:
     usual = getattr(Stream, step)
     calls = 0
 
-    def call(stream: Stream, *given: Any, **named: Any) -> Any:
+    def call(stream: Stream, *arguments: Any, **named: Any) -> Any:
         nonlocal calls
         if named.get("outcome", "retried") != "forwarded" and _is_of_a_retry(stream):
             calls += 1
             if calls == nth:
                 os._exit(DIED)
-        return usual(stream, *given, **named)
+        return usual(stream, *arguments, **named)
 
     setattr(Stream, step, call)
 
