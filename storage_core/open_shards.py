@@ -159,8 +159,7 @@ class OpenShards(Generic[S]):
         states = [opened.state() for opened in shards]
         least = IndexCounts(spacing=self.options.index.spacing_min)
         return stats_of(
-            (facts.tail.counters, facts.index.plus(least), facts.dead_letters_dropped)
-            for facts in states
+            (facts.tail.counters, facts.index.plus(least), facts.cleared) for facts in states
         )
 
     def _facts(self) -> dict[int, ShardFacts]:

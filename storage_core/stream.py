@@ -36,7 +36,9 @@ from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses
 from storage_core.write.entry import (
     AppendReport,
+    DeadLetterOutcome,
     Entry,
+    check_outcome,
     checked_attachments,
     checked_dead_letter_addresses,
     checked_dead_letters,
@@ -279,6 +281,31 @@ class Stream(StreamFacade[Shard]):
             return parts[0][0].append(Entry(parts[0][1]))
         return append_over_shards(parts)
 
+    def judge(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        *,
+        shard: int,
+        schemas: Sequence[SchemaEntry] = (),
+    ) -> pa.UInt8Array:
+        """Return the states that rows would get if they were appended to a shard now.
+
+        Nothing is written. For rows that are stored elsewhere and are late as they would be here.
+
+        Args:
+            batch: As `append_batch` takes it, without a column of states.
+            shard: The shard by whose ids they are judged.
+            schemas: As `append_batch` takes them.
+
+        Raises:
+            InvalidRequestError: Something does not fit.
+        """
+        largest, checked = self.options.payload_bytes_max, checked_schemas(schemas)
+        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=checked)
+        states: Any = pa.array(self._open.shard(shard).judge(rows))
+        judged: pa.UInt8Array = states
+        return judged
+
     def transaction(self, txn_id: str, rows_total: int) -> Transaction:
         """Return a context manager whose rows become visible at its end, once.
 
@@ -339,14 +366,15 @@ class Stream(StreamFacade[Shard]):
         self._open.shard(shard).pass_over(end, checked_source(source))
 
     def clear_dead_letters(
-        self, shard: int, addresses: Iterable[int], *, dropped: bool = False
+        self, shard: int, addresses: Iterable[int], *, outcome: DeadLetterOutcome = "forwarded"
     ) -> int:
-        """Delete dead letters that were forwarded, or are dropped; durable on return.
+        """Delete dead letters that are done with; durable on return.
 
         Args:
             shard: The shard.
             addresses: Theirs, below committed; where none lies (any more), nothing is done.
-            dropped: They were not forwarded, and are counted as dropped.
+            outcome: What became of them, by which they are counted: `forwarded`, `retried` (they
+                are rows now), `discarded`, or `dropped` for want of room.
 
         Returns:
             How many were there.
@@ -354,9 +382,10 @@ class Stream(StreamFacade[Shard]):
         Raises:
             InvalidRequestError: One lies at or above committed, or is no address.
         """
+        check_outcome(outcome)
         opened = self._open.shard(shard)
         checked = checked_dead_letter_addresses(addresses, opened.committed())
-        return opened.clear_dead_letters(checked, are_dropped=dropped)
+        return opened.clear_dead_letters(checked, outcome)
 
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""

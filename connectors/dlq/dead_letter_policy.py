@@ -184,7 +184,7 @@ class DeadLetterPolicy:
                 # The rest is not committed yet.
                 break
             addresses = [address for address, _ in oldest]
-            dropped += stream.clear_dead_letters(partition.number, addresses, dropped=True)
+            dropped += stream.clear_dead_letters(partition.number, addresses, outcome="dropped")
             start = addresses[-1] + 1
         return dropped
 

@@ -14,6 +14,7 @@ from connectors.group.partition_files import WHOLE_TOPIC
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from connectors.group.retry_requests import RetryRequests
+from connectors.group.retry_shards import partition_of
 from connectors.kafka import Partition
 from storage_core import (
     InvalidRequestError,
@@ -210,11 +211,12 @@ def _chosen(root: Path, stream: str, partitions: Iterable[int]) -> Sequence[int]
     Raises:
         InvalidRequestError: There is no such stream, or no such partition.
     """
-    existing = describe_stream(root, stream).shards
+    shards = describe_stream(root, stream).shards
+    existing = [number for number in shards if partition_of(number) is None]
     named = sorted(set(partitions))
     for number in named:
         if number not in existing:
-            message = f"there is no partition {number}; there are {list(existing)}"
+            message = f"there is no partition {number}; there are {existing}"
             raise InvalidRequestError(message, stream=stream)
     return named or existing
 

@@ -35,7 +35,9 @@ _OF_SHARDS: Final = {
     "spacing": "Rows per entry of the index of a shard.",
     "index_queue": "Rows waiting for the index of a shard.",
     "dead_letters_cleared": "Dead letters that are no longer stored in a shard.",
-    "dead_letters_dropped": "Of these, dead letters that were deleted without being forwarded.",
+    "dead_letters_dropped": "Of these, dead letters that were deleted for want of room.",
+    "dead_letters_retried": "Of these, dead letters that were retried and are rows now.",
+    "dead_letters_discarded": "Of these, dead letters that an operator discarded.",
     "dead_letters_waiting": "Dead letters stored in a shard now.",
     "dead_letters_forwarded": "Dead letters published to the dead-letter topic and cleared.",
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from storage_core.catalog.changes import locked, rewritten
-from storage_core.catalog.options import SHARDS_MAX, StreamOptions
+from storage_core.catalog.options import SHARD_NUMBERS_MAX, StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import STREAM_FILE, check_root, is_reserved, make_root_file
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream, shard_directory
@@ -143,8 +143,8 @@ def _check_starts(starts: object) -> None:
         message = f"starts are shard numbers with their first addresses, not {starts!r}"
         raise InvalidRequestError(message)
     for shard, start in starts.items():
-        if type(shard) is not int or not 0 <= shard < SHARDS_MAX:
-            message = f"shard {shard!r} is not an integer from 0 to {SHARDS_MAX - 1}"
+        if type(shard) is not int or not 0 <= shard < SHARD_NUMBERS_MAX:
+            message = f"shard {shard!r} is not an integer from 0 to {SHARD_NUMBERS_MAX - 1}"
             raise InvalidRequestError(message)
         if type(start) is not int or not 0 <= start < ADDRESS_MAX:
             message = f"start {start!r} of shard {shard} is not an address"

@@ -18,6 +18,8 @@ SyncLevel = Literal["commit", "interval"]
 KeyMode = Literal["none", "dictionary"]
 
 SHARDS_MAX: Final = 4096
+# Shards of an origin are numbered by whoever brings it; numbers may lie far apart.
+SHARD_NUMBERS_MAX: Final = 2_000_000
 WINDOWS_MAX: Final = 10_000
 PAYLOAD_BYTES_MAX: Final = 2**30
 WAIT_MAX: Final = timedelta(days=1)

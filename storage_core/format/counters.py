@@ -6,7 +6,7 @@ A shard keeps its counters in the order of `Counters`, with every batch (shard_s
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import add, sub
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Counters(NamedTuple):
@@ -36,6 +36,27 @@ class Counters(NamedTuple):
     def minus(self, other: "Counters") -> "Counters":
         """Return the differences."""
         return Counters(*map(sub, self, other))
+
+
+class ClearedDeadLetters(NamedTuple):
+    """How many dead letters of a shard were cleared otherwise than by being forwarded.
+
+    Attributes:
+        dropped: The oldest, which a shard had no room for.
+        retried: Those that became rows after all.
+        discarded: Those that somebody had no use for.
+    """
+
+    dropped: int = 0
+    retried: int = 0
+    discarded: int = 0
+
+    def plus(self, other: "ClearedDeadLetters") -> "ClearedDeadLetters":
+        """Return the sums."""
+        return ClearedDeadLetters(*map(add, self, other))
+
+
+NO_CLEARED_DEAD_LETTERS: Final = ClearedDeadLetters()
 
 
 class IndexCounts(NamedTuple):
@@ -69,9 +90,9 @@ class StreamStats:
     """What the shards looked at have counted since their birth.
 
     `dead_letters` are those ever written, `dead_letters_cleared` those of them that are gone
-    since, `dead_letters_dropped` those of these that were not forwarded. `passed_over` are
-    addresses that the source no longer had. Of the index `spacing` is the largest, and
-    `index_queue` what waits in a writer's memory.
+    since: dropped for want of room, retried and stored as rows, discarded, or else forwarded.
+    `passed_over` are addresses that the source no longer had. Of the index `spacing` is the
+    largest, and `index_queue` what waits in a writer's memory.
     """
 
     records: int = 0
@@ -90,24 +111,27 @@ class StreamStats:
     index_queue: int = 0
     dead_letters_cleared: int = 0
     dead_letters_dropped: int = 0
+    dead_letters_retried: int = 0
+    dead_letters_discarded: int = 0
 
     @property
     def dead_letters_waiting(self) -> int:
-        """Dead letters that are kept in the store."""
+        """Dead dead letters that are kept in the store."""
         return self.dead_letters - self.dead_letters_cleared
 
     @property
     def dead_letters_forwarded(self) -> int:
-        """Dead letters that were published, and are not kept any more."""
-        return self.dead_letters_cleared - self.dead_letters_dropped
+        """Dead dead letters that were published, and are not kept any more."""
+        others = self.dead_letters_dropped + self.dead_letters_retried + self.dead_letters_discarded
+        return self.dead_letters_cleared - others
 
 
-def stats_of(shards: Iterable[tuple[Counters, IndexCounts, int]]) -> StreamStats:
-    """Return the sums over shards, of which the last number is that of dropped dead letters."""
-    sums, index, dropped = Counters(), IndexCounts(), 0
-    for counters, of_index, dropped_here in shards:
+def stats_of(shards: Iterable[tuple[Counters, IndexCounts, ClearedDeadLetters]]) -> StreamStats:
+    """Return the sums over shards."""
+    sums, index, cleared = Counters(), IndexCounts(), NO_CLEARED_DEAD_LETTERS
+    for counters, of_index, of_dead_letters in shards:
         sums, index = sums.plus(counters), index.plus(of_index)
-        dropped += dropped_here
+        cleared = cleared.plus(of_dead_letters)
     return StreamStats(
         records=sums.records,
         late_arrivals=sums.late_arrivals,
@@ -117,7 +141,9 @@ def stats_of(shards: Iterable[tuple[Counters, IndexCounts, int]]) -> StreamStats
         duplicates=sums.duplicates,
         dead_letters=sums.dead_letters,
         dead_letters_cleared=sums.dead_letters_cleared,
-        dead_letters_dropped=dropped,
+        dead_letters_dropped=cleared.dropped,
+        dead_letters_retried=cleared.retried,
+        dead_letters_discarded=cleared.discarded,
         passed_over=sums.passed_over,
         index_entries=index.entries,
         index_dropped=index.dropped,

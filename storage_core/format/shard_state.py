@@ -20,7 +20,8 @@
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
     m index        how far the sparse index is: entries u64 | dropped u64 | scale_up u64 |
                    scale_down u64 | spacing u64; written with entries (adaptive_writer.py)
-    m dropped      i64: how many dead letters were cleared without having been forwarded
+    m dropped, m retried, m discarded   i64: how many dead letters were cleared for other reasons
+                   than that they were forwarded
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
@@ -46,7 +47,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from storage_core.errors import CorruptionError
-from storage_core.format.counters import Counters, IndexCounts
+from storage_core.format.counters import (
+    NO_CLEARED_DEAD_LETTERS,
+    ClearedDeadLetters,
+    Counters,
+    IndexCounts,
+)
 from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key, prefix_end
 
 _TAIL: Final = struct.Struct("<qq12Q")
@@ -69,6 +75,8 @@ KEY_HEADS_MOST: Final = meta_key("heads most")
 KEY_EXPIRED: Final = meta_key("expired")
 KEY_CUT: Final = meta_key("cut")
 KEY_DROPPED: Final = meta_key("dropped")
+KEY_RETRIED: Final = meta_key("retried")
+KEY_DISCARDED: Final = meta_key("discarded")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
@@ -180,7 +188,7 @@ class ShardState:
     parts: int = 0
     part_list_sum: int = 0
     trimmed: int = 0
-    dead_letters_dropped: int = 0
+    cleared: ClearedDeadLetters = NO_CLEARED_DEAD_LETTERS
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -347,7 +355,11 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             parts=_int_or(single, KEY_PARTS, 0),
             part_list_sum=_int_or(single, KEY_PART_LIST, 0),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
-            dead_letters_dropped=_int_or(single, KEY_DROPPED, 0),
+            cleared=ClearedDeadLetters(
+                _int_or(single, KEY_DROPPED, 0),
+                _int_or(single, KEY_RETRIED, 0),
+                _int_or(single, KEY_DISCARDED, 0),
+            ),
         )
     except (KeyError, struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from storage_core.catalog.options import StreamOptions
 from storage_core.engine.key_value import Batch
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.format.window import Window
+from storage_core.ids.heads.grouping import States
 from storage_core.platform.clock import Clock
 from storage_core.write.entry import AppendReport, Entry
 from storage_core.write.guard import ShardGuard
@@ -148,6 +151,13 @@ class CommitPath:
         """Return a batch ready to be written; the append lock is held from here until it is."""
         judged = self._writing.judge(Entry(rows), self.progress.state, self.options)
         return self._writing.build(judged, self.progress.state, self.options)
+
+    def judge(self, rows: Rows) -> States:
+        """Return the states that rows would get; nothing is written. Under the append lock."""
+        state = self.progress.state
+        places = np.arange(state.tail.next, state.tail.next + len(rows))
+        judged = self._writing.judge(Entry(rows, places), state, self.options)
+        return np.zeros(len(rows), np.uint8) if judged.states is None else judged.states
 
     def hold_back(self, write: Callable[[], None]) -> None:
         """Show what `write` writes only once all of it is in. Under the append lock.

@@ -7,7 +7,7 @@ functions are the door for what callers bring beside their rows; they change not
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import add, attrgetter
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from storage_core.ids.heads.table import Heads
 STATE: Final = "state"
 Attachment = tuple[str, bytes, bytes]
 DeadLetter = tuple[int, bytes]
+
+# What became of a dead letter that is cleared.
+DeadLetterOutcome = Literal["forwarded", "dropped", "retried", "discarded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,8 @@ class Entry:
     `source` says where the rows' source stands; its `next`, if it has one, moves the tail
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
     tail to there are kept as passed over. `beside` is what the log itself writes with them;
-    `cleared` are the addresses of dead letters that go, not forwarded where `are_dropped`.
-    `states` are those that rows of a copy had where they come from.
+    `cleared` are the addresses of dead letters that go, and `outcome`
+    says what became of them. `states` are those that rows of a copy had where they come from.
     """
 
     rows: Rows | None
@@ -87,7 +90,7 @@ class Entry:
     is_from_builder: bool = False
     beside: Batch | None = None
     cleared: tuple[int, ...] = ()
-    are_dropped: bool = False
+    outcome: DeadLetterOutcome = "forwarded"
     states: States | None = None
 
     def first_address(self, otherwise: int) -> int:
@@ -196,6 +199,18 @@ def checked_dead_letter_addresses(addresses: object, committed: int) -> list[int
             raise InvalidRequestError(message)
         checked.add(address)
     return sorted(checked)
+
+
+def check_outcome(outcome: object) -> None:
+    """Refuse what is no outcome of a dead letter.
+
+    Raises:
+        InvalidRequestError: It is none.
+    """
+    outcomes = get_args(DeadLetterOutcome)
+    if outcome not in outcomes:
+        message = f"outcome {outcome!r} is not one of {', '.join(outcomes)}"
+        raise InvalidRequestError(message)
 
 
 def checked_dead_letters(

@@ -15,7 +15,7 @@ import numpy as np
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_meta import SCHEMA_DICTIONARY
 from storage_core.engine.key_value import Batch
-from storage_core.format.counters import Counters
+from storage_core.format.counters import ClearedDeadLetters, Counters
 from storage_core.format.keys import (
     ADDRESS_MAX,
     INT32_MAX,
@@ -29,9 +29,11 @@ from storage_core.format.late_rows import encode_late_rows
 from storage_core.format.record import Rows, State, no_rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import (
+    KEY_DISCARDED,
     KEY_DROPPED,
     KEY_FLOOR,
     KEY_NEXT,
+    KEY_RETRIED,
     KEY_SOURCE,
     AddressRange,
     ShardState,
@@ -183,10 +185,7 @@ class ShardWriting:
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
         self.put_floor(batch, state)
-        dropped = state.dead_letters_dropped
-        if entry.are_dropped:
-            dropped += len(entry.cleared)
-            batch.put(KEY_DROPPED, encode_int(dropped))
+        cleared = _put_cleared(batch, entry, state.cleared)
         after = replace(
             state,
             tail=tail,
@@ -195,7 +194,7 @@ class ShardWriting:
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed) if passed else state.passed,
-            dead_letters_dropped=dropped,
+            cleared=cleared,
         )
         return Plan(batch, judged, after, windows, blocks, heads_through is not None)
 
@@ -259,6 +258,22 @@ def _put_out_of_order(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, n
         batch.put(key, value)
         if value[0] == State.AHEAD:
             batch.put(ahead_key_of(key), b"")
+
+
+def _put_cleared(batch: Batch, entry: Entry, before: ClearedDeadLetters) -> ClearedDeadLetters:
+    """Count the dead letters that go, by what became of them; return the counts."""
+    count, after = len(entry.cleared), before
+    match entry.outcome:
+        case "dropped":
+            after = before._replace(dropped=before.dropped + count)
+            batch.put(KEY_DROPPED, encode_int(after.dropped))
+        case "retried":
+            after = before._replace(retried=before.retried + count)
+            batch.put(KEY_RETRIED, encode_int(after.retried))
+        case "discarded":
+            after = before._replace(discarded=before.discarded + count)
+            batch.put(KEY_DISCARDED, encode_int(after.discarded))
+    return after
 
 
 def _put_beside(batch: Batch, entry: Entry) -> int:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
@@ -26,7 +28,7 @@ from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.write.commit_path import CommitPath
 from storage_core.write.duplicates import new_part
-from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
+from storage_core.write.entry import AppendReport, DeadLetterOutcome, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import accepted_loss
@@ -84,6 +86,12 @@ class Shard:
             report = self.commit_path.run(entry, durable=False)
         self.commit_if_due()
         return report
+
+    def judge(self, rows: Rows) -> npt.NDArray[np.uint8]:
+        """Return the states that rows would get if they were appended now; nothing is written."""
+        with self.guard.append_lock:
+            self._flush()
+            return self.commit_path.judge(rows)
 
     def plan(self, rows: Rows) -> Plan:
         """Return a batch ready for the commit path, behind all records added before it.
@@ -175,8 +183,8 @@ class Shard:
                 self.commit_path.run(Entry(None, source=source, passes_to=end), durable=False)
         self.commit_path.run(None, durable=True)
 
-    def clear_dead_letters(self, addresses: Sequence[int], *, are_dropped: bool) -> int:
-        """Let dead letters go that were forwarded, or are dropped; durable on return.
+    def clear_dead_letters(self, addresses: Sequence[int], outcome: DeadLetterOutcome) -> int:
+        """Let dead letters go, counted by what became of them; durable on return.
 
         Those that are gone already are let be, and not counted again.
         """
@@ -186,9 +194,7 @@ class Shard:
                 address for address, raw in zip(addresses, values, strict=True) if raw is not None
             )
             if present:
-                self.commit_path.run(
-                    Entry(None, cleared=present, are_dropped=are_dropped), durable=False
-                )
+                self.commit_path.run(Entry(None, cleared=present, outcome=outcome), durable=False)
         if present:
             self.commit_path.run(None, durable=True)
         return len(present)

@@ -7,6 +7,7 @@ wording of the reason changes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any, Final
 
 from connectors.cli.commands.each_stream import of_each_stream
 from connectors.cli.input.arguments import kafka_settings
+from connectors.cli.input.dead_letter_filters import selection_of
 from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.cli.output.row_printer import RowPrinter
 from connectors.cli.parsing.options import Format
-from connectors.dlq.record import DeadLetter, decode_dead_letter, reason_word
+from connectors.dlq.record import reason_word
 from connectors.dlq.replay import Replay
+from connectors.ingest.dead_letters.selection import Selection, decoded
 from connectors.kafka import Admin
 from storage_core import InvalidRequestError, StreamReader
 
@@ -30,9 +33,21 @@ _PRINT_ROWS: Final = 256
 _BROKER_WAIT_S: Final = 10.0
 
 
-def list_(*, root: Path, stream: str | None, as_json: bool) -> None:
+def list_(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    stream: str | None,
+    partition: list[int] | None,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    reason: list[str] | None,
+    schema_id: list[int] | None,
+    as_json: bool,
+) -> None:
     """List the shards that have dead letters: how many, and the reason of the first."""
-    rows, error = of_each_stream(root, stream, partial(_summaries, root))
+    selection = selection_of(partition, offsets, since, until, reason, schema_id)
+    rows, error = of_each_stream(root, stream, partial(_summaries, root, selection))
     if as_json:
         names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -46,21 +61,28 @@ def show(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
     stream: str,
-    shard: int | None,
+    partition: list[int] | None,
     start: int,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    reason: list[str] | None,
+    schema_id: list[int] | None,
     limit: int,
     form: Format,
 ) -> None:
     """Show dead letters: offset, reason, and the record byte for byte."""
     with StreamReader.open(root, stream) as reader:
         committed = reader.refresh()
-        if shard is not None and shard not in committed:
-            message = f"there is no shard {shard}; there are {sorted(committed)}"
+        selection = selection_of(partition, offsets, since, until, reason, schema_id)
+        selection = replace(selection, start=max(selection.start, start))
+        for missing in selection.partitions - set(committed):
+            message = f"there is no shard {missing}; there are {sorted(committed)}"
             raise InvalidRequestError(message, stream=stream)
         printer = RowPrinter(form, _COLUMNS)
-        for number in committed if shard is None else [shard]:
-            dead_letters = islice(reader.dead_letters(number, start), limit or None)
-            rows = (_row(number, *entry) for entry in dead_letters)
+        for number in sorted(selection.partitions) or committed:
+            dead_letters = islice(selection.dead_letters(reader, number), limit or None)
+            rows = (_row(number, each.offset, each.raw) for each in dead_letters)
             while chunk := list(islice(rows, _PRINT_ROWS)):
                 printer.rows(chunk)
         printer.end()
@@ -92,25 +114,31 @@ def replay(  # noqa: PLR0913 - one parameter an option
         )
 
 
-def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str | None]]:
+def _summaries(
+    root: Path, selection: Selection, name: str
+) -> Iterator[tuple[str, int, int, int, str | None]]:
     with StreamReader.open(root, name) as reader:
         for number in reader.refresh():
-            first = next(reader.dead_letters(number), None)
-            if first is not None:
-                stats = reader.stats(number)
-                count = max(stats.dead_letters_waiting, 1)
-                dead_letter = _decoded(first[1])
-                yield (
-                    name,
-                    number,
-                    count,
-                    first[0],
-                    None if dead_letter is None else dead_letter.reason,
-                )
+            dead_letters = selection.dead_letters(reader, number)
+            first = next(dead_letters, None)
+            if first is None:
+                continue
+            if selection.looks_inside:
+                count = 1 + sum(1 for _ in dead_letters)
+            else:
+                count = max(reader.stats(number).dead_letters_waiting, 1)
+            dead_letter = first.dead_letter
+            yield (
+                name,
+                number,
+                count,
+                first.offset,
+                None if dead_letter is None else dead_letter.reason,
+            )
 
 
 def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
-    dead_letter = _decoded(raw)
+    dead_letter = decoded(raw)
     if dead_letter is None:
         fields: tuple[object, ...] = (None, None, None, None, raw, None)
     else:
@@ -122,10 +150,3 @@ def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
         record = dead_letter.key, dead_letter.value, headers
         fields = (dead_letter.timestamp, word, reason, *record)
     return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
-
-
-def _decoded(raw: bytes) -> DeadLetter | None:
-    try:
-        return decode_dead_letter(raw)
-    except ValueError:
-        return None

@@ -16,6 +16,9 @@ from storage_core import (
     Unit,
 )
 
+Bound = Literal["--start", "--end", "--since", "--until"]
+
+_BEGINS: Final = ("--start", "--since")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,14 +62,14 @@ def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     return settings
 
 
-def primary_bound(option: Literal["--start", "--end"], text: str | None, unit: Unit) -> int | None:
-    """Return the least primary at or after `--start`, or the largest at or before `--end`."""
+def primary_bound(option: Bound, text: str | None, unit: Unit) -> int | None:
+    """Return the least primary at or after a begin, or the largest at or before an end."""
     if text is None:
         return None
     try:
         primary = int(text)
     except ValueError:
-        primary = _primary_of_time(option, text, unit, is_least=option == "--start")
+        primary = _primary_of_time(option, text, unit, is_least=option in _BEGINS)
     if not INT64_MIN <= primary <= INT64_MAX:
         message = (
             f"{option} {text!r}: outside what a primary can be, from {INT64_MIN} to {INT64_MAX}"

@@ -1,5 +1,6 @@
 """Arguments and options of `shardlog dlq`."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ from connectors.cli.parsing.options import (
     FormatOption,
     KafkaSettings,
     OneStream,
+    Overwrite,
     Root,
     StreamName,
 )
@@ -21,15 +23,53 @@ _REPLAY_GROUP: Final = "shardlog-replay"
 
 app = typer.Typer(
     cls=Group,
-    help="Show and replay dead letters: records that could not be parsed.\n\n"
+    help="Show, retry, discard and replay dead letters: records that could not be parsed.\n\n"
     "Example: shardlog dlq list ./data",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-Shard = Annotated[
-    int | None, typer.Option(metavar="N", help="Only this shard; without it, one after the other.")
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition",
+        "--shard",
+        metavar="N",
+        min=0,
+        help="Only this partition; may be given several times.",
+    ),
+]
+Offsets = Annotated[
+    str | None, typer.Option(metavar="A..B", help="Only these offsets, both included; A.. or ..B.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Only records from this time on, as 2026-01-31T12:00:00Z or in ms."
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only records up to this time, included.")
+]
+Reasons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reason",
+        metavar="WORD",
+        help="Only with this word for the reason, as `show` has it; may be given several times.",
+    ),
+]
+SchemaIds = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--schema-id",
+        metavar="ID",
+        help="Only values of this schema of the registry; may be given several times.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only say how many it would be; nothing is changed.")
 ]
 From = Annotated[int, typer.Option("--from", metavar="OFFSET", min=0, help="The first offset.")]
 
@@ -40,8 +80,20 @@ Limit = Annotated[
 
 @app.command("list", short_help="List the shards that have dead letters.")
 @done_in("connectors.cli.commands.dlq")
-def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
+def list_(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: OneStream = None,
+    partition: Partitions = None,
+    offsets: Offsets = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Reasons = None,
+    schema_id: SchemaIds = None,
+    as_json: AsJson = False,
+) -> None:
     """List the shards that have dead letters: how many, and the reason of the first.
+
+    With filters it looks at each dead letter that is kept.
 
     Example: shardlog dlq list ./data telemetry
     """
@@ -52,14 +104,98 @@ def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None
 def show(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
-    shard: Shard = None,
+    partition: Partitions = None,
     start: From = 0,
+    offsets: Offsets = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Reasons = None,
+    schema_id: SchemaIds = None,
     limit: Limit = 100,
     form: FormatOption = "table",
 ) -> None:
     """Show dead letters: offset, reason, and the record byte for byte.
 
-    Example: shardlog dlq show ./data telemetry --shard 0 --format json
+    Example: shardlog dlq show ./data telemetry --partition 0 --format json
+    """
+
+
+@app.command("export", short_help="Write dead letters to a file of JSON lines.")
+@done_in("connectors.cli.commands.dlq_work")
+def export(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="Write to this file.")],
+    overwrite: Overwrite = False,
+    partition: Partitions = None,
+    offsets: Offsets = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Reasons = None,
+    schema_id: SchemaIds = None,
+) -> None:
+    """Write dead letters to a file, one JSON object a line; they stay where they are.
+
+    Key, value and the values of headers are base64. The file appears once all of it is written.
+
+    Example: shardlog dlq export ./data telemetry --to dead-letters.jsonl --reason unknown_schema
+    """
+
+
+@app.command("retry", short_help="Store dead letters as rows that are well by now.")
+@done_in("connectors.cli.commands.dlq_work")
+def retry(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="The worker's TOML file: registry, null_key."),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The schema registry, instead of that of --config."),
+    ] = None,
+    partition: Partitions = None,
+    offsets: Offsets = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Reasons = None,
+    schema_id: SchemaIds = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Judge dead letters again, and store as rows those that are well by now, each once.
+
+    Mend the cause first: register the schema, raise payload_bytes_max by `shardlog alter`. Rows go
+    to the partition's retry shard, 1000000 + its number; readers and queries see them as new rows.
+    Nothing is sent to Kafka. The partition must be paused (`shardlog group pause`) or its worker
+    stopped; a dry run needs neither. What is still refused stays, and the reasons are printed.
+
+    Example: shardlog dlq retry ./data telemetry --config shardlog.toml --reason unknown_schema
+    """
+
+
+@app.command("discard", short_help="Delete dead letters for good.")
+@done_in("connectors.cli.commands.dlq_work")
+def discard(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    partition: Partitions = None,
+    offsets: Offsets = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Reasons = None,
+    schema_id: SchemaIds = None,
+    all_: Annotated[bool, typer.Option("--all", help="All dead letters of the stream.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete dead letters for good, and count them as discarded.
+
+    Without a filter it needs --all. The partition must be paused (`shardlog group pause`) or its
+    worker stopped; a dry run needs neither.
+
+    Example: shardlog dlq discard ./data telemetry --partition 2 --offsets 100..200
     """
 
 

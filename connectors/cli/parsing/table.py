@@ -32,7 +32,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "drop": ("drop.drop", "Drop a stream: move it away, or remove it."),
     "dev": ("dev.app", "Run a real Kafka broker on this machine."),
     "group": ("group.app", "Show, pause, resume and retry partitions of workers."),
-    "dlq": ("dlq.app", "Show and replay dead letters."),
+    "dlq": ("dlq.app", "Show, retry, discard and replay dead letters."),
     "schema": ("schema.app", "Check, register and show Avro schemas."),
 }
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connectors.group.retry_shards import finish_retry, shards_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
@@ -72,8 +73,12 @@ class ShardOpening:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
-        stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
+        numbers = shards_of(partition.number, {*born, partition.number})
+        stream = Stream.open(self._options.root, partition.topic, shards=numbers)
         try:
+            if len(numbers) > 1:
+                # Before they are forwarded, or dropped.
+                finish_retry(stream, partition.number)
             return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):

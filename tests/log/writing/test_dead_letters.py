@@ -136,7 +136,7 @@ def test_waiting_forwarded_and_dropped_dead_letters_are_told_apart(filled):
     filled.append(3, [], dict.fromkeys(range(100, 110), b"a"))
     filled.stream.commit()
     filled.stream.clear_dead_letters(3, [100, 101, 102])
-    filled.stream.clear_dead_letters(3, [102, 103, 104], dropped=True)
+    filled.stream.clear_dead_letters(3, [102, 103, 104], outcome="dropped")
     filled.open(3)
     with filled.read_beside() as reader:
         for stats in (filled.stream.stats(), reader.stats(3)):

@@ -30,6 +30,7 @@ NUMBERED = {
     "storage_core/tiering/trim.py:trim_shard",
     "connectors/ingest/commit_round.py:commit_round",
     "connectors/dlq/forwarder.py:Forwarder.forward",
+    "connectors/ingest/dead_letters/retry.py:retry",
     "connectors/dlq/replay.py:Replay.run",
     "streaming_jobs/source/executor/task.py:read_range",
     "streaming_jobs/sink/commit.py",

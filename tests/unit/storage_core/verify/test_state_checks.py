@@ -27,4 +27,7 @@ def test_more_dropped_dead_letters_than_were_cleared_are_told(make_bench):
     bench.open()
     (problem,) = verify_shard(bench.shard).problems
     assert (problem.kind, problem.key) == ("counter", KEY_DROPPED)
-    assert "1 dead letters are counted as dropped, but only 0 as cleared" in problem.message
+    assert (
+        "1 dead letters are counted as dropped, retried or discarded, but only 0 as cleared"
+        in problem.message
+    )

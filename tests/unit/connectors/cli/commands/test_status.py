@@ -255,7 +255,7 @@ def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures(shar
         stream.append_batch(batch_of(), shard=0, addresses=[], dead_letters=letters)
         stream.commit()
         stream.clear_dead_letters(0, range(110, 113))
-        stream.clear_dead_letters(0, range(113, 115), dropped=True)
+        stream.clear_dead_letters(0, range(113, 115), outcome="dropped")
     (row,) = shards_of(shardlog("status", root, KAFKA))
     assert [row[name] for name in ("dead letters", "forwarded", "dropped")] == ["6", "3", "2"]
     (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
