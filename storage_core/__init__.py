@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.catalog.archived_shards import (
+        archived_lineages,
+        archived_shard_directory,
+        archived_shards,
+        remove_archived_shards,
+    )
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
     from storage_core.catalog.index_options import IndexOptions
     from storage_core.catalog.options import StreamOptions
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
+    from storage_core.catalog.stream_meta import ArchivedShard
     from storage_core.engine.environment import Environment
     from storage_core.engine.open_files import files_needed
     from storage_core.errors import (
@@ -62,6 +69,13 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "catalog.archived_shards": (
+                "archived_lineages",
+                "archived_shard_directory",
+                "archived_shards",
+                "remove_archived_shards",
+            ),
+            "catalog.stream_meta": ("ArchivedShard",),
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
@@ -122,6 +136,7 @@ __all__ = [
     "KEY_BYTES_MAX",
     "UNITS_PER_SECOND",
     "AppendReport",
+    "ArchivedShard",
     "BrokerUnavailableError",
     "ClientFailedError",
     "Clock",
@@ -173,12 +188,16 @@ __all__ = [
     "Unit",
     "UnsupportedFormatError",
     "VerifyReport",
+    "archived_lineages",
+    "archived_shard_directory",
+    "archived_shards",
     "describe_stream",
     "drop_stream",
     "dropped_streams",
     "files_needed",
     "is_stream_name",
     "list_streams",
+    "remove_archived_shards",
     "root_id",
     "shard_owners",
     "shard_progress",

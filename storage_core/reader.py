@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Self
 
+from storage_core.catalog.archived_shards import read_archived
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
@@ -48,17 +49,29 @@ class StreamReader(StreamFacade[ShardFollower]):
         root: str | PathLike[str],
         name: str,
         *,
+        archived: str | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """Open a stream for reading; nothing is locked or changed.
 
+        Args:
+            root: The directory that holds the streams.
+            name: The stream.
+            archived: The lineage of an archived log, or what it begins with: the reader then has
+                that log alone, as it was when `Stream.archive_shards` put another in its place.
+            environment: Time, for tests.
+
         Raises:
-            InvalidRequestError: There is no such root or stream.
+            InvalidRequestError: There is no such root or stream, or archived log.
             CorruptionError: A file of it is damaged.
             UnavailableError: The system does not give a file, or no more of them.
         """
         clock = (environment or Environment()).clock
-        files = read_stream(Path(root).absolute(), name)
+        place = Path(root).absolute()
+        if archived is None:
+            files = read_stream(place, name)
+        else:
+            files = read_archived(place, name, archived)
         followers: dict[int, ShardFollower] = {}
         shards = len(files.settings.lineages)
         open_files().require_for_reader(shards, f"{shards} markers to read", name)

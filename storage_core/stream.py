@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
+from storage_core.catalog.archived_shards import archive_shards, finish_archiving
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.catalog.stream_meta import ArchivedShard
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocksdb_binding import refuse_writing_in_fork
@@ -134,6 +137,32 @@ class Stream(StreamFacade[Shard]):
         """
         add_shards(Path(root), name, starts)
 
+    @staticmethod
+    def archive_shards(
+        root: str | PathLike[str],
+        name: str,
+        starts: Mapping[int, int],
+        *,
+        environment: Environment | None = None,
+    ) -> Sequence[ArchivedShard]:
+        """Put new, empty logs in the place of shards' logs, which are archived by lineage.
+
+        Durable on return; of all shards or of none, wherever it is killed. Who has an old log open
+        gets ForeignDataError from then on; `StreamReader.open(archived=)` reads it.
+
+        Args:
+            root: The directory that holds the streams.
+            name: The stream; its shards are the partitions of an origin.
+            starts: For each shard the first address of its new log.
+            environment: Time, for tests.
+
+        Raises:
+            InvalidRequestError: There is no such stream or shard, or it has no origin.
+            ShardLockedError: A writer holds a shard; nothing was changed.
+            CorruptionError: The stream's files, or a shard's marker, are damaged.
+        """
+        return archive_shards(root, name, starts, environment=environment)
+
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
         cls,
@@ -167,6 +196,8 @@ class Stream(StreamFacade[Shard]):
         outside = environment or Environment()
         files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
         numbers = shard_numbers(files, shards)
+        files = replace(files, shards_open=frozenset(numbers))
+        finish_archiving(files)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))

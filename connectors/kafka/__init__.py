@@ -10,6 +10,7 @@ names.
     producer         sends and counts; one thread
     transaction      sends, and commits a group's offsets, as one; one thread
     admin            topics, their ids, watermarks; any thread
+    offset_admin     offsets by what they mean, and a group's as a tool sets them; any thread
     fetched          the records of one call, in columns
     native_library   the compiled library, or why it is missing
     native_fetch     those columns, filled by it
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from connectors.kafka.admin import Admin, GroupMember
     from connectors.kafka.consumer import Consumer, check_settings
     from connectors.kafka.fetched import Fetched, FetchResults
+    from connectors.kafka.offset_admin import OffsetAdmin
     from connectors.kafka.producer import Producer
     from connectors.kafka.settings import (
         BROKER_NAMES,
@@ -46,6 +48,7 @@ else:
             "admin": ("Admin", "GroupMember"),
             "consumer": ("Consumer", "check_settings"),
             "fetched": ("Fetched", "FetchResults"),
+            "offset_admin": ("OffsetAdmin",),
             "producer": ("Producer",),
             "settings": (
                 "BROKER_NAMES",
@@ -72,6 +75,7 @@ __all__ = [
     "Fetched",
     "GroupMember",
     "Headers",
+    "OffsetAdmin",
     "Partition",
     "PartitionFault",
     "Place",

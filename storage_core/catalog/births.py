@@ -84,7 +84,7 @@ def _create_files(
         message = "the stream exists; open it"
         raise InvalidRequestError(message, stream=name)
     for left in sorted(directory.glob("shard-*")):
-        _remove_unborn_shard(left, name, "no stream.json")
+        remove_unborn_shard(left, name, "no stream.json")
     shards = options.shards if origin is None else 0
     lineages = {number: make_shard(shard_directory(directory, number)) for number in range(shards)}
     meta = StreamMeta(
@@ -113,8 +113,8 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
         InvalidRequestError: There is no such stream, it has no origin, or a number does not fit.
         CorruptionError: A shard with data lies there, but is not listed.
     """
-    _check_starts(starts)
-    files = read_stream(root, name, is_whole=False)
+    check_starts(starts)
+    files = read_stream(root, name, is_whole=False, shards_open=())
     if files.meta.origin is None:
         message = "the stream has no origin; its shards are fixed when it is created"
         raise InvalidRequestError(message, stream=name)
@@ -130,7 +130,7 @@ def _add_missing(files: StreamFiles, starts: Mapping[int, int]) -> StreamFiles:
     for shard in missing:
         directory = files.shard_directory(shard)
         if directory.exists():
-            _remove_unborn_shard(directory, files.meta.name, "not listed in options.json")
+            remove_unborn_shard(directory, files.meta.name, "not listed in options.json")
         lineages[shard] = make_shard(directory, starts[shard])
         if starts[shard]:
             births[shard] = starts[shard]
@@ -138,7 +138,8 @@ def _add_missing(files: StreamFiles, starts: Mapping[int, int]) -> StreamFiles:
     return rewritten(files, replace(files.settings, lineages=lineages, births=births))
 
 
-def _check_starts(starts: object) -> None:
+def check_starts(starts: object) -> None:
+    """Refuse what is no mapping of shard numbers to first addresses."""
     if not isinstance(starts, Mapping):
         message = f"starts are shard numbers with their first addresses, not {starts!r}"
         raise InvalidRequestError(message)
@@ -151,9 +152,14 @@ def _check_starts(starts: object) -> None:
             raise InvalidRequestError(message)
 
 
-def make_shard(directory: Path, born: int = 0) -> bytes:
+def new_lineage() -> bytes:
+    """Return the random id of a log to be made."""
+    return secrets.token_bytes(LINEAGE_BYTES)
+
+
+def make_shard(directory: Path, born: int = 0, lineage: bytes | None = None) -> bytes:
     """Make a shard whose log begins at an address; durable on return, listed nowhere yet."""
-    lineage = secrets.token_bytes(LINEAGE_BYTES)
+    lineage = lineage or new_lineage()
     directory.mkdir()
     create_marker(directory / MARKER_FILE, born, lineage)
     sync_directory(directory)
@@ -161,7 +167,7 @@ def make_shard(directory: Path, born: int = 0) -> bytes:
     return lineage
 
 
-def _remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
+def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
     """Clear what somebody who did not come to list the shard has left; it has no store.
 
     Raises:

@@ -49,7 +49,7 @@ class Drop:
     Attributes:
         dropped_at_ms: When, by the wall clock.
         incarnation: The stream's random id.
-        lineages: The random id of each shard's log, in hex.
+        lineages: The random id of each shard's log, in hex, those of archived ones among them.
     """
 
     dropped_at_ms: int
@@ -82,7 +82,7 @@ def drop_stream(
     """
     clock = (environment or Environment()).clock
     # A stream may be dropped because shards of it are gone; nobody holds those.
-    files = read_stream(Path(root), name, is_whole=False)
+    files = read_stream(Path(root), name, is_whole=False, shards_open=())
     with taking_errors(files.directory, "dropping the stream"), ExitStack() as held:
         held.enter_context(locked(files.directory))
         # Nobody makes shards meanwhile.
@@ -118,7 +118,10 @@ def _move_aside(files: StreamFiles, clock: Clock) -> Path:
     now_ns, meta = clock.now_ns(), files.meta
     aside = files.directory.parent / DROPPED_DIRECTORY / meta.name
     make_directories(aside)
-    lineages = tuple(lineage.hex() for lineage in files.settings.lineages.values())
+    lineages = (
+        *(lineage.hex() for lineage in files.settings.lineages.values()),
+        *(archived.lineage for archived in files.settings.archived),
+    )
     drop = Drop(now_ns // 10**6, meta.incarnation, lineages)
     _write_drops(aside, [*_worth_keeping(aside, meta.incarnation), drop])
     moment = datetime.fromtimestamp(now_ns // 10**9, UTC)

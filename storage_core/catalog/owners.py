@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage_core.catalog.stream_file import describe_stream, shard_directory
+from storage_core.catalog.stream_file import describe_stream
 from storage_core.engine.commit_marker import MARKER_FILE, MarkerReader
 from storage_core.engine.writer_lock import ShardOwner, current_owner
 from storage_core.errors import ShardlogError
@@ -71,5 +71,5 @@ def _progress(directory: Path, clock: Clock) -> ShardProgress:
 
 
 def _directories(root: Path, stream: str) -> dict[int, Path]:
-    shards = describe_stream(root, stream).shards
-    return {number: shard_directory(root / stream, number) for number in shards}
+    description = describe_stream(root, stream)
+    return {number: description.directories[number] for number in description.shards}

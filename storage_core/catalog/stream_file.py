@@ -1,5 +1,6 @@
 """A stream's files as they are read: any process may, beside any writer; nothing is changed."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -31,15 +32,21 @@ _NAMES_TOLD: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class StreamFiles:
-    """A stream's place and what its files say."""
+    """A stream's place and what its files say; of an archived log, what they said of it.
+
+    `shards_open` are those whose logs must be the same when the files are read again; None for all.
+    """
 
     directory: Path
     meta: StreamMeta
     settings: StreamSettings
+    is_archived: bool = False
+    shards_open: frozenset[int] | None = None
 
     def shard_directory(self, shard: int) -> Path:
         """Return where a shard lives."""
-        return shard_directory(self.directory, shard)
+        name = self.settings.directories.get(shard)
+        return shard_directory(self.directory, shard) if name is None else self.directory / name
 
     def lineage(self, shard: object) -> bytes:
         """Return the random id of a shard's log.
@@ -78,13 +85,31 @@ class StreamFiles:
         if meta.incarnation != self.meta.incarnation:
             message = "the stream was made anew while it was open here; open it again"
             raise ForeignDataError(message, stream=self.meta.name, path=self.directory)
+        if self.is_archived:
+            return self
         settings = read_settings(self.directory, meta)
         for shard, lineage in self.settings.lineages.items():
-            if settings.lineages.get(shard) != lineage:
-                message = "the shard's log was replaced by another while it was open here"
+            is_open = self.shards_open is None or shard in self.shards_open
+            if is_open and settings.lineages.get(shard) != lineage:
+                message = replaced_message(settings, lineage)
                 path = self.directory / OPTIONS_FILE
                 raise ForeignDataError(message, stream=meta.name, shard=shard, path=path)
         return replace(self, settings=settings)
+
+    def refuse_if_replaced(self, shard: int) -> None:
+        """Raise if a shard's log, which is not in its place any more, was replaced.
+
+        Raises:
+            ForeignDataError: Another log is in its place.
+        """
+        try:
+            settings = read_settings(self.directory, self.meta)
+        except (ShardlogError, OSError):
+            return
+        lineage = self.settings.lineages[shard]
+        if settings.lineages.get(shard, lineage) != lineage and not self.is_archived:
+            message = replaced_message(settings, lineage)
+            raise ForeignDataError(message, stream=self.meta.name, shard=shard)
 
     def settings_stamp(self) -> tuple[int, ...] | None:
         """Return what differs once options.json was replaced; None if it is gone."""
@@ -95,8 +120,15 @@ class StreamFiles:
         return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
+def replaced_message(settings: StreamSettings, lineage: bytes) -> str:
+    """Say what became of a shard's log that is not in its place any more."""
+    if any(one.lineage == lineage.hex() for one in settings.archived):
+        return "the shard was reset while it was open here: its log is archived; open it again"
+    return "the shard's log was replaced by another while it was open here"
+
+
 def shard_directory(stream_directory: Path, shard: int) -> Path:
-    """Return where a shard lives."""
+    """Return where a shard lives that never replaced another."""
     return stream_directory / f"shard-{shard:04d}"
 
 
@@ -110,13 +142,16 @@ def check_name(name: object) -> None:
         raise InvalidRequestError(message)
 
 
-def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
+def read_stream(
+    root: Path, name: str, *, is_whole: bool = True, shards_open: Iterable[int] | None = None
+) -> StreamFiles:
     """Read a stream's files; creates nothing.
 
     Args:
         root: The directory that holds the streams.
         name: The stream.
         is_whole: Whether all its shards have to be there; who opens some of them looks at those.
+        shards_open: Those whose logs must be the same when the files are read again; None for all.
 
     Raises:
         InvalidRequestError: There is no such root or stream.
@@ -130,7 +165,7 @@ def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
         files = _read_files(root, name)
         if is_whole:
             _check_shards(files)
-    return files
+    return files if shards_open is None else replace(files, shards_open=frozenset(shards_open))
 
 
 def _read_files(root: Path, name: str) -> StreamFiles:
@@ -177,6 +212,7 @@ class StreamDescription:
         origin: What the stream is a copy of; None if its rows come from callers.
         options: The options that hold.
         shards: The shards there are, whether they can be opened or not, sorted.
+        directories: Where each of them lies.
     """
 
     name: str
@@ -184,6 +220,7 @@ class StreamDescription:
     origin: StreamOrigin | None
     options: StreamOptions
     shards: tuple[int, ...]
+    directories: Mapping[int, Path]
 
 
 def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
@@ -201,4 +238,5 @@ def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
         files.meta.origin,
         files.settings.options,
         tuple(sorted(files.settings.lineages)),
+        {shard: files.shard_directory(shard) for shard in files.settings.lineages},
     )

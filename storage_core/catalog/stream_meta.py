@@ -5,7 +5,8 @@
     <root>/<stream>/options.json     what may change, and every shard ever made with its
                                      lineage and first address; names the stream's incarnation;
                                      replaced under the lock of the stream's directory
-    <root>/<stream>/shard-0000/      one shard
+    <root>/<stream>/shard-0000/      one shard; `shard-0000~<lineage>` where its log was replaced
+                                     (archived_shards.py), so that no path ever names two logs
 
 A stream exists once its stream.json does. A shard is listed after its directory and marker
 are durable, so a listed shard without a directory is damage. A plain stream's shards are made
@@ -39,7 +40,8 @@ from storage_core.platform.durable_file import encode_document, read_document
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
-FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES})
+ARCHIVED_SHARDS: Final = "archived_shards"
+FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, ARCHIVED_SHARDS})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -91,17 +93,41 @@ class StreamMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivedShard:
+    """A log that another one has replaced.
+
+    Attributes:
+        shard: The shard's number.
+        lineage: The random id of the log, in hex.
+        born: The first address it could have.
+        end: Its committed, when it was archived.
+        archived_at_ms: When that was, by the wall clock.
+        directory: The name of the directory that it had until then.
+    """
+
+    shard: int
+    lineage: str
+    born: int
+    end: int
+    archived_at_ms: int
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSettings:
     """What may change, and the shards there are.
 
     `births` holds the first address of the shards whose log does not begin at 0. `features` came to
-    be needed since the stream was made.
+    be needed since the stream was made. `archived` holds the logs that were replaced, oldest first,
+    and `directories` where a shard lies that has replaced one.
     """
 
     options: StreamOptions
     lineages: Mapping[int, bytes]
     births: Mapping[int, int] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    archived: tuple[ArchivedShard, ...] = ()
+    directories: Mapping[int, str] = field(default_factory=dict)
 
 
 def encode_meta(meta: StreamMeta) -> bytes:
@@ -171,8 +197,16 @@ def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
             "options": options,
             "shards": lineages,
             **({"births": births} if births else {}),
+            **_encode_archived(settings),
         }
     )
+
+
+def _encode_archived(settings: StreamSettings) -> dict[str, object]:
+    if not settings.archived:
+        return {}
+    directories = {str(shard): name for shard, name in settings.directories.items()}
+    return {"archived": [asdict(one) for one in settings.archived], "directories": directories}
 
 
 def encode_options(options: StreamOptions) -> dict[str, Any]:
@@ -236,4 +270,8 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(decode_options(options), lineages, births, features)
+    archived = tuple(ArchivedShard(**one) for one in document.get("archived", ()))
+    directories = {int(shard): name for shard, name in document.get("directories", {}).items()}
+    return StreamSettings(
+        decode_options(options), lineages, births, features, archived, directories
+    )

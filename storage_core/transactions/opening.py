@@ -88,6 +88,8 @@ def with_shards_open(
         Threads(_OPENED_AT_ONCE if len(numbers) > _OPENED_IN_TURN_MAX else 1).map(open_one, numbers)
         # Who has them finds them by number, whichever was there first.
         opened = {number: opened[number] for number in numbers}
+        # IMPORTANT: once they are locked; a shard may have been archived since the files were read.
+        files.reread()
         with file_errors(staging.directory, "finishing transactions"):
             for transaction in given_up.transactions:
                 give_up(staging, transaction, opened, files.meta.shards)

@@ -16,6 +16,7 @@ from streaming_jobs.common.same_directory import DirectoryIdentity
 
 # Made once with a stream and never written again.
 _STREAM_FILE: Final = "stream.json"
+_OPTIONS_FILE: Final = "options.json"
 _ROOT_FILE: Final = "root.json"
 _HERE: Final = "tasks must run on the machine that has the root"
 _A_COPY: Final = (
@@ -93,6 +94,14 @@ class StreamLocation:
         except OSError:
             return None
         return file.st_dev, file.st_ino, file.st_mtime_ns, folder.st_dev, folder.st_ino
+
+    def options_stamp(self) -> tuple[int, int] | None:
+        """Return what identifies the file with the stream's shards, None without one."""
+        try:
+            file = (Path(self.path) / self.stream / _OPTIONS_FILE).stat()
+        except OSError:
+            return None
+        return file.st_ino, file.st_mtime_ns
 
     @property
     def is_on_this_machine(self) -> bool:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import InvalidRequestError, StreamReader, archived_lineages
 from streaming_jobs.jobs.batch_span import span_of
 from streaming_jobs.jobs.command import (
     Checkpoint,
@@ -129,7 +129,9 @@ def _owner(
             schema = previous.schema if previous is not None else newest_schema(reader)
         else:
             schema = text_of(schema)
-        owner = Owner(stream, reader.position().incarnation, partition, schema)
+        # Rows of a log that has replaced another must not land behind those of the other.
+        logs = [reader.position().incarnation, *sorted(archived_lineages(root, stream))]
+        owner = Owner(stream, "~".join(logs), partition, schema)
         shards = list(reader.committed())
     landing.refuse_others(previous, owner)
     return owner, shards

@@ -67,7 +67,7 @@ class Owner:
 
     Attributes:
         stream: The stream that lands here.
-        incarnation: Which one of that name.
+        incarnation: Which one of that name, and which of its logs were archived by a reset.
         partition: How files are dealt to directories; it never changes.
         schema: The text of the schema by which values are read, None for raw ones.
     """
@@ -144,7 +144,7 @@ class Landing:
         if previous is None:
             return
         if (previous.stream, previous.incarnation) != (owner.stream, owner.incarnation):
-            again = ", re-created since" if previous.stream == owner.stream else ""
+            again = ", reset or re-created since" if previous.stream == owner.stream else ""
             message = (
                 f"stream {previous.stream!r} lands in {self.into}{again}; name another directory"
             )

@@ -17,6 +17,7 @@ from tests.tidy.tree import PACKAGES, ROOT
 
 PUBLIC = {
     "AppendReport",
+    "ArchivedShard",
     "Clock",
     "Contents",
     "DirectoryLock",
@@ -61,6 +62,10 @@ PUBLIC = {
     "UNITS_PER_SECOND",
     "Unit",
     "VerifyReport",
+    "archived_lineages",
+    "archived_shard_directory",
+    "archived_shards",
+    "remove_archived_shards",
     "drop_stream",
     "dropped_streams",
     "describe_stream",

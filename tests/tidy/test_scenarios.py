@@ -16,6 +16,7 @@ WORDS = (
     "tests/log/fixtures.py",
     "tests/log/hooked_disk.py",
     "tests/log/indexed.py",
+    "tests/log/killed_calls.py",
     "tests/log/on_disk.py",
     "tests/log/readers.py",
     "tests/log/topics.py",

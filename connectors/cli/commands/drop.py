@@ -9,16 +9,27 @@ from pathlib import Path
 from typing import Final
 
 from connectors.cli.output.formatting import counted, disk_bytes, format_bytes
-from connectors.cli.output.printing import print_line
+from connectors.cli.output.printing import print_line, print_lines
 from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.kafka import Partition
-from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
+from storage_core import (
+    ShardlogError,
+    StreamReader,
+    archived_shard_directory,
+    archived_shards,
+    describe_stream,
+    drop_stream,
+    remove_archived_shards,
+)
 
 _UNKNOWN: Final = "its records cannot be counted"
 
 
-def drop(*, root: Path, stream: str, remove: bool, execute: bool) -> None:
-    """Drop a stream: move its directory away, or remove it."""
+def drop(*, root: Path, stream: str, remove: bool, archived: bool, execute: bool) -> None:
+    """Drop a stream: move its directory away, or remove it; or remove its archived logs."""
+    if archived:
+        _drop_archived(root, stream, execute=execute)
+        return
     description = _described(root, stream)
     if not execute:
         action = "remove" if remove else "move away"
@@ -34,6 +45,24 @@ def drop(*, root: Path, stream: str, remove: bool, execute: bool) -> None:
         print_line(f"removed {description}")
     else:
         print_line(f"dropped {description}: its files are in {place}")
+
+
+def _drop_archived(root: Path, stream: str, *, execute: bool) -> None:
+    logs = archived_shards(root, stream)
+    lines = []
+    for log in logs:
+        place = archived_shard_directory(root, stream, log)
+        size = format_bytes(0 if place is None else disk_bytes(place))
+        lines.append(f"shard {log.shard}: offsets {log.born}-{log.end}, {size}: {log.lineage}")
+    if execute:
+        remove_archived_shards(root, stream)
+        lines.append(f"removed {counted(len(logs), 'archived log')} of stream {stream!r}")
+    else:
+        lines.append(
+            f"would remove {counted(len(logs), 'archived log')} of stream {stream!r}; nothing "
+            "was changed, add --execute to do it"
+        )
+    print_lines(lines)
 
 
 def _described(root: Path, stream: str) -> str:

@@ -6,25 +6,30 @@ A damaged stream does not hide its neighbours: they are listed first, then its e
 from pathlib import Path
 
 from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.output.formatting import disk_bytes
 from connectors.cli.output.printing import print_json, print_table
-from storage_core import StreamReader
+from storage_core import StreamReader, archived_shard_directory, archived_shards
 
 _COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", "dead letters")
+# Of logs that a reset has archived: a column only where there are any.
+_ARCHIVED = "archived bytes"
 
 
 def streams(*, root: Path, as_json: bool) -> None:
     """List the streams under a root."""
     rows, error = of_each_stream(root, None, lambda name: [_row(root, name)])
     if as_json:
-        names = [column.replace(" ", "_") for column in _COLUMNS]
+        names = [column.replace(" ", "_") for column in (*_COLUMNS, _ARCHIVED)]
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table(_COLUMNS, rows)
+        has_archived = any(row[-1] for row in rows)
+        columns = (*_COLUMNS, _ARCHIVED) if has_archived else _COLUMNS
+        print_table(columns, [row[: len(columns)] for row in rows])
     if error is not None:
         raise error
 
 
-def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]:
+def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int, int]:
     with StreamReader.open(root, name) as reader:
         committed = reader.refresh()
         stats = reader.stats()
@@ -37,7 +42,13 @@ def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]
             sum(committed.values()),
             stats.late_arrivals,
             stats.dead_letters_waiting,
+            _archived_bytes(root, name),
         )
+
+
+def _archived_bytes(root: Path, name: str) -> int:
+    places = (archived_shard_directory(root, name, one) for one in archived_shards(root, name))
+    return sum(disk_bytes(place) for place in places if place is not None)
 
 
 def _keys_of(reader: StreamReader) -> str:

@@ -35,18 +35,22 @@ def tail(  # noqa: PLR0913 - one parameter an option
     overwrite: bool,
     raw: bool,
     schema: Path | None,
+    archived: str | None,
     limit: int,
 ) -> None:
     """Show rows by address with their state: 0 normal, 1 late, 2 ahead, 3 expired."""
     choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if follow:
         choice.refuse_to_follow()
+    if follow and archived is not None:
+        message = "--follow and --archived: nothing is added to an archived log"
+        raise InvalidRequestError(message)
     named = column_names(columns)
     # All is refused at once that has no meaning: what is followed may stay silent for long.
     of_ids = None if ids is None else tuple(ids)
     request = ReadRequest(0, ids=of_ids)
     key_list = keys_of(keys, hex_keys)
-    with StreamReader.open(root, stream) as reader:
+    with StreamReader.open(root, stream, archived=archived) as reader:
         chosen = chosen_columns(reader, named)
         request = replace(request, keys=None if key_list is None else tuple(key_list))
         requested_rows = RequestedRows(ids, key_list, None, None, tombstones=False)

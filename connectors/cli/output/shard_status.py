@@ -17,7 +17,14 @@ import numpy.typing as npt
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.formatting import disk_bytes
 from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
-from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
+from storage_core import (
+    UNITS_PER_SECOND,
+    LostRangeError,
+    State,
+    StreamReader,
+    Unit,
+    describe_stream,
+)
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
 # transaction, four times as many are, so often.
@@ -105,6 +112,7 @@ def shard_statuses(
     with StreamReader.open(root, name) as reader:
         unit = reader.options.unit
         committed = reader.refresh()
+        directories = describe_stream(root, name).directories
         gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
         for number, end in committed.items():
             stats = reader.stats(number)
@@ -129,7 +137,7 @@ def shard_statuses(
                     dead_letters_forwarded=stats.dead_letters_forwarded,
                     dead_letters_dropped=stats.dead_letters_dropped,
                     unsealed=unsealed[number],
-                    bytes=disk_bytes(root / name / f"shard-{number:04d}"),
+                    bytes=disk_bytes(directories[number]),
                     first=None if first is None else first.first,
                     last=None if last is None else last.last,
                     age_s=_age_s(newest, unit, now_ns),

@@ -12,8 +12,23 @@ Remove = Annotated[
 ]
 
 
+Archived = Annotated[
+    bool,
+    typer.Option(
+        "--archived",
+        help="Remove only the logs that `shardlog group reset` has archived; the stream stays.",
+    ),
+]
+
+
 @done_in("connectors.cli.commands.drop")
-def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
+def drop(
+    root: Root,
+    stream: StreamName,
+    remove: Remove = False,
+    archived: Archived = False,
+    execute: Execute = False,
+) -> None:
     """Drop a stream: move its directory to ROOT/~dropped, or remove it.
 
     Refused while a writer holds the stream. Without --execute it only says what would happen.

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from connectors.cli.parsers.group_reset import reset
 from connectors.cli.parsers.status import Brokers, BrokerWait
 from connectors.cli.parsing.group import Group
 from connectors.cli.parsing.options import AsJson, KafkaSettings, OneStream, Root, StreamName
@@ -11,13 +12,15 @@ from connectors.cli.parsing.work import done_in
 
 app = typer.Typer(
     cls=Group,
-    help="Show what workers do with each partition; pause, resume and retry partitions.\n\n"
+    help="Show what workers do with each partition; pause, resume, retry, reset partitions.\n\n"
     "The root is the truth, Kafka's group offsets a copy of it.\n\n"
     "Example: shardlog group describe ./data --bootstrap 127.0.0.1:9092",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
+
+app.command("reset", short_help="Let partitions go on from another offset.")(reset)
 
 Partitions = Annotated[
     list[int] | None,

@@ -35,6 +35,15 @@ Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on with what is committed, until Ctrl-C.")
 ]
 
+Archived = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LINEAGE",
+        help="Show a log that `shardlog group reset` has archived; `shardlog drop --archived` "
+        "lists them.",
+    ),
+]
+
 
 @done_in("connectors.cli.commands.tail")
 def tail(  # noqa: PLR0913 - one parameter an option
@@ -52,6 +61,7 @@ def tail(  # noqa: PLR0913 - one parameter an option
     overwrite: Overwrite = False,
     raw: Raw = False,
     schema: SchemaFile = None,
+    archived: Archived = None,
     limit: Limit = 0,
 ) -> None:
     """Show rows by address with their state: 0 normal, 1 late, 2 ahead, 3 expired.

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from connectors.ingest.assignment.start_offset import HomeMark
+from connectors.group.home_mark import HomeMark
 from connectors.ingest.mapping import SCHEMA, ShardRecords
 from connectors.ingest.status.worker_state import PartitionState
 from connectors.ingest.values.avro_values import NO_SCHEMA, WriterSchema

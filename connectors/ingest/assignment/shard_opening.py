@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connectors.group.home_mark import HomeMark, decode_home_mark
 from connectors.group.retry_shards import finish_retry, shards_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
-    HomeMark,
     check_group_offset,
     check_watermarks,
     out_of_range,
@@ -31,6 +31,7 @@ from storage_core import (
     StreamDescription,
     StreamOptions,
     StreamOrigin,
+    archived_lineages,
     describe_stream,
     dropped_streams,
     root_id,
@@ -226,14 +227,15 @@ class ShardOpening:
         committed = self._consumer.group_places([partition]).get(partition)
         if committed is None:
             return
-        dropped: set[str] = set()
-        if committed.offset > shard_next:
-            for drop in dropped_streams(self._options.root, partition.topic):
-                dropped.update(drop.lineages)
+        gone = self._gone(partition.topic) if committed.offset > shard_next else frozenset()
+        mark = decode_home_mark(committed.metadata)
         adopt = self._options.adopt
         verdict = check_group_offset(
-            partition, shard_next, committed, home, adopt=adopt, dropped=dropped
+            partition, shard_next, committed, home, adopt=adopt, dropped=gone
         )
+        if mark is not None and mark.lineage in gone:
+            # A reset or a drop, as the operator wanted it.
+            return
         if verdict == "go on" and home is not None and committed.offset > shard_next:
             now_ms = self._clock.now_ns() // 10**6
             incarnation = describe_stream(self._options.root, partition.topic).incarnation
@@ -257,6 +259,15 @@ class ShardOpening:
                 group_offset=committed.offset,
                 shard_next=shard_next,
             )
+
+    def _gone(self, topic: str) -> frozenset[str]:
+        """Return the lineages of logs that were dropped from this root, or archived in it."""
+        root = self._options.root
+        dropped = (one for drop in dropped_streams(root, topic) for one in drop.lineages)
+        archived: frozenset[str] = frozenset()
+        with suppress(InvalidRequestError):
+            archived = archived_lineages(root, topic)
+        return archived.union(dropped)
 
 
 def stream_mark(root: Path, topic: str) -> object:

@@ -4,38 +4,13 @@ Pure decisions over what the shard, the broker and the group say; shard_opening.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
+from connectors.group.home_mark import HomeMark, decode_home_mark
 from connectors.kafka import Place
 from storage_core import ForeignDataError, LostRangeError
 
-_MARK: Final = "shardlog"
-_PARTS: Final = 3
-
 Verdict = Literal["go on", "ignored"]
-
-
-@dataclass(frozen=True, slots=True)
-class HomeMark:
-    """What a worker leaves beside the group's offset: whose data stands behind it."""
-
-    root_id: str
-    lineage: str
-
-    def encode(self) -> str:
-        """Return it as the metadata of a committed offset."""
-        return f"{_MARK}:{self.root_id}:{self.lineage}"
-
-
-def decode_home_mark(metadata: str) -> HomeMark | None:
-    """Return the mark, None if somebody else wrote the metadata."""
-    # NOTE: confluent-kafka (2.16) sends a NUL behind what it is given, and takes it off again when
-    # it reads; what other clients give back has it.
-    parts = metadata.rstrip("\0").split(":")
-    if len(parts) != _PARTS or parts[0] != _MARK:
-        return None
-    return HomeMark(parts[1], parts[2])
 
 
 def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
@@ -58,7 +33,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         committed: What the group has committed.
         home: The shard's own mark; None when there is no shard yet.
         adopt: Whether a copy of a root may go on.
-        dropped: Lineages of shards that were dropped from this root.
+        dropped: Lineages of logs that were dropped from this root, or archived by a reset.
 
     Returns:
         `ignored` when somebody else moved the group's offset, else `go on`.

@@ -86,6 +86,7 @@ class ShardFollower:
     def __init__(self, files: StreamFiles, shard: int, clock: Clock) -> None:
         """Open the marker; the store follows when first needed."""
         self._meta = files.meta
+        self._refuse_if_replaced = partial(files.refuse_if_replaced, shard)
         self._directory = files.shard_directory(shard)
         self._trimmed_rows_of = trimmed_rows_of(self._directory)
         self._place = BlockPlace(files.settings.lineages[shard], shard)
@@ -210,7 +211,11 @@ class ShardFollower:
             raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
         # IMPORTANT: in this order; another thread may see a newer state in between.
         last = self._last_marker
-        state = self._marker.read()
+        try:
+            state = self._marker.read()
+        except CorruptionError:
+            self._refuse_if_replaced()
+            raise
         if state.lineage != self._place.lineage:
             message = "the marker belongs to another lineage; the shard was made anew or replaced"
             raise self._foreign(message)

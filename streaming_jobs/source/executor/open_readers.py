@@ -49,7 +49,8 @@ class OpenReaders(OpenStreams[StreamReader]):
         Raises:
             ForeignDataError: What is at the place is not that stream, or not on this machine.
         """
-        key = (place, place.stamp())
+        # One opened before a shard was archived has the old log, and is told so in every call.
+        key = (place, place.stamp(), place.options_stamp())
         with self.lease(key, lambda one: _knows(one, shard), lambda _: place.reader()) as reader:
             self._read.setdefault(reader, set()).add(shard)
             yield reader

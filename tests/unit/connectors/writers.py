@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from connectors.group.home_mark import HomeMark
 from connectors.ingest.assignment.partition_writer import PartitionWriter
-from connectors.ingest.assignment.start_offset import HomeMark
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin
 

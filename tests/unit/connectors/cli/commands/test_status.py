@@ -95,6 +95,7 @@ def test_streams_can_be_listed_as_json(shardlog, root):
         "committed": 110,
         "late": 1,
         "dead_letters": 1,
+        "archived_bytes": 0,
     }
 
 

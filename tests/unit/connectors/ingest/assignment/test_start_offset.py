@@ -2,11 +2,10 @@
 
 import pytest
 
+from connectors.group.home_mark import HomeMark, decode_home_mark
 from connectors.ingest.assignment.start_offset import (
-    HomeMark,
     check_group_offset,
     check_watermarks,
-    decode_home_mark,
     out_of_range,
 )
 from connectors.kafka import Place

@@ -1,0 +1,257 @@
+"""Reset: a partition goes on from another offset, forward or backward.
+
+The store is the truth, so it is the shard that is set. Forward, the offsets between are skipped: a
+gap, recorded and counted. Backward, the shard's log is archived and a new one begins, since no log
+may hold a record twice. The group's offset in Kafka is a copy; it is set where the group allows.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from connectors.group.home_mark import HomeMark
+from connectors.group.reset_target import Target, clamped
+from connectors.group.retry_shards import partition_of, shards_of
+from connectors.kafka import OffsetAdmin, Partition, Place
+from storage_core import (
+    ArchivedShard,
+    Environment,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    ShardlogError,
+    Stream,
+    StreamReader,
+    describe_stream,
+    root_id,
+    shard_owners,
+)
+
+_ENVIRONMENT: Final = Environment(purpose="a reset")
+
+Effect = Literal["nothing", "gap", "archive", "new shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset does to one partition.
+
+    Attributes:
+        partition: The partition.
+        current: Where its shard stands; None where it has no shard yet.
+        target: Where it goes on.
+        rows: How many rows the log has stored, if it is archived.
+        clamped: What is said where another offset was wanted; may be empty.
+    """
+
+    partition: Partition
+    current: int | None
+    target: int
+    rows: int = 0
+    clamped: str = ""
+
+    @property
+    def effect(self) -> Effect:
+        """What it means for the shard."""
+        if self.current is None:
+            return "new shard"
+        if self.target == self.current:
+            return "nothing"
+        return "gap" if self.target > self.current else "archive"
+
+    def text(self) -> str:
+        """Return what it means, for people."""
+        texts = {
+            "new shard": "the shard begins here",
+            "nothing": "stays as it is",
+            "gap": f"gap of {self.target - (self.current or 0)} offsets",
+            "archive": f"archives the log and its {self.rows} rows; a new log begins at "
+            f"{self.target}",
+        }
+        return "; ".join(filter(None, (texts[self.effect], self.clamped)))
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOutcome:
+    """What became of the reset of one partition.
+
+    Attributes:
+        reset: What was planned.
+        error: Why it was not done, None where it was.
+        archived: The log that was archived, if one was.
+        group_refusal: Why Kafka did not take the group's offset, if it was to be set.
+    """
+
+    reset: Reset
+    error: ShardlogError | None = None
+    archived: ArchivedShard | None = None
+    group_refusal: ShardlogError | None = None
+
+
+def planned_resets(
+    root: Path, stream: str, target: Target, offsets: OffsetAdmin, numbers: Iterable[int] = ()
+) -> list[Reset]:
+    """Return what a reset would do to partitions; nothing is changed.
+
+    Args:
+        root: The root's path.
+        stream: The stream.
+        target: Where they go.
+        offsets: What knows the offsets of the topic.
+        numbers: Which partitions; none for all that have a shard.
+
+    Raises:
+        InvalidRequestError: There is no such stream or partition, or it is no topic's copy.
+        BrokerUnavailableError: Kafka does not answer.
+    """
+    origin = describe_stream(root, stream).origin
+    if origin is None:
+        message = "the stream is no copy of a topic; there is nothing to take again"
+        raise InvalidRequestError(message, stream=stream)
+    with StreamReader.open(root, stream) as reader:
+        current = reader.refresh()
+        owned = {number for number in current if partition_of(number) is None}
+        partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
+        _refuse_missing(stream, partitions, offsets.counted(origin.topic))
+        lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
+        wanted = _wanted(partitions, target, current, lows, ends, offsets)
+        resets: list[Reset] = []
+        for partition in partitions:
+            offset, remark = clamped(wanted[partition], lows[partition], ends[partition])
+            reset = Reset(partition, current.get(partition.number), offset, clamped=remark)
+            if reset.effect == "archive":
+                reset = replace(reset, rows=reader.stats(partition.number).records)
+            resets.append(reset)
+    return resets
+
+
+def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
+    """Refuse to reset shards that a process holds, before anything is changed.
+
+    Raises:
+        ShardLockedError: A process holds one.
+    """
+    owners = shard_owners(root, stream)
+    for reset in resets:
+        owner = owners.get(reset.partition.number)
+        if owner is not None and reset.effect != "nothing":
+            raise _held(root, stream, reset.partition.number, f"{owner} holds the shard")
+
+
+def run_reset(
+    root: Path, stream: str, reset: Reset, set_group: Callable[[Partition, Place], None] | None
+) -> ResetOutcome:
+    """Reset one partition, as was planned; whole or not begun wherever it is killed.
+
+    1. Forward: the shard is opened, and its tail moved to the target with a gap, in one commit.
+       Backward: the log is archived and a new one begins at the target (`Stream.archive_shards`).
+       With it goes the log of its retried dead letters, whose records may come again as well.
+       Where it stands there already nothing is done, so that it may be repeated.
+    2. The group's offset is set, if the group takes it; if not, the worker that opens the shard
+       sets it, and until then it is the copy of what was.
+
+    Args:
+        root: The root's path.
+        stream: The stream.
+        reset: What was planned.
+        set_group: Sets the group's offset; None to leave it.
+    """
+    try:
+        archived = _reset_shard(root, stream, reset)
+    except ShardLockedError as error:
+        return ResetOutcome(reset, _held(root, stream, reset.partition.number, error.message))
+    except ShardlogError as error:
+        return ResetOutcome(reset, error)
+    outcome = ResetOutcome(reset, archived=archived)
+    if set_group is None:
+        return outcome
+    with StreamReader.open(root, stream) as reader:
+        mark = HomeMark(root_id(root), reader.lineage(reset.partition.number))
+    try:
+        set_group(reset.partition, Place(reset.target, metadata=mark.encode()))
+    except ShardlogError as error:
+        return replace(outcome, group_refusal=error)
+    return outcome
+
+
+def check_same_topic(
+    stream: str, expected: str, topic_ids: Mapping[str, str | InvalidRequestError], topic: str
+) -> None:
+    """Refuse a reset by offsets of another topic than the stream was made from.
+
+    Raises:
+        ForeignDataError: The topic was deleted, or deleted and re-created.
+        InvalidRequestError: It may not be described.
+    """
+    topic_id = topic_ids.get(topic)
+    if isinstance(topic_id, InvalidRequestError):
+        raise topic_id
+    if topic_id != expected:
+        state = "is not there" if topic_id is None else "was deleted and re-created"
+        message = f"the topic {state}; drop the stream to take it anew"
+        raise ForeignDataError(message, stream=stream)
+
+
+def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
+    number, target = reset.partition.number, reset.target
+    if reset.current is None:
+        Stream.add_shards(root, stream, {number: target})
+        return None
+    if reset.effect == "nothing":
+        return None
+    if target > reset.current:
+        with Stream.open(root, stream, [number], environment=_ENVIRONMENT) as shard:
+            # Rows that a killed worker had stored, and not published, are there by now.
+            if shard.committed()[number] <= target:
+                source = {**(shard.source(number) or {}), "next": target}
+                # Of the last record below it, which the target's log may not know.
+                source.pop("epoch", None)
+                shard.skip(number, target, source=source)
+                return None
+    starts = dict.fromkeys(shards_of(number, describe_stream(root, stream).shards), 0)
+    starts[number] = target
+    logs = Stream.archive_shards(root, stream, starts, environment=_ENVIRONMENT)
+    return next(log for log in logs if log.shard == number)
+
+
+def _wanted(  # noqa: PLR0913 - all that a target may mean
+    partitions: Sequence[Partition],
+    target: Target,
+    current: Mapping[int, int],
+    lows: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    offsets: OffsetAdmin,
+) -> dict[Partition, int]:
+    """Return the offset that each partition is to go to, whether its log has it or not."""
+    if target.kind == "earliest":
+        return dict(lows)
+    if target.kind == "latest":
+        return dict(ends)
+    if target.kind == "offset":
+        return dict.fromkeys(partitions, target.value)
+    if target.kind == "time":
+        times = offsets.at_time(partitions, target.value)
+        # Where nothing is as new, Kafka's tool takes the end.
+        return {at: ends[at] if times[at] is None else int(times[at] or 0) for at in partitions}
+    for partition in partitions:
+        if partition.number not in current:
+            message = f"partition {partition.number} has no shard to shift from; name an offset"
+            raise InvalidRequestError(message, stream=partition.topic)
+    return {partition: current[partition.number] + target.value for partition in partitions}
+
+
+def _refuse_missing(stream: str, partitions: Iterable[Partition], count: int) -> None:
+    for partition in partitions:
+        if partition.number >= count:
+            message = f"there is no partition {partition.number}; the topic has {count}"
+            raise InvalidRequestError(message, stream=stream)
+
+
+def _held(root: Path, stream: str, number: int, reason: str) -> ShardLockedError:
+    arguments = f"{root} {stream} --partition {number}"
+    message = (
+        f"{reason}: run `shardlog group pause {arguments}`, reset, then "
+        f"`shardlog group resume {arguments}`"
+    )
+    return ShardLockedError(message, stream=stream, shard=number)
