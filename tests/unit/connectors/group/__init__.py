@@ -1,0 +1,1 @@
+"""Tests of what commands and workers share of a group."""
