@@ -83,7 +83,7 @@ EXPERIMENTS: Final = (
 _PAIRS_MIN: Final = 3
 _PAIRS: Final = 5
 _THIS: Final = Path(__file__).parents[1]
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,10 +145,10 @@ def _compare(chosen: list[Experiment], other: Path, workspace: Path, pairs: int)
 
 
 def _all_of(
-    chosen: list[Experiment], run: Callable[[Experiment], Iterable[_Found]]
-) -> tuple[list[_Found], list[str]]:
+    chosen: list[Experiment], run: Callable[[Experiment], Iterable[_Result]]
+) -> tuple[list[_Result], list[str]]:
     """Run experiments; return what was found, and a line for each that is void."""
-    results: list[_Found] = []
+    results: list[_Result] = []
     failed = []
     for experiment in chosen:
         try:

@@ -27,7 +27,7 @@ from connectors.devtools.stack import DevStack
 from connectors.kafka import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
 from demo.ledger import DEAD_LETTER_TOPIC, dead_letters, read_ledger, what_became
-from demo.rolled import Rolled, mended, roll_up, rolled
+from demo.rolled import Rolled, corrected, roll_up, rolled
 from demo.sealed import seal_and_ask
 from storage_core import (
     InvalidRequestError,
@@ -117,7 +117,7 @@ def _run(place: Path, records: int, rate: int) -> bool:
         (job_place / EXPECTED).write_text(str(what_became(root)[1].sum()))
         seen = _answer(job)
         _say("rolling up what came since")
-        _say(mended(root, before, _rolled_up(root, job_place)))
+        _say(corrected(root, before, _rolled_up(root, job_place)))
         _say("stopping the other worker")
         workers[1].send_signal(signal.SIGTERM)
         workers[1].wait(_WAIT_MAX_S)

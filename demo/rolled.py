@@ -1,6 +1,6 @@
 """The demo's windows: `roll_up` runs while records come, and once more when all are there.
 
-What the first run said of an hour is mended by the second one, by rows that came since; some of
+What the first run said of an hour is corrected by the second one, by rows that came since; some of
 them late, behind newer ones of their device.
 """
 
@@ -68,7 +68,7 @@ def rolled(root: Path) -> Rolled:
     return Rolled(ends, hours)
 
 
-def mended(root: Path, before: Rolled, after: Rolled) -> str:
+def corrected(root: Path, before: Rolled, after: Rolled) -> str:
     """Say what late rows have changed of the window that had most of them since."""
     late: Counter[Window] = Counter()
     with StreamReader.open(root, TELEMETRY) as reader:

@@ -41,6 +41,6 @@ with TemporaryDirectory() as root:
     show = ["shardlog", "dlq", "show", root, topic, "--format=json"]
     listing = subprocess.run(show, capture_output=True, text=True, check=True)
     for line in listing.stdout.splitlines():
-        letter = json.loads(line)
-        print(f"offset {letter['offset']}, {letter['word']}: {letter['reason']}")
-        print(f"its key is {letter['key']}, its value {letter['value']}")
+        dead_letter = json.loads(line)
+        print(f"offset {dead_letter['offset']}, {dead_letter['word']}: {dead_letter['reason']}")
+        print(f"its key is {dead_letter['key']}, its value {dead_letter['value']}")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 RECORDS = 1000
-SHOWN = ("shardlog_worker_appended_total ", "shardlog_open_partitions ", "shardlog_broker_away ")
+METRICS = ("shardlog_worker_appended_total ", "shardlog_open_partitions ", "shardlog_broker_away ")
 # A topic of this run's own. The broker is the one that KAFKA_BOOTSTRAP names.
 topic = f"readings-{uuid4().hex[:8]}"
 produce = ["shardlog", "produce", topic, f"--records={RECORDS}", "--partitions=2"]
@@ -40,6 +40,6 @@ with TemporaryDirectory() as root:
             elif event["event"] == "progress" and event["appended"] == RECORDS:
                 print(f"ready: {json.loads(ask(address, '/health/ready'))}")
                 for metric in ask(address, "/metrics").splitlines():
-                    if metric.startswith(SHOWN):
+                    if metric.startswith(METRICS):
                         print(metric)
                 worker.terminate()

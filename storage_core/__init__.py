@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from storage_core.catalog.index_options import IndexOptions
     from storage_core.catalog.options import StreamOptions
     from storage_core.catalog.origin import StreamOrigin, is_stream_name
-    from storage_core.catalog.owners import ShardOwner, shard_owners
+    from storage_core.catalog.owners import ShardOwner, ShardProgress, shard_owners, shard_progress
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
@@ -66,7 +66,7 @@ else:
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
             "catalog.origin": ("StreamOrigin", "is_stream_name"),
-            "catalog.owners": ("ShardOwner", "shard_owners"),
+            "catalog.owners": ("ShardOwner", "ShardProgress", "shard_owners", "shard_progress"),
             "catalog.position": ("Position", "ShardPosition"),
             "catalog.root_file": ("list_streams", "root_id"),
             "catalog.stream_file": ("StreamDescription", "describe_stream"),
@@ -150,6 +150,7 @@ __all__ = [
     "ShardOwner",
     "ShardPoisonedError",
     "ShardPosition",
+    "ShardProgress",
     "ShardReader",
     "ShardTiering",
     "ShardlogError",
@@ -180,4 +181,5 @@ __all__ = [
     "list_streams",
     "root_id",
     "shard_owners",
+    "shard_progress",
 ]

@@ -189,9 +189,9 @@ class StagingArea:
         """Open shards for writing once their writer lets go; finishes what is published.
 
         Opening costs more than a small commit, so a writer may keep its shards open for a while.
-        Who needs them takes the turn, the lock of the staging directory, and keeps it while it
-        waits; who holds the shards sees in `somebody_waits` that it is taken, and lets go. The
-        turn guards nothing: the shards' own locks do.
+        Who needs them takes the lock of the staging directory, and keeps it while it waits; who
+        holds the shards sees in `somebody_waits` that it is taken, and closes them. This lock
+        guards nothing: the shards' own locks do.
 
         The purpose is told to those who find the shards locked then.
 
@@ -204,11 +204,11 @@ class StagingArea:
         environment = Environment(clock=clock, purpose=purpose)
         with file_errors(self._staging.directory, "making the staging directory"):
             make_directories(self._staging.directory)
-        turn = DirectoryLock.within(self._staging.directory, clock, wait_s)
-        if turn is None:
+        waiting_lock = DirectoryLock.within(self._staging.directory, clock, wait_s)
+        if waiting_lock is None:
             message = "another process already waits for the stream's shards"
             raise ShardLockedError(message, path=self._staging.directory)
-        with turn:
+        with waiting_lock:
             while True:
                 try:
                     return Stream.open(self._root, name, numbers, environment=environment)
@@ -223,13 +223,13 @@ class StagingArea:
     def somebody_waits(self) -> bool:
         """Tell whether another process waits in `open_shards`."""
         try:
-            turn = DirectoryLock.if_free(self._staging.directory)
+            waiting_lock = DirectoryLock.if_free(self._staging.directory)
         except FileNotFoundError:
             # Whoever waits has made the directory.
             return False
-        if turn is not None:
-            turn.release()
-        return turn is None
+        if waiting_lock is not None:
+            waiting_lock.release()
+        return waiting_lock is None
 
     @contextmanager
     def _ours(self, doing: str) -> Iterator[None]:

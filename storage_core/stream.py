@@ -38,8 +38,8 @@ from storage_core.write.entry import (
     AppendReport,
     Entry,
     checked_attachments,
+    checked_dead_letter_addresses,
     checked_dead_letters,
-    checked_letter_addresses,
     checked_source,
     without_states,
 )
@@ -355,7 +355,7 @@ class Stream(StreamFacade[Shard]):
             InvalidRequestError: One lies at or above committed, or is no address.
         """
         opened = self._open.shard(shard)
-        checked = checked_letter_addresses(addresses, opened.committed())
+        checked = checked_dead_letter_addresses(addresses, opened.committed())
         return opened.clear_dead_letters(checked, are_dropped=dropped)
 
     def alter(self, **options: object) -> None:

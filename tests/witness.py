@@ -12,6 +12,7 @@ from storage_core.engine.key_value import Batch, KeyValueStore, Recovery
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import KEY_NEXT, decode_tail
 from storage_core.testing import FaultyDisk
+from tests.log.batches import puts_of
 from tests.log.hooked_disk import HookedDisk
 
 
@@ -58,7 +59,7 @@ class Witness(HookedDisk):
 
     def _saw_write(self, batch: Batch) -> None:
         """Note the tail that a batch wrote."""
-        for family, key, value in batch.every_put():
+        for family, key, value in puts_of(batch):
             if family == FAMILY_DEFAULT and key == KEY_NEXT:
                 self._written = decode_tail(value).next
 

@@ -21,7 +21,7 @@ from storage_core.sql import connect
 
 ORDER_ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ORDER_ROWS", "2000000"))
 ORDERS: Final = "orders"
-_KEPT: Final = os.environ.get("SHARDLOG_BENCH_ORDERS")
+_ORDERS_DIRECTORY: Final = os.environ.get("SHARDLOG_BENCH_ORDERS")
 _BATCH_ROWS: Final = 20_000
 _REGISTRY_ID: Final = 9
 _SITES: Final = 200
@@ -57,7 +57,9 @@ def sealed_orders(workspace: Path) -> Path:
 
     Beside it lies `plain`, a file of the same rows and columns that DuckDB wrote as it does.
     """
-    place = workspace / "orders" if _KEPT is None else Path(_KEPT) / f"orders-{ORDER_ROWS}"
+    place = workspace / "orders"
+    if _ORDERS_DIRECTORY is not None:
+        place = Path(_ORDERS_DIRECTORY) / f"orders-{ORDER_ROWS}"
     root = place / "root"
     if (place / "made").exists():
         return root

@@ -54,9 +54,9 @@ def _measured(root: Path, name: str, write: Callable[[Stream], None]) -> Measure
         written = _seconds(lambda: write(stream))
     hot = {f"hot_{figure}": one for figure, one in _query_rates(root, name).items()}
     with Stream.open(root, name) as stream:
-        upkeep = _seconds(lambda: (stream.seal(), stream.compact(), stream.trim()))
+        maintenance = _seconds(lambda: (stream.seal(), stream.compact(), stream.trim()))
     rates = _query_rates(root, name)
-    return {**hot, **rates, "write_seconds": written, "upkeep_seconds": upkeep}
+    return {**hot, **rates, "write_seconds": written, "maintenance_seconds": maintenance}
 
 
 def _query_rates(root: Path, name: str) -> dict[str, float]:
@@ -96,7 +96,7 @@ SMALL: Final = Experiment(
         _row("tail_seconds", "`tail` of rows", 5, 2),
         _row("verify_seconds", "`verify` of rows", 5, 2),
         _row("bytes", "bytes a record of rows", 3, 1.5),
-        _row("upkeep_seconds", "seal, compaction and trim of rows", None),
+        _row("maintenance_seconds", "seal, compaction and trim of rows", None),
         *(
             Row(
                 f"small/hot_{figure}",

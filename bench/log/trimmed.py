@@ -26,8 +26,8 @@ from bench.workspace import await_compaction
 from storage_core import Stream, StreamReader
 
 _READS: Final = 400
-_STRETCHES: Final = 10
-_STRETCH_SHARE: Final = 100
+_LONG_RANGES: Final = 10
+_LONG_RANGE_SHARE: Final = 100
 _READINGS: Final = min(ROWS, 1_000_000)
 
 
@@ -83,10 +83,10 @@ def _reading_anew(root: Path) -> Measured:
 
 def _reading(stream: Stream) -> Measured:
     latency = latencies(list(_range_seconds(stream)))
-    stretch = float(np.median(list(_stretch_seconds(stream))))
+    long_range = float(np.median(list(_long_range_seconds(stream))))
     with timed(ROWS) as tail:
         assert sum(batch.num_rows for batch in stream.tail(0)) == ROWS
-    return {**latency, "stretch": stretch, "tail": tail["rate"]}
+    return {**latency, "long range": long_range, "tail": tail["rate"]}
 
 
 def _range_seconds(stream: Stream | StreamReader) -> Iterator[float]:
@@ -97,10 +97,10 @@ def _range_seconds(stream: Stream | StreamReader) -> Iterator[float]:
         assert table.num_rows == RANGE_ROWS
 
 
-def _stretch_seconds(stream: Stream) -> Iterator[float]:
+def _long_range_seconds(stream: Stream) -> Iterator[float]:
     chance = np.random.default_rng(4)
-    rows = ROWS // _STRETCH_SHARE
-    for _ in range(_STRETCHES):
+    rows = ROWS // _LONG_RANGE_SHARE
+    for _ in range(_LONG_RANGES):
         first = FIRST_PRIMARY + int(chance.integers(0, ROWS - rows))
         start = time.perf_counter()
         table = stream.read(start=first, end=first + rows - 1)
@@ -143,8 +143,8 @@ TRIMMED: Final = Experiment(
         Row(
             "trimmed/time",
             "`read` of a hundredth of all time, trimmed rows against blocks",
-            ("trimmed", "stretch"),
-            ("blocks", "stretch"),
+            ("trimmed", "long range"),
+            ("blocks", "long range"),
             sense="at most",
         ),
         Row(

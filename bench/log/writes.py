@@ -153,13 +153,13 @@ def _durable(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     yield {"ours": ours, "two bare syncs": bare}
 
 
-_WHAT: Final = "durable append of 10,000-record batches of 100-byte payloads, one shard"
+_MEASURED: Final = "durable append of 10,000-record batches of 100-byte payloads, one shard"
 APPEND: Final = Experiment(
     "append",
     (
         Row(
             "append/rocksdict",
-            f"{_WHAT}, against plain rocksdict puts of the same blocks with two syncs",
+            f"{_MEASURED}, against plain rocksdict puts of the same blocks with two syncs",
             ("ours", "rate"),
             ("rocksdict", "rate"),
             limit=0.6,

@@ -4,7 +4,7 @@ A topic that was deleted, recreated or is not authorised concerns its stream onl
 not answer are not asked again for other streams.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,23 @@ class LogEnds:
     ends: Mapping[int, int] = field(default_factory=dict)
     stable: Mapping[int, int] = field(default_factory=dict)
     unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """What Kafka says of a group: a copy of what the store knows, and who its members are.
+
+    Attributes:
+        offsets: Where the group stands.
+        members: Its members; workers with partitions of their own (static mode) are none.
+    """
+
+    offsets: Mapping["kafka_client.Partition", int] = field(default_factory=dict)
+    members: Sequence["kafka_client.GroupMember"] = ()
+
+    def member_of(self, partition: "kafka_client.Partition") -> "kafka_client.GroupMember | None":
+        """Return the member that a partition is assigned to."""
+        return next((each for each in self.members if partition in each.partitions), None)
 
 
 class Brokers:
@@ -52,6 +69,18 @@ class Brokers:
         except ShardlogError as error:
             self.failure = error
             return LogEnds()
+
+    def group(self, name: str, partitions: Iterable["kafka_client.Partition"]) -> GroupView:
+        """Return what Kafka says of a group, as far as it is known."""
+        if self._settings is None or self.failure is not None:
+            return GroupView()
+        try:
+            admin = self._connected(self._settings)
+            offsets = admin.ask_group_offsets(name, partitions)
+            return GroupView(offsets(self._wait_s), admin.group_members(name, self._wait_s))
+        except ShardlogError as error:
+            self.failure = error
+            return GroupView()
 
     def _fetched(
         self, admin: "kafka_client.Admin", origin: StreamOrigin, shards: Iterable[int]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
-from connectors.dlq.forwarder import Forwarded, Forwarder, count_waiting, next_letters
+from connectors.dlq.forwarder import Forwarded, Forwarder, count_waiting, next_dead_letters
 from connectors.kafka import Partition
 from connectors.settings.dead_letter_settings import DeadLetterSettings
 from storage_core import (
@@ -155,7 +155,7 @@ class DeadLetterPolicy:
         pass_ = [(partition, shard.stream, shard.topic_id) for partition, shard in shards.items()]
         # A daemon: the end of a process waits neither for a broker nor for a disk that hangs.
         self._thread = threading.Thread(
-            target=self._run_pass, args=(pass_,), name="shardlog-letters", daemon=True
+            target=self._run_pass, args=(pass_,), name="shardlog-dead letters", daemon=True
         )
         self._thread.start()
 
@@ -179,7 +179,7 @@ class DeadLetterPolicy:
         dropped, start = 0, 0
         excess = count_waiting(stream, partition.number) - self._settings.records_max
         while dropped < excess:
-            oldest = next_letters(stream, partition.number, start)[: excess - dropped]
+            oldest = next_dead_letters(stream, partition.number, start)[: excess - dropped]
             if not oldest:
                 # The rest is not committed yet.
                 break

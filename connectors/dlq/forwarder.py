@@ -21,7 +21,7 @@ _FLUSH_STEP_S: Final = 0.2
 # Longer than the Kafka client keeps a record before it calls it failed.
 _FLUSH_STEPS_MAX: Final = 600
 _PARTITIONS: Final = 1
-# A letter has its record's timestamp, by which a topic's retention would take an old one at once.
+# A dead letter has its record's timestamp: a topic's retention would delete an old one at once.
 _TOPIC: Final = {"retention.ms": "-1"}
 _BATCHES_MAX: Final = 100
 _BROKERS: Final = "bootstrap.servers"
@@ -30,7 +30,7 @@ _BROKERS: Final = "bootstrap.servers"
 _OWN_SETTINGS: Final = {"message.max.bytes": 1_000_000_000, "batch.size": 16_384}
 _NO_ANSWER: Final = "no answer in time"
 
-Letters = list[tuple[int, bytes]]
+DeadLetters = list[tuple[int, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,15 @@ class Forwarder:
     def forward(self, partition: Partition, stream: Stream, topic_id: str) -> Forwarded:
         """Publish a shard's committed dead letters, a bounded number of them.
 
-        1. Read: the next letters below committed, from where the pass before ended.
+        1. Read: the next dead letters below committed, from where the pass before ended.
         2. Send: each as Kafka had it, with its origin in headers behind its own.
         3. Wait: until each is acknowledged or refused, in bounded time.
         4. Clear: take those that were acknowledged out of the store, durably.
 
-        A failure in 1 to 3 leaves the letters where they are. Between 3 and 4 they are in the topic
-        and in the store: they are sent again, and told apart by their origin. Where a whole batch
-        is refused the pass ends; the next one begins behind it, so that letters which the topic
-        will never take stand in the way of no others, and comes back to them at the end.
+        A failure in 1 to 3 leaves the dead letters where they are. Between 3 and 4 they are in the
+        topic and in the store: they are sent again, and told apart by their origin. Where a whole
+        batch is refused the pass ends; the next one begins behind it, so that dead letters which
+        the topic will never take block no others, and comes back to them at the end.
 
         Raises:
             ShardlogError: The shard, or Kafka, cannot be asked.
@@ -107,15 +107,15 @@ class Forwarder:
         cleared = left = 0
         reason: str | None = None
         for _ in range(_BATCHES_MAX):
-            letters = next_letters(stream, partition.number, progress.start)  # 1
-            if not letters:
+            dead_letters = next_dead_letters(stream, partition.number, progress.start)  # 1
+            if not dead_letters:
                 progress.start, progress.first_left = _start_again(progress)
                 break
-            refused = self._publish(topic, letters, topic_id)  # 2, 3
-            done = [address for address, _ in letters if address not in refused]
+            refused = self._publish(topic, dead_letters, topic_id)  # 2, 3
+            done = [address for address, _ in dead_letters if address not in refused]
             if done:
                 cleared += stream.clear_dead_letters(partition.number, done)  # 4
-            progress.start = letters[-1][0] + 1
+            progress.start = dead_letters[-1][0] + 1
             if refused:
                 left += len(refused)
                 reason = reason or next(iter(refused.values()))
@@ -132,20 +132,20 @@ class Forwarder:
     def _pass_of(self, partition: Partition, stream: Stream) -> _Pass:
         progress = self._passes.get(partition)
         if progress is None or progress.stream is not stream:
-            # Opened anew, it may have letters anywhere.
+            # Opened anew, it may have dead letters anywhere.
             progress = self._passes[partition] = _Pass(stream)
         return progress
 
-    def _publish(self, topic: str, letters: Letters, topic_id: str) -> dict[int, str]:
-        """Send letters and wait for the answers; return which were not acknowledged, and why.
+    def _publish(self, topic: str, dead_letters: DeadLetters, topic_id: str) -> dict[int, str]:
+        """Send dead letters and wait for the answers; return which were not acknowledged, and why.
 
         Raises:
             ShardlogError: Kafka cannot be asked.
         """
         producer = self._producer_for(topic)
-        open_ = {address: _NO_ANSWER for address, _ in letters}
+        open_ = {address: _NO_ANSWER for address, _ in dead_letters}
         try:
-            for address, raw in letters:
+            for address, raw in dead_letters:
                 self._send(producer, topic, address, raw, topic_id, open_)
             for _ in range(_FLUSH_STEPS_MAX):
                 if not producer.flush(_FLUSH_STEP_S) or self._is_ending:
@@ -158,7 +158,7 @@ class Forwarder:
         self._producer = None
         return dict(open_)
 
-    def _send(  # noqa: PLR0913 - what a letter is sent with
+    def _send(  # noqa: PLR0913 - what a dead letter is sent with
         self,
         producer: Producer,
         topic: str,
@@ -167,17 +167,22 @@ class Forwarder:
         topic_id: str,
         open_: dict[int, str],
     ) -> None:
-        """Hand a letter over; once it is acknowledged it is open no more."""
+        """Hand a dead letter over; once it is acknowledged it is open no more."""
         try:
-            letter = decode_dead_letter(raw)
+            dead_letter = decode_dead_letter(raw)
         except ValueError:
             open_[address] = "it was not written by a worker, and nobody knows its record"
             return
-        headers = with_origin(letter, reason_word(raw), topic_id, self._group)
+        headers = with_origin(dead_letter, reason_word(raw), topic_id, self._group)
         on_answer = _answer_for(address, open_)
         try:
             producer.send(
-                topic, letter.key, letter.value, letter.timestamp, headers, on_delivery=on_answer
+                topic,
+                dead_letter.key,
+                dead_letter.value,
+                dead_letter.timestamp,
+                headers,
+                on_delivery=on_answer,
             )
         except ClientFailedError:
             raise
@@ -195,7 +200,7 @@ class Forwarder:
         return self._producer
 
 
-def next_letters(stream: Stream, shard: int, start: int) -> Letters:
+def next_dead_letters(stream: Stream, shard: int, start: int) -> DeadLetters:
     """Return committed dead letters from an address on: at least one if there is one, not many."""
     return list(_until_full(islice(stream.dead_letters(shard, start), _BATCH_RECORDS)))
 
@@ -205,9 +210,9 @@ def count_waiting(stream: Stream, shard: int) -> int:
     return stream.stats(shard).dead_letters_waiting
 
 
-def _until_full(letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _until_full(dead_letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     size = 0
-    for address, raw in letters:
+    for address, raw in dead_letters:
         size += len(raw)
         yield address, raw
         if size >= _BATCH_BYTES:

@@ -72,24 +72,24 @@ class Origin:
     word: str
 
 
-def with_origin(letter: DeadLetter, word: str, topic_id: str, group: str) -> Headers:
+def with_origin(dead_letter: DeadLetter, word: str, topic_id: str, group: str) -> Headers:
     """Return a record's headers with where it comes from behind them."""
     values = (
         topic_id,
-        f"{letter.timestamp} {letter.timestamp_type}",
+        f"{dead_letter.timestamp} {dead_letter.timestamp_type}",
         word,
-        letter.topic,
-        str(letter.partition),
-        str(letter.offset),
+        dead_letter.topic,
+        str(dead_letter.partition),
+        str(dead_letter.offset),
         group,
-        str(letter.partition),
+        str(dead_letter.partition),
         _STAGES.get(word, _STAGE_OF_VALUES),
         _CLASS,
         f"{_CLASS}.{word}",
-        letter.reason,
+        dead_letter.reason,
     )
     appended = [(name, value.encode()) for name, value in zip(_NAMES, values, strict=True)]
-    return [*(letter.headers or ()), *appended]
+    return [*(dead_letter.headers or ()), *appended]
 
 
 def split_origin(headers: Headers | None) -> tuple[Headers, Origin] | None:

@@ -133,19 +133,20 @@ def reason_word(data: bytes) -> str:
     return next((word for words, word in _WORDS if words in head), _OTHER_WORD)
 
 
-def encode_dead_letter(letter: DeadLetter) -> bytes:
+def encode_dead_letter(dead_letter: DeadLetter) -> bytes:
     """Return a record byte for byte, with why it was refused."""
     return json.dumps(
         {
-            "reason": letter.reason,
-            "topic": letter.topic,
-            "partition": letter.partition,
-            "offset": letter.offset,
-            "timestamp": letter.timestamp,
-            "timestamp_type": letter.timestamp_type,
-            "key": _text(letter.key),
-            "value": _text(letter.value),
-            "headers": letter.headers and [[name, _text(value)] for name, value in letter.headers],
+            "reason": dead_letter.reason,
+            "topic": dead_letter.topic,
+            "partition": dead_letter.partition,
+            "offset": dead_letter.offset,
+            "timestamp": dead_letter.timestamp,
+            "timestamp_type": dead_letter.timestamp_type,
+            "key": _text(dead_letter.key),
+            "value": _text(dead_letter.value),
+            "headers": dead_letter.headers
+            and [[name, _text(value)] for name, value in dead_letter.headers],
         }
     ).encode()
 
@@ -162,18 +163,27 @@ def decode_dead_letter(data: bytes) -> DeadLetter:
         fields["key"], fields["value"] = _bytes(fields["key"]), _bytes(fields["value"])
         if headers is not None:
             fields["headers"] = [(name, _bytes(value)) for name, value in headers]
-        letter = DeadLetter(**fields)
-        texts = letter.topic, letter.reason, *(name for name, _ in letter.headers or ())
+        dead_letter = DeadLetter(**fields)
+        texts = (
+            dead_letter.topic,
+            dead_letter.reason,
+            *(name for name, _ in dead_letter.headers or ()),
+        )
         # What is no text, or has no UTF-8, is nothing that a worker wrote.
         "".join(texts).encode()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         message = f"no dead letter of a worker: {error}"
         raise ValueError(message) from error
-    numbers = letter.partition, letter.offset, letter.timestamp, letter.timestamp_type
+    numbers = (
+        dead_letter.partition,
+        dead_letter.offset,
+        dead_letter.timestamp,
+        dead_letter.timestamp_type,
+    )
     if any(type(one) is not int for one in numbers):
         message = "no dead letter of a worker: its fields are of other types"
         raise ValueError(message)
-    return letter
+    return dead_letter
 
 
 def _bytes_at(column: pa.BinaryArray, row: int) -> bytes | None:

@@ -49,7 +49,7 @@ class ReplayReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Letter:
+class _DeadLetter:
     partition: Partition
     offset: int
     key: bytes | None
@@ -134,9 +134,10 @@ class Replay:
         Raises:
             ShardlogError: It cannot go on; what was committed is.
         """
-        # IMPORTANT: all of them first; a letter and its twin may lie in different partitions.
-        for letters in self._batches(self._lows, self._done):
-            self._seen.update(_identity(one.origin) for one in letters if one.origin is not None)
+        # IMPORTANT: all of them first; a dead letter and its twin may lie in different partitions.
+        for dead_letters in self._batches(self._lows, self._done):
+            origins = (one.origin for one in dead_letters)
+            self._seen.update(_identity(origin) for origin in origins if origin is not None)
         for fresh in self._batches(self._done, self._ends):  # 1
             room = None if limit is None else limit - self.report.replayed
             self._send_back(fresh if room is None else self._cut(fresh, room))
@@ -149,63 +150,65 @@ class Replay:
         """Let go of the topic."""
         self._consumer.close()
 
-    def _send_back(self, letters: list[_Letter]) -> None:
-        to_send, foreign = self._chosen(letters)
+    def _send_back(self, dead_letters: list[_DeadLetter]) -> None:
+        to_send, foreign = self._chosen(dead_letters)
         homeless = next(filter(self._is_homeless, to_send), None)
         if homeless is not None:
             # What comes before it goes; whoever takes it out takes all before it out as well.
-            letters = letters[: letters.index(homeless)]
-            to_send, foreign = self._chosen(letters)
-        if self._producer is not None and letters:
+            dead_letters = dead_letters[: dead_letters.index(homeless)]
+            to_send, foreign = self._chosen(dead_letters)
+        if self._producer is not None and dead_letters:
             with self._producer.transaction(self._consumer) as offsets:  # 2
-                for letter in to_send:
-                    self._produce(letter)  # 3
-                offsets.update({each.partition: each.offset + 1 for each in letters})  # 4
+                for dead_letter in to_send:
+                    self._produce(dead_letter)  # 3
+                offsets.update({each.partition: each.offset + 1 for each in dead_letters})  # 4
         self._seen.update(_identity(each.origin) for each in to_send if each.origin is not None)
         self.report.replayed += len(to_send)
-        self.report.doubled += len(letters) - len(to_send) - foreign
+        self.report.doubled += len(dead_letters) - len(to_send) - foreign
         self.report.foreign += foreign
         if homeless is not None:
             raise _refusal(homeless)
 
-    def _chosen(self, letters: list[_Letter]) -> tuple[list[_Letter], int]:
+    def _chosen(self, dead_letters: list[_DeadLetter]) -> tuple[list[_DeadLetter], int]:
         """Return those that were not replayed, and how many have no origin."""
         chosen, seen, foreign = [], set(self._seen), 0
-        for letter in letters:
-            if letter.origin is None:
+        for dead_letter in dead_letters:
+            if dead_letter.origin is None:
                 foreign += 1
-            elif _identity(letter.origin) not in seen:
-                seen.add(_identity(letter.origin))
-                chosen.append(letter)
+            elif _identity(dead_letter.origin) not in seen:
+                seen.add(_identity(dead_letter.origin))
+                chosen.append(dead_letter)
         return chosen, foreign
 
-    def _cut(self, letters: list[_Letter], room: int) -> list[_Letter]:
+    def _cut(self, dead_letters: list[_DeadLetter], room: int) -> list[_DeadLetter]:
         """Return so many of the first that no more than `room` of them are sent."""
-        chosen, _ = self._chosen(letters)
-        return letters if len(chosen) <= room else letters[: letters.index(chosen[room])]
+        chosen, _ = self._chosen(dead_letters)
+        if len(chosen) <= room:
+            return dead_letters
+        return dead_letters[: dead_letters.index(chosen[room])]
 
-    def _is_homeless(self, letter: _Letter) -> bool:
-        origin = letter.origin
+    def _is_homeless(self, dead_letter: _DeadLetter) -> bool:
+        origin = dead_letter.origin
         return origin is not None and origin.partition >= self._partition_counts.get(
             origin.topic, 0
         )
 
-    def _produce(self, letter: _Letter) -> None:
-        origin = letter.origin
+    def _produce(self, dead_letter: _DeadLetter) -> None:
+        origin = dead_letter.origin
         assert self._producer is not None, "a dry run sends nothing"
         assert origin is not None, "only what has an origin is chosen"
         where = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
         self._producer.send(
             Partition(origin.topic, origin.partition),
-            letter.key,
-            letter.value,
+            dead_letter.key,
+            dead_letter.value,
             origin.timestamp,
-            [*letter.headers, (REPLAY_HEADER, where)],
+            [*dead_letter.headers, (REPLAY_HEADER, where)],
         )
 
     def _batches(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[list[_Letter]]:
+    ) -> Iterator[list[_DeadLetter]]:
         """Yield the records of the topic between two offsets of each partition."""
         requested = {at: Place(start) for at, start in starts.items() if start < ends[at]}
         if not requested:
@@ -219,9 +222,10 @@ class Replay:
                 if fault is not None:
                     message = f"the dead-letter topic cannot be read: {fault.text}"
                     raise InvalidRequestError(message)
-                letters = [one for one in _letters(fetched) if one.offset < ends[one.partition]]
-                if letters:
-                    yield letters
+                all_fetched = _dead_letters(fetched)
+                dead_letters = [one for one in all_fetched if one.offset < ends[one.partition]]
+                if dead_letters:
+                    yield dead_letters
             # Control records are passed too.
             before, reached = reached, self._consumer.positions(left)
             left = {at for at in left if reached.get(at, 0) < ends[at]}
@@ -240,21 +244,22 @@ class Replay:
         return BrokerUnavailableError(message)
 
 
-def _letters(fetched: Fetched) -> Iterator[_Letter]:
+def _dead_letters(fetched: Fetched) -> Iterator[_DeadLetter]:
     for partition, (start, end) in fetched.runs.items():
         for row in range(start, end):
             pairs = None if fetched.headers is None else fetched.headers[row].as_py()
             headers = None if pairs is None else [(one["key"], one["value"]) for one in pairs]
             own, origin = split_origin(headers) or (headers or [], None)
             key, value = fetched.keys[row].as_py(), fetched.values[row].as_py()
-            yield _Letter(partition, int(fetched.offsets[row]), key, value, own, origin)
+            yield _DeadLetter(partition, int(fetched.offsets[row]), key, value, own, origin)
 
 
-def _refusal(letter: _Letter) -> InvalidRequestError:
-    origin = letter.origin
+def _refusal(dead_letter: _DeadLetter) -> InvalidRequestError:
+    origin = dead_letter.origin
     assert origin is not None, "only what has an origin is missed there"
     message = (
-        f"record {letter.offset} of {letter.partition.topic}/{letter.partition.number} comes from "
+        f"record {dead_letter.offset} of {dead_letter.partition.topic}/"
+        f"{dead_letter.partition.number} comes from "
         f"{origin.topic}/{origin.partition}, which is not there: make the topic again, or take it "
         "out of the dead-letter topic; neither it nor anything behind it was sent"
     )

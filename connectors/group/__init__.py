@@ -5,6 +5,7 @@ are a copy of it.
 
     quarantine_notes   what workers have quarantined
     pauses             what is paused, until it is resumed
+    rewinds            what is fetched again, since its store lacks it
     retry_requests     which quarantined partitions are to be tried again now
     operations         pause, resume and retry, as commands and programs call them
 """

@@ -48,17 +48,17 @@ class DeadLetterWatch:
 
     def note(self, durable: Mapping[Partition, Mapping[int, bytes]], now_s: float) -> None:
         """Take note of dead letters that are durable; log a topic's first at once."""
-        for partition, letters in durable.items():
-            if not letters:
+        for partition, dead_letters in durable.items():
+            if not dead_letters:
                 continue
-            offset = max(letters)
+            offset = max(dead_letters)
             counts = self._topics.get(partition.topic)
             if counts is None:
                 counts = _Topic(0, 0, now_s - LOG_EVERY_S, partition.number, offset, b"")
                 self._topics[partition.topic] = counts
-            counts.total += len(letters)
-            counts.unlogged += len(letters)
-            counts.shard, counts.offset, counts.raw = partition.number, offset, letters[offset]
+            counts.total += len(dead_letters)
+            counts.unlogged += len(dead_letters)
+            counts.shard, counts.offset, counts.raw = partition.number, offset, dead_letters[offset]
         self.tick(now_s)
 
     def tick(self, now_s: float) -> None:

@@ -3,7 +3,7 @@
 IMPORTANT: first the records, then the fault behind them. Those before a fault of their partition
 Kafka may not have any more; those behind it stem from before whatever the fault made the worker do.
 
-A touched partition is left out of every stretch from the first on, and sought behind the last: what
+A touched partition is left out of every result from the first on, and sought behind the last: what
 comes behind records that were left out would make a hole. Belongs to the worker's thread.
 """
 
@@ -14,7 +14,7 @@ from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.values.schema_waits import SchemaWaits
-from connectors.kafka import Fetched, Partition, PartitionFault, Stretches
+from connectors.kafka import Fetched, FetchResults, Partition, PartitionFault
 from storage_core import ShardlogError, UnavailableError
 
 
@@ -37,14 +37,14 @@ class Intake:
         self._faults = faults
         self._counts = counts
 
-    def take(self, stretches: Stretches, now_s: float) -> None:
+    def take(self, results: FetchResults, now_s: float) -> None:
         """Keep records for the next round, and act on the faults between them.
 
         Raises:
             ShardlogError: A fault that is to stop the worker.
         """
         left_out: set[Partition] = set()
-        for fetched, fault in stretches:
+        for fetched, fault in results:
             left_out |= self._keep(fetched, now_s)
             if fault is not None:
                 self.act_on(fault, now_s)

@@ -137,8 +137,8 @@ def map_partitions(
         refused = is_refused[start:end]
         if refused.any():
             for row in (np.flatnonzero(refused) + start).tolist():
-                letter = dead_letter(partition, fetched, row, rules, faults.get(row))
-                dead[letter.offset] = encode_dead_letter(letter)
+                dead_record = dead_letter(partition, fetched, row, rules, faults.get(row))
+                dead[dead_record.offset] = encode_dead_letter(dead_record)
             accepted = np.flatnonzero(~refused)
             own, offsets = own.take(accepted), offsets[accepted]
             size = own.nbytes + sum(map(len, dead.values()))

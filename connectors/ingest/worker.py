@@ -89,7 +89,7 @@ class Worker:
         notes = QuarantineNotes(options.root)
         records_max, bytes_max = options.round_records_max, options.round_bytes_max
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
-        self._opening = ShardOpening(options, self._consumer, identities, log)
+        self._opening = ShardOpening(options, self._consumer, identities, clock, log)
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
         pauses = PauseWatch(options.root)
         self._assignment = Assignment(
@@ -273,12 +273,12 @@ class Worker:
             # Fetching is polling, which must go on; what it brings may be dead letters.
             most = 1
             self._dead_letters_due.hasten()
-        stretches = self._consumer.fetch(most, wait_s)  # 1
+        results = self._consumer.fetch(most, wait_s)  # 1
         now_s = self._clock.monotonic_s()
-        count = sum(fetched.count for fetched, _ in stretches)
+        count = sum(fetched.count for fetched, _ in results)
         self._fetch_policy.note_call(count, now_s - called_s)
         # They came at any time during the call; one that asks for one ends with it.
-        self._intake.take(stretches, now_s if most == 1 else called_s)
+        self._intake.take(results, now_s if most == 1 else called_s)
         self._rounds.conclude_if_done()  # 2
         if self._rounds.in_flight is not None and self._fetch_policy.is_enough(self._pending):
             self._hold_back()
@@ -305,8 +305,8 @@ class Worker:
         if not round_.is_done(_UNPOLLED_MAX_S):
             self._consumer.pause(self._assignment.writers)
             while not round_.is_done() and not self._is_stopping:
-                stretches = self._consumer.fetch(self._fetch_policy.call.records, WAIT_MOST_S)
-                self._intake.take(stretches, self._clock.monotonic_s())
+                results = self._consumer.fetch(self._fetch_policy.call.records, WAIT_MOST_S)
+                self._intake.take(results, self._clock.monotonic_s())
                 self.latest_state.answer(self._clock.monotonic_s())
             self._consumer.resume(self._assignment.writers)
         # A stop waits for it by itself.

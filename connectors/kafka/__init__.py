@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from connectors.kafka.admin import Admin
+    from connectors.kafka.admin import Admin, GroupMember
     from connectors.kafka.consumer import Consumer, check_settings
-    from connectors.kafka.fetched import Fetched, Stretches
+    from connectors.kafka.fetched import Fetched, FetchResults
     from connectors.kafka.producer import Producer
     from connectors.kafka.settings import (
         BROKER_NAMES,
@@ -43,9 +43,9 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "admin": ("Admin",),
+            "admin": ("Admin", "GroupMember"),
             "consumer": ("Consumer", "check_settings"),
-            "fetched": ("Fetched", "Stretches"),
+            "fetched": ("Fetched", "FetchResults"),
             "producer": ("Producer",),
             "settings": (
                 "BROKER_NAMES",
@@ -67,14 +67,15 @@ __all__ = [
     "LOGGER_NAME",
     "Admin",
     "Consumer",
+    "FetchResults",
     "FetchWay",
     "Fetched",
+    "GroupMember",
     "Headers",
     "Partition",
     "PartitionFault",
     "Place",
     "Producer",
-    "Stretches",
     "TransactionalProducer",
     "check_settings",
     "likely_setting",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import confluent_kafka as rdkafka
@@ -16,6 +17,25 @@ from storage_core import BrokerUnavailableError, InvalidRequestError
 
 # NOTE: its stubs (2.16) neither export these names nor take a logger.
 _library: Any = rdadmin
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a consumer group, as the cluster knows it.
+
+    Attributes:
+        member_id: The id that the cluster gave it.
+        instance_id: Its `group.instance.id`, where it is a static member.
+        client_id: Its `client.id`.
+        host: Where it connects from.
+        partitions: What is assigned to it.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[Partition, ...]
 
 
 class Admin:
@@ -123,6 +143,30 @@ class Admin:
             }
 
         return answer
+
+    def group_members(self, group: str, timeout_s: float = REQUEST_TIMEOUT_S) -> list[GroupMember]:
+        """Return the members of a group, with their partitions; none of one that is not there.
+
+        Raises:
+            ShardlogError: The cluster does not answer, or does not let us.
+        """
+        doing = "describing the group"
+        with translated(doing):
+            futures = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
+        self._await(futures, doing, timeout_s)
+        return [
+            GroupMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.host.removeprefix("/"),
+                tuple(
+                    Partition(place.topic, place.partition)
+                    for place in member.assignment.topic_partitions
+                ),
+            )
+            for member in futures[group].result().members
+        ]
 
     def ask_topic_ids(
         self, topics: Iterable[str]

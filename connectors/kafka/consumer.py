@@ -7,9 +7,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from connectors.kafka.fetched import Stretches
+from connectors.kafka.fetched import FetchResults
 from connectors.kafka.native_fetch import open_client
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from connectors.kafka.settings import (
     BROKER_NAMES,
     REQUEST_TIMEOUT_S,
@@ -103,7 +103,7 @@ class Consumer:
         with translated("giving partitions back"), unless_lost():
             self._client.incremental_unassign([TopicPartition(*part) for part in partitions])
 
-    def fetch(self, records_max: int, wait_s: float) -> Stretches:
+    def fetch(self, records_max: int, wait_s: float) -> FetchResults:
         """Return up to `records_max` records, waiting up to `wait_s` for the last of them.
 
         Raises:
@@ -117,10 +117,10 @@ class Consumer:
             messages = self._client.consume(records_max, 0 if native is not None else wait_s)
         self.raise_failed_callback()
         (topic,) = self._topics if len(self._topics) == 1 else (None,)
-        stretches = stretches_of(messages, topic)
+        results = fetch_results_of(messages, topic)
         if native is None or len(messages) == records_max:
-            return stretches
-        return stretches + native.take(records_max - len(messages), 0 if stretches else wait_s)
+            return results
+        return results + native.take(records_max - len(messages), 0 if results else wait_s)
 
     def raise_failed_callback(self) -> None:
         """Raise what a callback raised, once."""

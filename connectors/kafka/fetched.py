@@ -83,4 +83,4 @@ class Fetched:
 
 
 # Each with the fault that follows it, if one does; one without records only stands before a fault.
-Stretches = list[tuple[Fetched, PartitionFault | None]]
+FetchResults = list[tuple[Fetched, PartitionFault | None]]

@@ -23,13 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from connectors.kafka.fetched import Fetched, Stretches
+from connectors.kafka.fetched import Fetched, FetchResults
 from connectors.kafka.native_library import (
     COLUMNS,
     LIBRARY,
+    FetchResult,
     NativeLibrary,
     Refusal,
-    Stretch,
     load,
 )
 from connectors.kafka.settings import FetchWay
@@ -38,7 +38,7 @@ from connectors.kafka.translate import PartitionFault, fault_from, translated
 from storage_core import HEADERS_TYPE, ClosedError, InvalidRequestError
 
 _PLUGINS: Final = "plugin.library.paths"
-_AT: Final = {name: at for at, name in enumerate(COLUMNS)}
+_COLUMN_INDEX: Final = {name: index for index, name in enumerate(COLUMNS)}
 # While a call waits for records nothing else is served.
 _WAIT_MS_MAX: Final = 100
 # `struct told_run` of fetch.h.
@@ -56,7 +56,7 @@ class NativeFetch:
         self._sources: dict[Partition, int] = {}
         # Those of which nothing has come yet since they were taken.
         self._unsettled: set[Partition] = set()
-        self._stretch = Stretch()
+        self._result = FetchResult()
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Have these partitions' records come; before they are assigned."""
@@ -94,7 +94,7 @@ class NativeFetch:
             sources = np.array([self._sources[each] for each in self._unsettled], np.int64)
             library.forward(self._handle, sources.ctypes.data, len(sources))
 
-    def take(self, records_max: int, wait_s: float) -> Stretches:
+    def take(self, records_max: int, wait_s: float) -> FetchResults:
         """Return up to so many records, waiting at most so long for the last of them.
 
         Raises:
@@ -102,16 +102,16 @@ class NativeFetch:
         """
         wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
         taken = _held_to(self._here().take(self._handle, records_max, wait_ms))
-        stretches: Stretches = []
+        results: FetchResults = []
         while taken:
-            self._library.next(self._handle, ctypes.byref(self._stretch))
+            self._library.next(self._handle, ctypes.byref(self._result))
             columns = self._filled()
             records, fault = columns.records(), columns.fault()
             self._unsettled.difference_update(records.runs)
             if records.runs or fault is not None:
-                stretches.append((records, fault))
-            taken = self._stretch.left
-        return stretches
+                results.append((records, fault))
+            taken = self._result.left
+        return results
 
     def detach(self) -> None:
         """End every queue; before the client is closed. Nothing else is called from then on."""
@@ -123,20 +123,20 @@ class NativeFetch:
             self._library.free(self._handle)
 
     def _filled(self) -> "_Columns":
-        buffer = pa.allocate_buffer(self._stretch.bytes)
+        buffer = pa.allocate_buffer(self._result.bytes)
         if not self._library.fill(self._handle, buffer.address):
             raise _closed()
-        return _Columns(buffer, self._stretch)
+        return _Columns(buffer, self._result)
 
 
 class _Columns:
     """A filled buffer as numpy and Arrow see it; nothing is copied."""
 
-    def __init__(self, buffer: pa.Buffer, stretch: Stretch) -> None:
-        self._buffer, self._view, self._stretch = buffer, memoryview(buffer), stretch
+    def __init__(self, buffer: pa.Buffer, result: FetchResult) -> None:
+        self._buffer, self._view, self._result = buffer, memoryview(buffer), result
 
     def records(self) -> Fetched:
-        stretch, count = self._stretch, self._stretch.records
+        result, count = self._result, self._result.records
         runs, epochs = self._runs()
         return Fetched(
             runs,
@@ -144,10 +144,10 @@ class _Columns:
             self._numbers("offsets", np.int64, count),
             self._numbers("timestamps", np.int64, count),
             self._numbers("kinds", np.int8, count),
-            self._binary("keys", pa.binary(), count, stretch.null_keys),
-            self._binary("values", pa.binary(), count, stretch.null_values),
-            self._headers() if stretch.with_headers else None,
-            self._numbers("misnamed", np.bool_, count) if stretch.misnamed else None,
+            self._binary("keys", pa.binary(), count, result.null_keys),
+            self._binary("values", pa.binary(), count, result.null_values),
+            self._headers() if result.with_headers else None,
+            self._numbers("misnamed", np.bool_, count) if result.misnamed else None,
         )
 
     def fault(self) -> PartitionFault | None:
@@ -156,25 +156,25 @@ class _Columns:
         Raises:
             ShardlogError: The consumer cannot go on.
         """
-        stretch = self._stretch
-        if not stretch.has_fault:
+        result = self._result
+        if not result.has_fault:
             return None
-        error = KafkaError(stretch.fault_code, self._raw("fault_text").decode(errors="replace"))
+        error = KafkaError(result.fault_code, self._raw("fault_text").decode(errors="replace"))
         topic = self._raw("fault_topic").decode() or None
-        return fault_from(error, topic, stretch.fault_partition, stretch.fault_offset)
+        return fault_from(error, topic, result.fault_partition, result.fault_offset)
 
     def _piece(self, name: str) -> pa.Buffer | None:
-        index = _AT[name]
-        size = self._stretch.size[index]
-        return self._buffer.slice(self._stretch.starts[index], size) if size else None
+        index = _COLUMN_INDEX[name]
+        size = self._result.size[index]
+        return self._buffer.slice(self._result.starts[index], size) if size else None
 
     def _raw(self, name: str) -> bytes:
-        index = _AT[name]
-        start = self._stretch.starts[index]
-        return bytes(self._view[start : start + self._stretch.size[index]])
+        index = _COLUMN_INDEX[name]
+        start = self._result.starts[index]
+        return bytes(self._view[start : start + self._result.size[index]])
 
     def _numbers(self, name: str, kind: type[Any], count: int) -> npt.NDArray[Any]:
-        start = self._stretch.starts[_AT[name]]
+        start = self._result.starts[_COLUMN_INDEX[name]]
         numbers: npt.NDArray[Any] = np.frombuffer(self._view, kind, count, start)
         return numbers
 
@@ -198,18 +198,18 @@ class _Columns:
         return pa.Array.from_buffers(kind, count, pieces, nulls)
 
     def _headers(self) -> Any:  # noqa: ANN401 - an array of `HEADERS_TYPE`
-        stretch = self._stretch
+        result = self._result
         entries = pa.StructArray.from_arrays(
             [
-                self._binary("names", pa.string(), stretch.headers, 0),
-                self._binary("contents", pa.binary(), stretch.headers, stretch.null_contents),
+                self._binary("names", pa.string(), result.headers, 0),
+                self._binary("contents", pa.binary(), result.headers, result.null_contents),
             ],
             fields=list(HEADERS_TYPE.value_type),
         )
         pieces = [self._piece("headers_valid"), self._piece("headers_ends")]
-        nulls = stretch.records - stretch.with_headers
+        nulls = result.records - result.with_headers
         return pa.Array.from_buffers(
-            HEADERS_TYPE, stretch.records, pieces, nulls, children=[entries]
+            HEADERS_TYPE, result.records, pieces, nulls, children=[entries]
         )
 
 

@@ -44,8 +44,8 @@ COLUMNS: Final = (
 )
 
 
-class Stretch(ctypes.Structure):
-    """`struct stretch` of fetch.h."""
+class FetchResult(ctypes.Structure):
+    """`struct fetch_result` of fetch.h."""
 
     records: int
     runs: int

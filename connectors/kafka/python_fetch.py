@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.kafka.fetched import Fetched, Stretches
+from connectors.kafka.fetched import Fetched, FetchResults
 from connectors.kafka.message_fields import FIELDS, Messages
 from connectors.kafka.terms import Headers, Partition
 from connectors.kafka.translate import PartitionFault, fault_of
@@ -25,8 +25,8 @@ _KIND: Final = itemgetter(0)
 _TIMESTAMP: Final = itemgetter(1)
 
 
-def stretches_of(messages: Messages, topic: str | None = None) -> Stretches:
-    """Return messages as records in columns, each stretch with the fault that follows it.
+def fetch_results_of(messages: Messages, topic: str | None = None) -> FetchResults:
+    """Return messages as records in columns, each result with the fault that follows it.
 
     Every record comes once, in its partition's order. Error events that concern no partition
     are left out.

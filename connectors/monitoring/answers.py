@@ -13,9 +13,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 from connectors.ingest.status.worker_state import LatestState
+from connectors.monitoring.disk_space import disk_families
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics import families_of
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families, single
@@ -45,6 +47,7 @@ class WorkerInfo:
         cluster: What the cluster is called.
         stalled_after_s: How long its loop may be silent.
         settings: The settings in force, without secrets.
+        root: Where it stores, whose disk is told of; None for none.
     """
 
     version: str
@@ -53,6 +56,7 @@ class WorkerInfo:
     cluster: str
     stalled_after_s: float
     settings: Mapping[str, Any]
+    root: Path | None = None
 
 
 class Answers:
@@ -104,6 +108,8 @@ class Answers:
                 silent_s,
             ),
         ]
+        if info.root is not None:
+            families += disk_families(info.root)
         if state is not None:
             families += families_of(state, info.group, info.cluster, self._lags)
         return Answer(HTTPStatus.OK, encode_families(families), CONTENT_TYPE)

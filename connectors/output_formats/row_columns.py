@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import UNITS_PER_SECOND, InvalidRequestError, StreamReader, Unit
-from storage_core.platform.name_suggestions import told_unknown
+from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.stream_columns import TIME, readable_columns, row_columns
 from storage_core.sql.type_unification import time_bounds
 
@@ -43,7 +43,7 @@ def chosen_columns(reader: StreamReader, named: list[str] | None) -> list[str]:
     readable = readable_columns(reader.options.unit)
     unknown = [name for name in named if name not in readable]
     if unknown:
-        raise InvalidRequestError(told_unknown("columns", unknown, readable))
+        raise InvalidRequestError(unknown_names("columns", unknown, readable))
     return named
 
 

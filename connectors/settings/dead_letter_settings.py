@@ -81,6 +81,6 @@ class DeadLetterSettings(Section):
         if is_taken or (pattern is not None and re.search(pattern, self.topic)):
             message = (
                 f"dead_letters.topic: {self.topic!r} is consumed by this worker, so that its dead "
-                "letters would come back to it; name another, or leave it out of the topics"
+                "dead letters would come back to it; name another, or leave it out of the topics"
             )
             raise ValueError(message)

@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _MORE: Final = 0x80
-_ONE: Final = np.uint64(1)
+_LOWEST_BIT: Final = np.uint64(1)
 # The tenth byte of a number holds its highest bit.
 _LAST_SHIFT: Final = 63
 
@@ -94,8 +94,8 @@ class Cursor:
         if more.any():
             self._longer(numbers, offsets, rows, more)
         self.check_ends(rows, offsets)
-        values = (numbers >> _ONE).view(np.int64)
-        values ^= -(numbers & _ONE).view(np.int64)
+        values = (numbers >> _LOWEST_BIT).view(np.int64)
+        values ^= -(numbers & _LOWEST_BIT).view(np.int64)
         return values, offsets
 
     def _longer(

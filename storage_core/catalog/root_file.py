@@ -103,7 +103,8 @@ def read_root(root: Path) -> dict[str, object]:
     try:
         document = read_document(root / _ROOT_FILE)
     except (FileNotFoundError, NotADirectoryError) as error:
-        message = "not a shardlog root: it has no root.json"
+        reason = "it has no root.json" if root.is_dir() else "there is no such directory"
+        message = f"not a shardlog root: {reason}"
         raise InvalidRequestError(message, path=root) from error
     check_format(document, "root", root / _ROOT_FILE)
     return document

@@ -6,7 +6,6 @@ is a moment: what is read of it together belongs together.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -34,12 +33,6 @@ class Batch:
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Set many keys of the default family, at less for each; `put` sets none of them too."""
         self.puts_of_many.append((keys, values))
-
-    def every_put(self) -> Iterator[Put]:
-        """Yield what is put, by itself and with many."""
-        yield from self.puts
-        for keys, values in self.puts_of_many:
-            yield from zip(repeat(FAMILY_DEFAULT), keys, values)
 
     def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
         """Remove a key; deletes come before puts."""

@@ -1,4 +1,4 @@
-"""Where a reader's secondary instance keeps its own files: temporary, and swept when it dies.
+"""Where a reader's secondary instance keeps its own files: temporary, and deleted once it is dead.
 
 A reader that is killed cannot clear up. Each holds the lock of its directory for as long as it
 lives; whoever makes the next one removes those that nobody holds any more.
@@ -19,7 +19,7 @@ from storage_core.platform.file_lock import DirectoryLock
 _PREFIX: Final = "shardlog-reader-"
 # A directory is older than that before it may be taken for an orphan: its maker locks it last.
 _ORPHAN_AGE_S: Final = 60.0
-_SWEPT_AT_ONCE: Final = 64
+_DELETED_AT_ONCE: Final = 64
 
 
 class PrivateDirectory:
@@ -33,7 +33,7 @@ class PrivateDirectory:
         """
         parent = _temporary_directory()
         with taking_errors(parent, "making a reader's temporary directory where TMPDIR says"):
-            _sweep(parent, clock.now_ns() / 10**9)
+            _delete_abandoned(parent, clock.now_ns() / 10**9)
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             self._lock = _locked(self.path)
 
@@ -69,8 +69,8 @@ def _locked(path: Path) -> DirectoryLock:
     return lock
 
 
-def _sweep(parent: Path, now_s: float) -> None:
-    for path in islice(parent.glob(f"{_PREFIX}*"), _SWEPT_AT_ONCE):
+def _delete_abandoned(parent: Path, now_s: float) -> None:
+    for path in islice(parent.glob(f"{_PREFIX}*"), _DELETED_AT_ONCE):
         # Gone meanwhile, or another user's.
         with suppress(OSError):
             if now_s - path.stat().st_mtime < _ORPHAN_AGE_S:

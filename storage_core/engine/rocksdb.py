@@ -195,7 +195,7 @@ class RocksDbStore:
         """Give back what nothing durable refers to, blocks behind; and what was refused before."""
         with self._lock:
             if self._is_closed:
-                # Another store may have these names by then; who opens it sweeps.
+                # Another store may have these names by then; whoever opens it deletes them.
                 return
             snapshots = list(self._snapshots)
         self._obsolete.add(segments, files, snapshots)

@@ -22,6 +22,9 @@ from storage_core.platform.clock import Clock
 from storage_core.platform.file_lock import DirectoryLock
 
 OWNER_FILE: Final = "owner.json"
+# Whoever finds out who holds a shard keeps its lock from others for less than this, even on a
+# crowded machine.
+_LOOK_MAX_S: Final = 1.0
 
 
 class WriterLock(DirectoryLock):
@@ -31,7 +34,7 @@ class WriterLock(DirectoryLock):
     def acquire(
         cls, path: Path, clock: Clock, *, stream: str, shard: int, purpose: str = ""
     ) -> Self:
-        """Lock a shard's directory at once or not at all; a purpose is told to others meanwhile.
+        """Lock a shard's directory now or not at all; a purpose is told to others meanwhile.
 
         Raises:
             ShardLockedError: Another writer has it; the message says who.
@@ -40,6 +43,8 @@ class WriterLock(DirectoryLock):
         """
         try:
             lock = cls.if_free(path)
+            if lock is None and _is_only_looked_at(path):
+                lock = cls.within(path, clock, _LOOK_MAX_S)
         except (FileNotFoundError, NotADirectoryError) as error:
             message = "the shard's directory is missing"
             raise CorruptionError(message, stream=stream, shard=shard, path=path) from error
@@ -109,13 +114,22 @@ def current_owner(path: Path) -> ShardOwner | None:
     if owner is None:
         return None
     try:
-        free = DirectoryLock.if_free(path)
+        # IMPORTANT: shared, or each of two who look would take the other for the owner.
+        free = DirectoryLock.if_free(path, is_shared=True)
     except (OSError, UnavailableError):
         return None
     if free is None:
         return owner
     free.release()
     return None
+
+
+def _is_only_looked_at(path: Path) -> bool:
+    """Tell whether a lock that was refused is held by nobody who writes."""
+    looking = DirectoryLock.if_free(path, is_shared=True)
+    if looking is not None:
+        looking.release()
+    return looking is not None
 
 
 def describe_owner(path: Path) -> str:

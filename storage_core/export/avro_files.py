@@ -30,11 +30,10 @@ from storage_core.export.avro_container import (
     container_block,
     container_header,
 )
-from storage_core.export.export_rows import to_export_rows, with_all_columns
+from storage_core.export.export_rows import ExportContext, to_export_rows, with_all_columns
 from storage_core.export.manifest import Codec, ExportedFile
-from storage_core.export.memory_budget import FILE_BYTES_MAX, MemoryBudget
+from storage_core.export.memory_budget import MemoryBudget
 from storage_core.export.verified_file import BATCH_ROWS, VerifiedFile
-from storage_core.parts.typed_columns import Writer
 
 _HEADER_BYTES: Final = 8
 # How many bytes of rows are decoded at once, or one row.
@@ -79,31 +78,20 @@ Offsets = npt.NDArray[np.int64]
 class AvroFiles:
     """Avro containers: a file for each schema of a row range, and one for other payloads."""
 
-    def __init__(
-        self,
-        writers: Sequence[Writer],
-        codec: Codec,
-        *,
-        has_keys: bool,
-        bytes_max: int = FILE_BYTES_MAX,
-    ) -> None:
-        """Write and read rows with these schemas, by number.
-
-        `bytes_max` is the memory limit for the rows of a file.
-        """
-        self._writers = writers
+    def __init__(self, context: ExportContext, codec: Codec) -> None:
+        """Write and read rows of an export."""
+        self._context = context
         self._codec = codec
-        self._bytes_max = bytes_max
+        has_keys = context.has_keys
         columns = [field for field in _ROW_FIELDS if not (has_keys and field[0] == "secondary")]
         self._typed = _record([*columns, *_TYPED_FIELDS])
         self._raw = _record([*columns, *_RAW_FIELDS])
-        self._has_keys = has_keys
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a range as files with names from `stem`."""
-        rows: Any = to_export_rows(batches, has_keys=self._has_keys).combine_chunks()
+        rows: Any = to_export_rows(batches, has_keys=self._context.has_keys).combine_chunks()
         starts = body_starts(rows.column("payload"), rows.column("headers").combine_chunks())
         numbers, starts = self._numbers(rows, starts)
         written = []
@@ -113,7 +101,9 @@ class AvroFiles:
             batch = rows.take(_untyped.array(rows_of_schema))
             with VerifiedFile(directory / f"{stem}-{name}.avro") as file:
                 self._write(file, number, batch, starts[rows_of_schema])
-            value_schema = "" if number == _NO_SCHEMA else self._writers[number].schema.full_name
+            value_schema = (
+                "" if number == _NO_SCHEMA else self._context.writers[number].schema.full_name
+            )
             first = int(batch.column("address")[0].as_py())
             written.append(
                 file.entry(value_schema, None if number == _NO_SCHEMA else number, first)
@@ -122,8 +112,11 @@ class AvroFiles:
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows in the first bytes of a file."""
-        compressed, budget = MemoryBudget(self._bytes_max), MemoryBudget(self._bytes_max)
-        tables = [with_all_columns(pa.table({}), has_keys=self._has_keys)]
+        compressed, budget = (
+            MemoryBudget(self._context.bytes_max),
+            MemoryBudget(self._context.bytes_max),
+        )
+        tables = [with_all_columns(pa.table({}), has_keys=self._context.has_keys)]
         for rows in blocks_in(data, self._codec, compressed):
             compressed.take(_BLOCK_BYTES)
             for offsets in _batches(_row_offsets(rows, compressed)):
@@ -133,7 +126,7 @@ class AvroFiles:
                 else:
                     table = self._typed_rows(rows, offsets, file.schema)
                 budget.take(table.nbytes)
-                tables.append(with_all_columns(table, has_keys=self._has_keys))
+                tables.append(with_all_columns(table, has_keys=self._context.has_keys))
         rows_read: pa.Table = _untyped.concat_tables(tables)
         return rows_read
 
@@ -149,7 +142,7 @@ class AvroFiles:
             rows_of_schema = np.flatnonzero(numbers == number)
             bodies = payloads.take(_untyped.array(rows_of_schema))
             try:
-                writer = self._writers[number]
+                writer = self._context.writers[number]
                 body_offsets = verified_starts(
                     writer.schema, writer.registry_id, bodies, starts[rows_of_schema]
                 )
@@ -221,7 +214,7 @@ class AvroFiles:
             text = json.loads(self._raw.text)
         else:
             text = json.loads(self._typed.text)
-            value = json.loads(self._writers[number].schema.text)
+            value = json.loads(self._context.writers[number].schema.text)
             text["fields"].append({"name": "value", "type": ["null", value]})
         text["fields"].insert(0, {"name": "place", "type": _HEADER_TYPE})
         return AvroSchema.stored(json.dumps(text)).text

@@ -7,6 +7,7 @@ Columns `shard`, `secondary` (or none, where rows belong to keys), `primary`, `a
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 from storage_core.format.row_columns import SCHEMA, STORED, schema_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import numbered, numbers_of
+from storage_core.parts.typed_columns import Writer
 from storage_core.read.request import ReadRequest
 from storage_core.read.shard_reader import ShardReader
 
@@ -25,6 +27,21 @@ _UNKNOWN_SCHEMA: Final = -2
 _COLUMNS: Final = (*(name for name in STORED if not name.startswith("schema")), SCHEMA)
 _untyped: Any = pa
 SchemaNumbers = dict[tuple[int, bytes], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportContext:
+    """What a file format needs to know of an export.
+
+    Attributes:
+        writers: The schemas, by number.
+        has_keys: Whether rows have keys, not secondaries.
+        bytes_max: The memory limit for the rows of a file.
+    """
+
+    writers: Sequence[Writer]
+    has_keys: bool
+    bytes_max: int
 
 
 def row_schema(*, has_keys: bool) -> pa.Schema:

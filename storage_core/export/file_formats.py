@@ -8,6 +8,7 @@ time.
 
 from storage_core.avro import AvroSchema
 from storage_core.export.avro_files import AvroFiles
+from storage_core.export.export_rows import ExportContext
 from storage_core.export.json_lines import JsonLines
 from storage_core.export.manifest import Manifest
 from storage_core.export.memory_budget import FILE_BYTES_MAX
@@ -22,11 +23,11 @@ def file_format_of(manifest: Manifest, bytes_max: int = FILE_BYTES_MAX) -> FileF
     writers = [
         Writer(AvroSchema.stored(entry.text), entry.registry_id) for entry in manifest.schemas
     ]
+    context = ExportContext(writers, manifest.has_keys, bytes_max)
     match manifest.file_format:
         case "parquet":
-            return ParquetFiles(writers, manifest.has_keys, bytes_max)
+            return ParquetFiles(context)
         case "avro":
-            codec, has_keys = manifest.codec, manifest.has_keys
-            return AvroFiles(writers, codec, has_keys=has_keys, bytes_max=bytes_max)
+            return AvroFiles(context, manifest.codec)
         case "jsonl":
-            return JsonLines(writers, manifest.has_keys, bytes_max)
+            return JsonLines(context)

@@ -22,16 +22,19 @@ import pyarrow as pa
 
 from storage_core.avro import body_starts, decode_batch, verified_starts
 from storage_core.errors import InvalidRequestError
-from storage_core.export.export_rows import row_schema, to_export_rows, with_all_columns
+from storage_core.export.export_rows import (
+    ExportContext,
+    row_schema,
+    to_export_rows,
+    with_all_columns,
+)
 from storage_core.export.manifest import ExportedFile
 from storage_core.export.memory_budget import (
-    FILE_BYTES_MAX,
     MemoryBudget,
     TooLargeError,
     objects_in,
 )
 from storage_core.export.verified_file import BATCH_ROWS, VerifiedFile
-from storage_core.parts.typed_columns import Writer
 from storage_core.platform.python_values import to_python
 
 _BASE64: Final = "_base64"
@@ -42,25 +45,17 @@ _STRING_MEMORY_FACTOR: Final = 4
 _untyped: Any = pa
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JsonLines:
-    """JSON lines: one file for all rows of a range.
+    """JSON lines: one file for all rows of a range."""
 
-    Attributes:
-        writers: The schemas, by number.
-        has_keys: Whether rows have keys, not secondaries.
-        bytes_max: The memory limit for the rows of a file.
-    """
-
-    writers: Sequence[Writer]
-    has_keys: bool
-    bytes_max: int = FILE_BYTES_MAX
+    context: ExportContext
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a range as a file with a name from `stem`."""
-        rows: Any = to_export_rows(batches, has_keys=self.has_keys)
+        rows: Any = to_export_rows(batches, has_keys=self.context.has_keys)
         with VerifiedFile(directory / f"{stem}.jsonl") as file:
             for first in range(0, rows.num_rows, BATCH_ROWS):
                 batch = rows.slice(first, BATCH_ROWS).combine_chunks()
@@ -72,13 +67,16 @@ class JsonLines:
 
     def read(self, data: bytes, _file: ExportedFile) -> pa.Table:
         """Return the rows in the first bytes of a file."""
-        schema, budget = row_schema(has_keys=self.has_keys), MemoryBudget(self.bytes_max)
+        schema, budget = (
+            row_schema(has_keys=self.context.has_keys),
+            MemoryBudget(self.context.bytes_max),
+        )
         tables = [schema.empty_table()]
         for lines in _batched(_lines(data)):
             rows = [_row(self._parsed(line)) for line in lines]
             tables.append(_untyped.Table.from_pylist(rows, schema=schema))
             budget.take(tables[-1].nbytes)
-        return with_all_columns(_untyped.concat_tables(tables), has_keys=self.has_keys)
+        return with_all_columns(_untyped.concat_tables(tables), has_keys=self.context.has_keys)
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         """Return the object in a line.
@@ -86,7 +84,10 @@ class JsonLines:
         Raises:
             TooLargeError: It would take too much memory: two bytes may be an object of dozens.
         """
-        if len(line) * _STRING_MEMORY_FACTOR > self.bytes_max or objects_in(line) > self.bytes_max:
+        if (
+            len(line) * _STRING_MEMORY_FACTOR > self.context.bytes_max
+            or objects_in(line) > self.context.bytes_max
+        ):
             raise TooLargeError
         fields: Mapping[str, Any] = json.loads(line)
         return fields
@@ -99,7 +100,7 @@ class JsonLines:
         starts = body_starts(payloads, rows.column("headers").combine_chunks())
         for number in np.unique(numbers[numbers >= 0]):
             rows_of_schema = np.flatnonzero(numbers == number)
-            writer = self.writers[number]
+            writer = self.context.writers[number]
             try:
                 bodies = payloads.take(_untyped.array(rows_of_schema))
                 body_offsets = verified_starts(

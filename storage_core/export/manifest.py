@@ -22,6 +22,7 @@ from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.stream_meta import decode_options, encode_options, unknown_options
 from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
+from storage_core.export.manifest_fields import field_differences, names_of
 from storage_core.export.memory_budget import objects_in
 from storage_core.export.regular_file import opened_regular
 from storage_core.format.schema_entry import SchemaEntry
@@ -222,6 +223,17 @@ class Manifest:
         return replace(self, exported_shards=exported_shards)
 
 
+_OBJECT_FIELDS: Final = {
+    "": (*names_of(Manifest), "format", "rows", "bytes"),
+    "selection": names_of(RowSelection),
+    "exported_shards.*": names_of(ExportedShard),
+    "schemas.*": ("id", "fingerprint", "text"),
+    "row_ranges.*": names_of(RowRange),
+    "row_ranges.*.files.*": names_of(ExportedFile),
+    "row_ranges.*.files.*.prefixes.*": names_of(Prefix),
+}
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as bytes."""
     return encode_document(
@@ -271,7 +283,13 @@ def read_manifest(path: Path, bytes_max: int | None = None) -> Manifest:
         manifest = _decoded(document, path)
         totals = (manifest.rows, manifest.bytes)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"the manifest cannot be understood: {str(error)[:200]}"
+        if differences := field_differences(document, _OBJECT_FIELDS):
+            message = (
+                f"another version of shardlog wrote the manifest: {differences}; export the "
+                "stream again with this version, or import it with that one"
+            )
+            raise UnsupportedFormatError(message, path=path) from error
+        message = f"a field of the manifest has a value that no export writes: {str(error)[:200]}"
         raise CorruptionError(message, path=path) from error
     if (document.get("rows"), document.get("bytes")) != totals:
         message = (

@@ -15,40 +15,32 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage_core.avro import AvroSchema
-from storage_core.export.export_rows import with_all_columns
+from storage_core.export.export_rows import ExportContext, with_all_columns
 from storage_core.export.manifest import ExportedFile, Prefix
-from storage_core.export.memory_budget import FILE_BYTES_MAX, MemoryBudget
+from storage_core.export.memory_budget import MemoryBudget
 from storage_core.export.parquet_memory import check_memory
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import prove_part
 from storage_core.parts.part_rows import part_rows
 from storage_core.parts.payloads import payloads_of
-from storage_core.parts.typed_columns import Writer, columns_in, reader_schema
+from storage_core.parts.typed_columns import columns_in, reader_schema
 
 _parquet: Any = pq
 _untyped: Any = pa
 _compute: Any = pc
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """Parquet: a file for each value schema of a row range, and one for its late rows.
+    """Parquet: a file for each value schema of a row range, and one for its late rows."""
 
-    Attributes:
-        writers: The schemas, by number.
-        has_keys: Whether rows have keys, not secondaries.
-        bytes_max: The memory limit for the rows of a file.
-    """
-
-    writers: Sequence[Writer]
-    has_keys: bool
-    bytes_max: int = FILE_BYTES_MAX
+    context: ExportContext
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a range as files with names from `stem`."""
-        parts = part_rows(batches, has_keys=self.has_keys, writers=self.writers)
+        parts = part_rows(batches, has_keys=self.context.has_keys, writers=self.context.writers)
         written = []
         for number, part in enumerate(parts):
             path = directory / f"{stem}-{number}.parquet"
@@ -65,11 +57,11 @@ class ParquetFiles:
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows of a whole file; a prefix of one has none."""
         if not data:
-            return with_all_columns(pa.table({}), has_keys=self.has_keys)
+            return with_all_columns(pa.table({}), has_keys=self.context.has_keys)
         # IMPORTANT: before Arrow allocates whatever the file claims.
-        repeated = check_memory(data, file.rows, self.bytes_max)
-        budget = MemoryBudget(self.bytes_max)
-        tables = [with_all_columns(pa.table({}), has_keys=self.has_keys)]
+        repeated = check_memory(data, file.rows, self.context.bytes_max)
+        budget = MemoryBudget(self.context.bytes_max)
+        tables = [with_all_columns(pa.table({}), has_keys=self.context.has_keys)]
         source = _untyped.BufferReader(data)
         with _parquet.ParquetFile(source, read_dictionary=repeated) as parquet:
             reader = self._reader(parquet) if file.value_schema else None
@@ -77,7 +69,7 @@ class ParquetFiles:
                 rows = _without_dictionaries(parquet.read_row_group(row_group), budget)
                 if reader is not None:
                     rows = self._with_payloads(rows, reader)
-                tables.append(with_all_columns(rows, has_keys=self.has_keys))
+                tables.append(with_all_columns(rows, has_keys=self.context.has_keys))
                 budget.take(tables[-1].nbytes)
         parts: pa.Table = _untyped.concat_tables(tables)
         return parts
@@ -85,10 +77,10 @@ class ParquetFiles:
     def _reader(self, parquet: Any) -> AvroSchema:  # noqa: ANN401 - the library's
         """Return the schema of the typed columns of a file."""
         numbers = parquet.read(columns=["schema"]).column("schema").to_numpy()
-        return reader_schema(dict(enumerate(self.writers)), np.unique(numbers).tolist())
+        return reader_schema(dict(enumerate(self.context.writers)), np.unique(numbers).tolist())
 
     def _with_payloads(self, rows: pa.Table, reader: AvroSchema) -> pa.Table:
-        writers = dict(enumerate(self.writers))
+        writers = dict(enumerate(self.context.writers))
         columns = columns_in(reader, rows.schema.names)
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))

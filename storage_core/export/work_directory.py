@@ -156,10 +156,7 @@ class WorkDirectory:
                 row_range = decode_range(line)
             except (ValueError, TypeError, KeyError):
                 break
-            if any(
-                not _has_size(directory / row_range.name, row_range.bytes)
-                for row_range in row_range.files
-            ):
+            if any(not _has_size(directory / file.name, file.bytes) for file in row_range.files):
                 break
             row_ranges.append(row_range)
         # A truncated line would run into the next one.

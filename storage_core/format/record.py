@@ -5,6 +5,7 @@ computed on, Arrow arrays for what is only carried. `rows_from_arrow` is the sin
 batches from outside; it takes the exact types or what casts to them without loss.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from storage_core.format.keys import KEY_BYTES_MAX, NULL_KEY_NUMBER
 from storage_core.format.row_columns import ENVELOPE, SCHEMA, SCHEMA_TYPE, TYPES
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.arrow import Array, binary_sizes, entry_sizes, int_array
+from storage_core.platform.name_suggestions import unknown_names
 
 _REQUIRED: Final = {name: TYPES[name] for name in ("primary", "secondary")}
 _INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE, SCHEMA))
@@ -147,9 +149,10 @@ def rows_from_arrow(
         message = f"a batch must be a pyarrow RecordBatch or Table, not {type(batch).__name__}"
         raise InvalidRequestError(message)
     names = batch.schema.names
-    unknown = sorted(set(names) - _INPUT)
-    if unknown or len(set(names)) != len(names):
-        message = f"unknown or repeated columns: {', '.join(unknown or names)}"
+    if unknown := sorted(set(names) - _INPUT):
+        raise InvalidRequestError(unknown_names("columns", unknown, sorted(_INPUT)))
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        message = f"repeated columns: {', '.join(repeated)}"
         raise InvalidRequestError(message)
     version = None
     if "version" in names:

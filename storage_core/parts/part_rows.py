@@ -23,9 +23,9 @@ from storage_core.parts.typed_columns import FRAMING, Writer
 from storage_core.platform.arrow import one_array
 
 RAW: Final = ""
-_AT: Final = STORED.index("state") + 1
+_COMMITTED_AT: Final = STORED.index("state") + 1
 # Exports lack it: of rows that are equal in two shards the one committed later is the newest.
-_IN_ORDER: Final = (*STORED[:_AT], COMMITTED, *STORED[_AT:])
+_IN_ORDER: Final = (*STORED[:_COMMITTED_AT], COMMITTED, *STORED[_COMMITTED_AT:])
 # What is left out where no row has it.
 _OPTIONAL: Final = frozenset((*ENVELOPE, "payload"))
 _NO_SCHEMA: Final = -1

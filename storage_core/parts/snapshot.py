@@ -160,8 +160,11 @@ def index_of(snapshot: Snapshot) -> PartIndex:
     # Each step is one call of the dictionary, which no other thread cuts: no lock, and none that a
     # fork could find taken.
     cached = _part_lists()
-    index = cached.pop(key, None) or read_index(snapshot)
-    cached[key] = index
+    index = cached.pop(key, None)
+    if index is not None:
+        cached[key] = index
+        return index
+    cached[key] = index = read_index(snapshot)
     lists = cached.copy()
     entries = sum(len(part_list.entries) for part_list in lists.values())
     for oldest, part_list in lists.items():

@@ -36,18 +36,23 @@ class DirectoryLock:
         fork_guard.register(self)
 
     @classmethod
-    def if_free(cls, path: Path) -> Self | None:
+    def if_free(cls, path: Path, *, is_shared: bool = False) -> Self | None:
         """Lock the directory at a path; None if somebody else holds it.
+
+        Args:
+            path: The directory.
+            is_shared: Others may do so too, as long as nobody holds it alone.
 
         Raises:
             OSError: There is no such directory, or it cannot be locked.
             UnavailableError: Each time another directory was in its place once it was locked.
         """
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         for _ in range(_TRIES_MAX):
             owner = opened(path, os.O_RDONLY | os.O_DIRECTORY)
             lock = cls(owner)
             try:
-                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(owner, kind | fcntl.LOCK_NB)
                 # IMPORTANT: once it is locked; until then it may be moved away.
                 if os.path.samestat(os.fstat(owner.fileno()), path.stat()):
                     return lock

@@ -27,7 +27,7 @@ def listed_names(names: Collection[str], most: int = _LISTED_MAX) -> str:
     return f"{first} and {more} more" if more > 0 else first
 
 
-def told_unknown(kind: str, unknown: Sequence[str], names: Collection[str]) -> str:
+def unknown_names(kind: str, unknown: Sequence[str], names: Collection[str]) -> str:
     """Return the line about names that are not known: which were likely meant, which there are."""
     meant = did_you_mean(unknown, names)
     return f"unknown {kind} {', '.join(unknown)}{meant}; there are {listed_names(names)}"

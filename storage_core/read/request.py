@@ -17,7 +17,7 @@ from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.row_columns import COLUMNS, READ_COLUMNS, TAIL_COLUMNS
-from storage_core.platform.name_suggestions import told_unknown
+from storage_core.platform.name_suggestions import unknown_names
 
 Ids = int | Iterable[int] | None
 Keys = bytes | Iterable[bytes | None] | None
@@ -81,8 +81,7 @@ class ReadRequest:
         self._check_addresses()
         if not self.start >= INT64_MIN or not self.end <= INT64_MAX:
             _refuse("primaries are 64-bit signed integers")
-        if self.limit < 0 or self.bytes_max < 0:
-            _refuse(f"limit {self.limit} or bytes_max {self.bytes_max} is negative")
+        self._check_limits()
         if any(not INT32_MIN <= value <= INT32_MAX for value in self.ids or ()):
             _refuse("ids are 32-bit signed integers")
         if any(not 0 <= value < 2**16 for value in self.versions or ()):
@@ -94,7 +93,7 @@ class ReadRequest:
         self._check_latest_by()
         unknown = sorted(set(self.columns or ()) - set(COLUMNS))
         if unknown:
-            _refuse(told_unknown("columns", unknown, COLUMNS))
+            _refuse(unknown_names("columns", unknown, COLUMNS))
 
     def _check_latest_by(self) -> None:
         if self.latest_by is None and self.tombstones is False:
@@ -106,6 +105,11 @@ class ReadRequest:
         tombstones: object = self.tombstones
         if type(tombstones) is not bool:
             _refuse(f"tombstones {tombstones!r} is not True or False")
+
+    def _check_limits(self) -> None:
+        for name, number in (("limit", self.limit), ("bytes_max", self.bytes_max)):
+            if number < 0:
+                _refuse(f"{name} {number} is negative")
 
     def _check_addresses(self) -> None:
         if self.expired_until and self.order != "replay":

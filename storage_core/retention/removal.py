@@ -19,7 +19,6 @@ from storage_core.format.keys import (
 from storage_core.format.shard_state import (
     KEY_CUT,
     KEY_EXPIRED,
-    KEY_FLOOR,
     KEY_GENERATION,
     KEY_SEGMENTS_BEGIN,
     KEY_START,
@@ -115,7 +114,6 @@ class Removal:
         after = replace(
             state, floor=floor, start=start, expired_end=max([state.expired_end, *ends])
         )
-        batch.put(KEY_FLOOR, encode_int(floor))
         if self.cut > state.cut:
             after = replace(after, cut=self.cut)
             batch.put(KEY_CUT, encode_int(self.cut))

@@ -38,6 +38,9 @@ _ACCESS_HINT: Final = (
 _BLOB: Final = re.compile(r"\bBLOB\b")
 _DECODE_HINT: Final = "; use decode() to make bytes (BLOB) a string, as in decode(payload)"
 _DECODE_FAILED: Final = "Failure in decode:"
+# `state` is the only column of a stream with this type.
+_IS_NO_STATE: Final = re.compile(r"Could not convert string .* to UINT8")
+_STATE_HINT: Final = "; state is a number of the log's own; a field of that name is value_state"
 _TRY_HINT: Final = "; TRY(decode(payload)) is null where bytes are not UTF-8"
 # Hints after the first line.
 _CANDIDATES: Final = re.compile(r"^(Candidate bindings|Did you mean)\b[\s:]*(.+)", re.MULTILINE)
@@ -86,6 +89,8 @@ def one_line(message: str) -> str:
     hint = f"; did you mean {candidates[2].rstrip(' ?')}?" if candidates is not None else ""
     if 'near "primary"' in message:
         hint = '; write the column as "primary", in quotes: it is a keyword of SQL'
+    elif _IS_NO_STATE.search(first):
+        hint = _STATE_HINT
     elif _NO_FUNCTION in first and _BLOB.search(first):
         hint = _DECODE_HINT
     elif _DECODE_FAILED in first:

@@ -23,7 +23,7 @@ def remove_expired_parts(shard: Shard) -> list[PartEntry]:
     2. Publish: their entries go in one WriteBatch; sync; write the marker anew, so that readers in
        other processes look again. Other programs see the files no more.
     3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
-       them is swept, as obsolete files are.
+       them is deleted, as obsolete files are.
 
     Raises:
         UnavailableError: Something else held the shard for too long.

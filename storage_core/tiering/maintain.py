@@ -5,7 +5,7 @@ from datetime import timedelta
 from storage_core.catalog.options import StreamOptions
 from storage_core.tiering.build import build_here
 from storage_core.tiering.compact import compact_shard
-from storage_core.tiering.part_directory import sweep
+from storage_core.tiering.part_directory import delete_obsolete_files
 from storage_core.tiering.report import ShardTiering, TieringStep
 from storage_core.tiering.seal import seal_shard
 from storage_core.tiering.step import now_ms, tiering_of
@@ -19,7 +19,7 @@ def maintain_shard(
 ) -> ShardTiering:
     """Seal, compact and trim, where that is due; one step of each.
 
-    1. Sweep, where obsolete files have stayed for `keep_replaced`; again behind the others.
+    1. Delete obsolete files, where some have stayed for `keep_replaced`; again behind the others.
     2. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
        million rows, or 256 MiB.
     3. Compact, once: at most a million rows, 64 MiB of files, or 256 MiB in memory.
@@ -30,9 +30,9 @@ def maintain_shard(
     """
     # Also where nothing else is due, and where what was sealed by hand is not maintained. Before
     # the steps, since on a full disk obsolete files make room for what is built.
-    sweep(shard)
+    delete_obsolete_files(shard)
     steps = [] if options.never_cold else _steps(shard, options, builder)
-    sweep(shard)
+    delete_obsolete_files(shard)
     return tiering_of(shard, steps)
 
 

@@ -13,7 +13,8 @@ The second name is removed as soon as the part is replaced or has expired, and a
 once its entry is durable. So `parts/*.parquet` never has a row twice. Old names are removed before
 new ones are made: between the two, some system calls apart, rows of a compaction are under no name
 there. Names are not synced. After a crash some may be missing, or be left over: the next opening
-for writing corrects them, and so does the next sweep where the system refused one.
+for writing corrects them, and so does the next deletion of obsolete files where the system refused
+one.
 
 One thread at a time, which is alone with the shard; changes are made under the append lock, so that
 a writer that was closed changes no file of the next one, whose parts may have the same names.
@@ -75,7 +76,7 @@ def room_for_parts(shard: Shard, view: ShardSnapshot) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        shard.maintenance.is_swept = False
+        shard.maintenance.has_looked_for_files = False
         with suppress(ShardlogError, OSError), shard.guard.appending():
             for file in _unpublished(directory, view):
                 with suppress(OSError):
@@ -86,7 +87,7 @@ def room_for_parts(shard: Shard, view: ShardSnapshot) -> Iterator[None]:
 def show_parts(shard: Shard, obsolete: Sequence[PartEntry], built: Sequence[PartEntry]) -> None:
     """Change the visible names after the part list has changed.
 
-    What the system refuses the next sweep does.
+    What the system refuses the next deletion of obsolete files does.
 
     Raises:
         ClosedError: The shard is closed; the next opening does it.
@@ -123,7 +124,7 @@ def discard_files(shard: Shard, obsolete: Sequence[PartEntry]) -> None:
     shard.maintenance.obsolete_since_ns = now_ns if since is None else min(since, now_ns)
 
 
-def sweep(shard: Shard) -> None:
+def delete_obsolete_files(shard: Shard) -> None:
     """Delete obsolete files that have stayed for `keep_replaced`, where that is due.
 
     It is due where one has, where nobody has looked since the shard was opened, and where a visible
@@ -134,12 +135,12 @@ def sweep(shard: Shard) -> None:
         UnavailableError: Something else held the shard for too long, or the system does not let a
             file be deleted.
     """
-    shard.guard.maintain(lambda: _sweep(shard))
+    shard.guard.maintain(lambda: _delete_obsolete(shard))
 
 
-def _sweep(shard: Shard) -> None:
+def _delete_obsolete(shard: Shard) -> None:
     overdue: list[Path] = []
-    if _is_sweep_due(shard):
+    if _is_deletion_due(shard):
         view = shard.snapshots.committed()
         try:
             overdue = _overdue(shard, view)
@@ -170,7 +171,7 @@ def _overdue(shard: Shard, view: ShardSnapshot) -> list[Path]:
                 overdue.append(file)
             else:
                 waiting.append(since)
-    shard.maintenance.is_swept = True
+    shard.maintenance.has_looked_for_files = True
     shard.maintenance.obsolete_since_ns = min(waiting, default=None)
     return overdue
 
@@ -179,7 +180,7 @@ def correct_names(shard: Shard, view: ShardSnapshot) -> None:
     """Make the visible names those of the part list. The caller holds the append lock.
 
     Raises:
-        OSError: The system refuses it; the next sweep tries again.
+        OSError: The system refuses it; the next deletion of obsolete files tries again.
     """
     if not view.state.parts:
         return
@@ -206,7 +207,7 @@ def correct_names(shard: Shard, view: ShardSnapshot) -> None:
 def with_correct_names(shards: Mapping[int, Shard]) -> Mapping[int, Shard]:
     """Return opened shards, with what a crash left of the visible names corrected.
 
-    What the system refuses the next sweep does.
+    What the system refuses the next deletion of obsolete files does.
     """
     for shard in shards.values():
         if not shard.state().parts:
@@ -226,9 +227,9 @@ def _unpublished(directory: Path, view: ShardSnapshot) -> list[Path]:
     return [file for file in directory.glob(PART_FILES) if file.name >= first]
 
 
-def _is_sweep_due(shard: Shard) -> bool:
+def _is_deletion_due(shard: Shard) -> bool:
     memory = shard.maintenance
-    if not memory.is_swept or memory.has_wrong_names:
+    if not memory.has_looked_for_files or memory.has_wrong_names:
         return True
     since = memory.obsolete_since_ns
     # One of the future is looked at: the clock was set back.

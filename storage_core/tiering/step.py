@@ -9,8 +9,8 @@
     6. report    what was done
 
 A crash before 4 leaves files that no entry names, which the next step deletes; one behind it leaves
-what nothing refers to, which the next sweep or opening deletes. Appends, commits and reads go on
-beside all of it.
+what nothing refers to, which the next opening or deletion of obsolete files deletes. Appends,
+commits and reads go on beside all of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,12 @@ from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.durable_file import taking_errors
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
-from storage_core.tiering.part_directory import discard_files, room_for_parts, show_parts, sweep
+from storage_core.tiering.part_directory import (
+    delete_obsolete_files,
+    discard_files,
+    room_for_parts,
+    show_parts,
+)
 from storage_core.tiering.report import ShardTiering, TieringReport, TieringStep
 from storage_core.tiering.work import Builder, Built, ProveWork, Work
 from storage_core.write.shard import Shard
@@ -110,12 +115,12 @@ def run_all(
     for shard in shards:
         steps: list[TieringStep] = []
         if builds:
-            sweep(shard)
+            delete_obsolete_files(shard)
         while (last := step(shard, builder)) is not None:
             steps.append(last)
             progress.end_step(last.rows)
         if builds:
-            sweep(shard)
+            delete_obsolete_files(shard)
         done[shard.context.number] = tiering_of(shard, steps)
     return TieringReport(done)
 

@@ -157,7 +157,7 @@ def publish(
 
 
 def rows_gone(staging: Staging, transaction: AnyId, path: Path) -> UnavailableError:
-    """Return the error of rows that were swept, removed, or are on another machine's disk."""
+    """Return the error of rows that were deleted, or are on another machine's disk."""
     message = (
         f"the staged rows of transaction {name_of(transaction)!r} were deleted before they were "
         "published; stage them again"

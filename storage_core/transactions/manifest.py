@@ -6,7 +6,7 @@
     staging/<name>.given-up              it was given up, and may have landed by half (giving_up.py)
 
 A transaction exists once its manifest does; then any opener of its shards can finish it. An
-attempt without a manifest leaves only files, which are swept after an age. What changes a
+attempt without a manifest leaves only files, which are deleted after an age. What changes a
 transaction's directory, beside rows in an attempt, is done under the stream's lock.
 """
 
@@ -269,7 +269,7 @@ def staged_transactions(staging: Staging) -> Iterator[Manifest]:
             yield manifest
 
 
-def sweep_abandoned(staging: Staging) -> int:
+def delete_abandoned(staging: Staging) -> int:
     """Remove old attempts that never got a manifest, unless others are at it; return how many."""
     lock = DirectoryLock.if_free(staging.stream)
     if lock is None:

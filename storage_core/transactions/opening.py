@@ -20,7 +20,7 @@ from storage_core.platform.threads import Threads
 from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
-from storage_core.transactions.manifest import Staging, sweep_abandoned
+from storage_core.transactions.manifest import Staging, delete_abandoned
 from storage_core.write.opened_shard import ShardContext
 from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.opening.recovery import Undo, open_shard, undo_all
@@ -92,7 +92,7 @@ def with_shards_open(
             for transaction in given_up.transactions:
                 give_up(staging, transaction, opened, files.meta.shards)
             finish_all(staging, opened)
-            sweep_abandoned(staging)
+            delete_abandoned(staging)
         # IMPORTANT: inside, or an interruption would come between.
         return take_over(opened)
     except BaseException as error:

@@ -201,7 +201,7 @@ class Transaction:
         """Be a replay where another attempt under this id was first, and has cleared all away.
 
         Raises:
-            UnavailableError: None was; the staged rows were swept for their age, or removed.
+            UnavailableError: None was; the staged rows were deleted, for their age or by somebody.
         """
         try:
             yield

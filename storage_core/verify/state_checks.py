@@ -41,7 +41,7 @@ class DeadLetterCheck:
         """Look at the dead letters of a view."""
         self._findings = findings
         self._state = state
-        self._letters: Iterator[tuple[int, bytes]] = view.dead_letters(0, ADDRESS_MAX)
+        self._dead_letters: Iterator[tuple[int, bytes]] = view.dead_letters(0, ADDRESS_MAX)
         self._last = -1
         self._ahead: int | None = None
         self.count = 0
@@ -70,7 +70,7 @@ class DeadLetterCheck:
     def _until(self, end: int) -> Iterator[int]:
         while True:
             if self._ahead is None:
-                self._ahead = next((address for address, _ in self._letters), None)
+                self._ahead = next((address for address, _ in self._dead_letters), None)
             if self._ahead is None or self._ahead >= end:
                 return
             address, self._ahead = self._ahead, None

@@ -187,6 +187,7 @@ class CommitPath:
             if through < max(state.start, state.trimmed):
                 # What goes can be replayed no more, or only if its parts are there just then.
                 through = self._heads.put(batch, through) or through
+            self._writing.put_floor(batch, state)
             step = partial(self._write_change, batch, state, through)
             self.guard.finish(self.guard.append_lock, step)
         with self.guard.committing():

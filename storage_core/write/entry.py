@@ -180,11 +180,11 @@ def checked_source(source: object) -> Source | None:
         raise InvalidRequestError(message) from error
 
 
-def checked_letter_addresses(addresses: object, committed: int) -> list[int]:
+def checked_dead_letter_addresses(addresses: object, committed: int) -> list[int]:
     """Return the addresses of dead letters that a caller has done with, each once, or refuse them.
 
-    IMPORTANT: none that is not committed; a crash would bring such a letter back, or leave a hole
-    in its place.
+    IMPORTANT: none that is not committed; a crash would bring such a dead letter back, or leave a
+    hole in its place.
     """
     if not isinstance(addresses, Iterable):
         message = f"dead letters are cleared by their addresses, not {addresses!r}"

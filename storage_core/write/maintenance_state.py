@@ -19,7 +19,7 @@ class MaintenanceState:
         compacted_parts: The part list in which there was nothing left to compact.
         expiry_checked: Generation, window of the floor and number of parts when expired parts were
             last looked for.
-        is_swept: Whether obsolete files were looked for since the opening.
+        has_looked_for_files: Whether obsolete files were looked for since the opening.
         obsolete_since_ns: Since when the oldest obsolete file waits for its deletion; None if none
             does.
         has_wrong_names: Whether the system refused to change a visible name of a part.
@@ -28,6 +28,6 @@ class MaintenanceState:
     log_sizes: LogSizes = field(default_factory=LogSizes)
     compacted_parts: PartIndex | None = None
     expiry_checked: tuple[int, int, int] | None = None
-    is_swept: bool = False
+    has_looked_for_files: bool = False
     obsolete_since_ns: int | None = None
     has_wrong_names: bool = False

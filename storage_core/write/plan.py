@@ -182,9 +182,7 @@ class ShardWriting:
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
-        if state.floor != self.floor_written:
-            # What was judged by a floor has it on disk beside it.
-            batch.put(KEY_FLOOR, encode_int(state.floor))
+        self.put_floor(batch, state)
         dropped = state.dead_letters_dropped
         if entry.are_dropped:
             dropped += len(entry.cleared)
@@ -217,8 +215,13 @@ class ShardWriting:
         """Return a window's summary as it stands, written or not."""
         return self._windows.widen({number: Window()})[number]
 
+    def put_floor(self, batch: Batch, state: ShardState) -> None:
+        """Add the floor to what is written, if it is not on disk: rows were judged by it."""
+        if state.floor != self.floor_written:
+            batch.put(KEY_FLOOR, encode_int(state.floor))
+
     def forget_windows(self, state: ShardState) -> None:
-        """Forget windows, of which some are gone, and take the floor for written."""
+        """Forget windows, of which some are gone, once a change and its floor are written."""
         self._windows.forget()
         self.floor_written = state.floor
 

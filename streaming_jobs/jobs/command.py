@@ -94,13 +94,13 @@ SkipLost = Annotated[
         "them.",
     ),
 ]
-_KEPT: Final = "Where the job keeps how far it came."
+_CHECKPOINT_HELP: Final = "Where the job keeps how far it came."
 Checkpoint = Annotated[
     str | Path | None,
-    typer.Option(metavar="DIR", help=_KEPT, show_default="within INTO"),
+    typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default="within INTO"),
 ]
 CheckpointNeeded = Annotated[
-    str | Path, typer.Option(metavar="DIR", help=_KEPT, show_default=False)
+    str | Path, typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default=False)
 ]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, on the machine that has the root.")

@@ -36,7 +36,7 @@ from streaming_jobs.jobs.command import (
 from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of
-from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
+from streaming_jobs.jobs.small_files import SIZE_WANTED, delete_leftovers, join_small
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "land_topic"
@@ -144,7 +144,7 @@ def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
         landing.refuse_others(previous, owner)
         landing.recover()
         landed = landing.landed()
-    sweep(landing.into)
+    delete_leftovers(landing.into)
     return landed
 
 

@@ -225,7 +225,7 @@ class Landing:
             return self._finish()
 
     def recover(self) -> None:
-        """Finish what was decided, and sweep what was not."""
+        """Finish what was decided, and delete what was not."""
         with file_errors(self.into, "what an earlier run left cannot be finished"):
             if self._list.exists():
                 self._finish()

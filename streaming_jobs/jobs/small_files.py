@@ -55,7 +55,7 @@ def join_small(
     into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANTED, clock: Clock = _CLOCK
 ) -> int:
     """Join small files of some partitions, where it can be done; return how many became fewer."""
-    sweep(into, clock)
+    delete_leftovers(into, clock)
     fewer = 0
     for folder in sorted(set(folders)):
         try:
@@ -66,10 +66,10 @@ def join_small(
     return fewer
 
 
-def sweep(into: Path, clock: Clock = _CLOCK) -> None:
+def delete_leftovers(into: Path, clock: Clock = _CLOCK) -> None:
     """Take away the old directories, and what a kill in the middle of a join has left."""
     joined = into / OWN / _JOINED
-    # What cannot be taken away lies on until the next time; another job may sweep here as well.
+    # What cannot be taken away lies on until the next time; another job may delete here as well.
     with suppress(OSError):
         for directory in joined.iterdir() if joined.is_dir() else ():
             with suppress(FileNotFoundError):

@@ -39,7 +39,7 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError, ConnectionError, EOFError)
 
 _CAUSES_MAX: Final = 20
 # As Spark shows an error that one of its Python processes ended with.
-_TOLD: Final = re.compile(r"(?:^|[\s:])(?:[\w.]*\.)?(\w+Error): (.+)")
+_ERROR: Final = re.compile(r"(?:^|[\s:])(?:[\w.]*\.)?(\w+Error): (.+)")
 _FRAME_OF_A_QUERY: Final = re.compile(
     r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
 )
@@ -99,7 +99,7 @@ def error_within(text: str) -> tuple[type[ShardlogError], str] | None:
     """Return the error of ours that Spark's text of a failure names, None if there is none."""
     error = None
     # The last one, which was raised from those before it.
-    for match in _TOLD.finditer(text):
+    for match in _ERROR.finditer(text):
         kind = getattr(storage_core, match[1], None)
         if isinstance(kind, type) and issubclass(kind, ShardlogError):
             error = kind, _STATE.sub("", match[2]).strip()

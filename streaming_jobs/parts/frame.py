@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
-from storage_core.platform.name_suggestions import told_unknown
+from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.query_errors import missing_part_error
 from storage_core.sql.stream_snapshot import (
     SNAPSHOT_TRIES_MAX,
@@ -209,7 +209,7 @@ def _united(
     lowered = {name.lower() for name in names}
     unknown = [name for name in wanted or () if name.lower() not in lowered]
     if unknown:
-        message = told_unknown("columns", unknown, names)
+        message = unknown_names("columns", unknown, names)
         raise InvalidRequestError(message)
     try:
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sources)

@@ -74,5 +74,5 @@ class OpenWriters(OpenStreams[_Writer]):
 
 
 # A stream's next commit comes soon; a batch write's may never come.
-KEPT: Final = OpenWriters(IDLE_S)
-NOT_KEPT: Final = OpenWriters(0)
+KEPT_OPEN: Final = OpenWriters(IDLE_S)
+CLOSED_AT_ONCE: Final = OpenWriters(0)

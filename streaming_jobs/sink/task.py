@@ -1,8 +1,8 @@
 """What one task of the sink does: stage its rows, durably, and tell the commit what it staged.
 
 Runs on an executor; opens no shard. A task that fails removes what it wrote; what a killed one
-leaves goes with its transaction or is swept. Spark gives a stream's query id and batch id to tasks
-only (local properties), so they travel to the commit in the messages.
+leaves is deleted with its transaction, or after an age. Spark gives a stream's query id and batch
+id to tasks only (local properties), so they travel to the commit in the messages.
 """
 
 from collections.abc import Iterator, Mapping

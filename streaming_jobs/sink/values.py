@@ -17,7 +17,7 @@ KEY_BYTES: Final = 4
 _CREATED: Final = 0
 _NO_TIME: Final = -1
 _KEY: Final = pa.binary(KEY_BYTES)
-_KEPT: Final = pa.timestamp("ms", "UTC")
+_MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 # Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
 _CUTS: Final[dict[Unit, str]] = {"s": "second", "ms": "millisecond"}
 
@@ -131,7 +131,7 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
         times = _compute.if_else(says_it_again, pa.scalar(None, times.type), times)
         kinds = _compute.if_else(says_it_again, pa.scalar(None, pa.int8()), kinds)
     try:
-        return _compute.cast(_compute.cast(times, _KEPT), pa.int64()), kinds
+        return _compute.cast(_compute.cast(times, _MILLISECONDS), pa.int64()), kinds
     except pa.ArrowInvalid as error:
         message = (
             "column 'timestamp' does not fit the stream without loss: beside a primary it has "

@@ -29,7 +29,7 @@ from streaming_jobs.sink.commit import (
 )
 from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
-from streaming_jobs.sink.open_writers import KEPT, NOT_KEPT
+from streaming_jobs.sink.open_writers import CLOSED_AT_ONCE, KEPT_OPEN
 from streaming_jobs.sink.options import (
     IDLE,
     SinkOptions,
@@ -63,7 +63,7 @@ class ShardBatchWriter(DataSourceArrowWriter):
         """Make the rows of all tasks durable and visible."""
         with plain_errors():
             staged = staged_messages(messages)
-            commit(self.options, self.target, self.transaction, staged, NOT_KEPT)
+            commit(self.options, self.target, self.transaction, staged, CLOSED_AT_ONCE)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged, unless it was committed."""
@@ -92,7 +92,7 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
             if transaction.number != batchId:
                 message = f"the tasks staged batch {transaction.number}, and {batchId} is committed"
                 raise InvalidRequestError(message, stream=self.options.stream)
-            commit(self.options, self.target, transaction, staged, KEPT)
+            commit(self.options, self.target, transaction, staged, KEPT_OPEN)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what was staged, unless it was committed."""

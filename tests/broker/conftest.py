@@ -119,7 +119,7 @@ def lab(
 def _container(
     request: pytest.FixtureRequest, variable: str, container: AbstractContextManager[str]
 ) -> AbstractContextManager[str | None]:
-    if os.environ.get(variable) or not request.config.getoption("--docker"):
+    if os.environ.get(variable) or not request.config.getoption("--docker", default=False):
         return nullcontext()
     missing = missing_docker()
     if missing is not None:

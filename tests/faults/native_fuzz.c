@@ -4,7 +4,7 @@
  *
  * Every payload is an allocation of its own size, or lies where it does when it was fetched, beside
  * others; and so is every buffer that is filled: built with AddressSanitizer, a byte read or
- * written beside them is told. Columns are small here (COLUMN_BYTES_MAX), so that stretches end
+ * written beside them is told. Columns are small here (COLUMN_BYTES_MAX), so that results end
  * because a column is full, too.
  */
 #define _DEFAULT_SOURCE
@@ -29,7 +29,7 @@ int64_t shardlog_hold(struct fetch *, const char *, int32_t);
 void shardlog_forward(struct fetch *, const int64_t *, int64_t);
 void shardlog_give_back(struct fetch *, int64_t);
 int64_t shardlog_take(struct fetch *, int64_t, int64_t);
-void shardlog_next(struct fetch *, struct stretch *);
+void shardlog_next(struct fetch *, struct fetch_result *);
 int64_t shardlog_fill(struct fetch *, uint8_t *);
 
 /* What concerns queues and messages is called under the lock: the client may end at any time. */
@@ -151,7 +151,7 @@ static bool bit(const uint8_t *bits, int64_t at)
 }
 
 /* Hold an entry of a column of bytes against what it was made from. */
-static void check_entry(const struct stretch *s, const uint8_t *buffer, enum column valid,
+static void check_entry(const struct fetch_result *s, const uint8_t *buffer, enum column valid,
                         int64_t at, const void *wanted, size_t size)
 {
     const enum column ends = valid + 1, bytes = valid + 2;
@@ -164,7 +164,7 @@ static void check_entry(const struct stretch *s, const uint8_t *buffer, enum col
 }
 
 static void check_headers(
-    const struct stretch *s, const uint8_t *buffer, int64_t at, const struct message *model)
+    const struct fetch_result *s, const uint8_t *buffer, int64_t at, const struct message *model)
 {
     size_t number = model->headers == NULL || model->is_misnamed ? 0 : model->headers->number;
     CHECK((s->size[MISNAMED] > 0 && buffer[s->at[MISNAMED] + at]) == model->is_misnamed);
@@ -183,9 +183,9 @@ static void check_headers(
     }
 }
 
-/* Hold a stretch against the models of its messages, whose order within a partition counts. */
-static void check_stretch(
-    const struct stretch *s, const uint8_t *buffer, struct message **models)
+/* Hold a result against the models of its messages, whose order within a partition counts. */
+static void check_result(
+    const struct fetch_result *s, const uint8_t *buffer, struct message **models)
 {
     static const enum column bounded[] = {KEYS, VALUES, NAMES, CONTENTS};
     const struct told_run *runs = (const struct told_run *)(buffer + s->at[RUNS]);
@@ -217,9 +217,9 @@ static void check_stretch(
     CHECK(place == s->records && topic == s->at[TOPICS] + s->size[TOPICS]);
 }
 
-/* Hold the fault behind a stretch against the error event it was made from. */
+/* Hold the fault behind a result against the error event it was made from. */
 static void check_fault(
-    const struct stretch *s, const uint8_t *buffer, const rd_kafka_message_t *m)
+    const struct fetch_result *s, const uint8_t *buffer, const rd_kafka_message_t *m)
 {
     CHECK(s->fault_code == m->err && s->fault_partition == m->partition);
     CHECK(s->fault_offset == m->offset);
@@ -228,10 +228,10 @@ static void check_fault(
                   s->size[FAULT_TOPIC]));
 }
 
-/* Take what was sent, stretch by stretch; now and then give up between two. */
+/* Take what was sent, result by result; now and then give up between two. */
 static void read_all(struct fetch *f, struct message **models)
 {
-    struct stretch s;
+    struct fetch_result s;
     for (int at = 0; at < sent_number; at += (int)(s.records + s.has_fault)) {
         uint8_t *buffer;
         shardlog_next(f, &s);
@@ -243,7 +243,7 @@ static void read_all(struct fetch *f, struct message **models)
         CHECK(at + s.records + s.has_fault + s.left == sent_number);
         buffer = malloc((size_t)s.bytes);
         CHECK(shardlog_fill(f, buffer) == s.bytes);
-        check_stretch(&s, buffer, models + at);
+        check_result(&s, buffer, models + at);
         if (s.has_fault)
             check_fault(&s, buffer, &models[at + s.records]->m);
         free(buffer);

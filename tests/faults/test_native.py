@@ -20,7 +20,7 @@ ROUNDS = 1000
 FLAGS = [
     *("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic", "-pthread"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
-    # Small columns, so that a stretch ends because one is full.
+    # Small columns, so that a result ends because a column is full.
     "-DCOLUMN_BYTES_MAX=2000",
 ]
 

@@ -120,10 +120,7 @@ def test_status_loads_neither_kafka_nor_what_reads_values_or_parts(loaded) -> No
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_command_is_done_with_what_it_may_be_told(command) -> None:
     said = COMMANDS[command]
-    module = import_module(
-        said.__module__.replace("connectors.cli.parsers.", "connectors.cli.commands.")
-    )
-    done = getattr(module, said.__name__)
+    done = getattr(import_module(said.done_in), said.__name__)
     assert {**hints(done), "return": None} == {**hints(said), "return": None}
     parameters = inspect.signature(done).parameters.values()
     assert {one.kind for one in parameters} <= {inspect.Parameter.KEYWORD_ONLY}

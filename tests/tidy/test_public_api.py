@@ -38,6 +38,8 @@ PUBLIC = {
     "Record",
     "SchemaEntry",
     "ShardExpiry",
+    "ShardOwner",
+    "ShardProgress",
     "ShardPosition",
     "ShardReader",
     "ShardTiering",
@@ -64,8 +66,10 @@ PUBLIC = {
     "describe_stream",
     "files_needed",
     "is_stream_name",
+    "shard_progress",
     "list_streams",
     "root_id",
+    "shard_owners",
 }
 ERRORS = {
     "BrokerUnavailableError",

@@ -19,6 +19,7 @@ WORDS = (
     "tests/log/on_disk.py",
     "tests/log/readers.py",
     "tests/log/topics.py",
+    "tests/log/batches.py",
     "tests/log/workbench.py",
     "tests/log/parts/parts_lab.py",
     "tests/log/export/forging.py",

@@ -80,14 +80,20 @@ def names_that_say_nothing(tree: ast.AST) -> list[str]:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             names = [name]
     inside = [name for node in ast.iter_child_nodes(tree) for name in names_that_say_nothing(node)]
-    return [name for name in names if name.strip("_") in SAYS_NOTHING] + inside
+    return [name for name in names if name.strip("_").lower() in SAYS_NOTHING] + inside
 
 
 def test_names_say_what_they_hold() -> None:
     sources = python_files()
     assert sources
+    assert {"bench/__main__.py", "demo/__main__.py", "examples/read.py"} <= {*sources}
     names = {path: names_that_say_nothing(ast.parse(text)) for path, text in sources.items()}
-    assert {path: bad for path, bad in names.items() if bad} == {}
+    # Constants and classes of tests are for their own file's readers.
+    bad_names = {
+        path: [name for name in bad if name.islower() or not path.startswith("tests/")]
+        for path, bad in names.items()
+    }
+    assert {path: bad for path, bad in bad_names.items() if bad} == {}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +101,8 @@ def test_names_say_what_they_hold() -> None:
     [
         "found = 1",
         "self._kept = 1",
+        "_Found = TypeVar('_Found')",
+        "class _Found: pass",
         "def f(at): pass",
         "def given(): pass",
         "for one in rows:\n    pass",

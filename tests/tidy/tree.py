@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("storage_core", "connectors", "streaming_jobs")
-FOLDERS = (*PACKAGES, ".ci", "bench", "demo", "docs", "examples", "schemas", "tests")
+FOLDERS = (*PACKAGES, ".ci", "bench", "demo", "deploy", "docs", "examples", "schemas", "tests")
 TEXT_SUFFIXES = {"", ".avsc", ".c", ".h", ".json", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -6,14 +6,14 @@ from typing import TypeVar
 
 from storage_core import ShardlogError, list_streams
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def of_each_stream(
-    root: Path, stream: str | None, look: Callable[[str], Iterable[_Found]]
-) -> tuple[list[_Found], ShardlogError | None]:
+    root: Path, stream: str | None, look: Callable[[str], Iterable[_Result]]
+) -> tuple[list[_Result], ShardlogError | None]:
     """Return what a look at each stream finds, and the first error, to be told after it."""
-    results: list[_Found] = []
+    results: list[_Result] = []
     first: ShardlogError | None = None
     for name in list_streams(root) if stream is None else [stream]:
         try:

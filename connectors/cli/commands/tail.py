@@ -15,8 +15,8 @@ from connectors.cli.parsing.options import OutputForm
 from connectors.output_formats.row_columns import chosen_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
-# How long one turn of all shards waits, so that none of them is shown much later.
-_TURN_S: Final = 0.2
+# How long one pass over all shards waits, so that none of them is shown much later.
+_PASS_S: Final = 0.2
 
 
 def tail(  # noqa: PLR0913 - one parameter an option
@@ -52,14 +52,14 @@ def tail(  # noqa: PLR0913 - one parameter an option
         requested_rows = RequestedRows(ids, key_list, None, None, tombstones=False)
         with output_of(reader, requested_rows, chosen, choice, is_followed=follow) as output:
             request = replace(request, columns=tuple(output.columns))
-            turn = _Turn(reader, output, shard, request, limit)
-            turn.begin(start)
-            while follow and not turn.is_over:
+            progress = _Tail(reader, output, shard, request, limit)
+            progress.begin(start)
+            while follow and not progress.is_over:
                 output.flush()
-                turn.wait()
+                progress.wait()
 
 
-class _Turn:
+class _Tail:
     """How far each shard has been shown."""
 
     def __init__(
@@ -110,7 +110,7 @@ class _Turn:
             position = self._positions.get(number)
             if position is None:
                 self._show(number, None, ends[number])
-            elif self._reader.wait(number, position, _TURN_S / len(ends)):
+            elif self._reader.wait(number, position, _PASS_S / len(ends)):
                 self._show(number, position, self._reader.committed()[number])
 
     def _show(self, shard: int, start: int | None, end: int) -> None:

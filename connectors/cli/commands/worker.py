@@ -107,6 +107,7 @@ def _serve(
         cluster=options.metrics.cluster,
         stalled_after_s=options.metrics.stalled_after_s,
         settings={**options.printable(), "fetches_by": fetches_by},
+        root=options.root,
     )
     running.counts.measures_lateness = True
     answers = Answers(identity, running.latest_state)

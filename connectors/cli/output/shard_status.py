@@ -158,6 +158,29 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None)
     """
     end, stable = ends.ends.get(shard.shard), ends.stable.get(shard.shard)
     reached = shard.committed if shard.next_offset is None else shard.next_offset
+    lag, unknown = lag_of(reached, end, ends, note)
+    return replace(
+        shard,
+        log_end=end,
+        last_stable_offset=stable,
+        held_back=0 if end is None or stable is None else max(end - stable, 0),
+        lag=lag,
+        lag_unknown=unknown,
+        quarantined=None if note is None else note.facts(),
+    )
+
+
+def lag_of(
+    reached: int, end: int | None, ends: LogEnds, note: QuarantineNote | None
+) -> tuple[int | None, str | None]:
+    """Return how far a shard is behind its partition, or why that is not known.
+
+    Args:
+        reached: Up to where it is stored.
+        end: The end of the partition's log.
+        ends: What Kafka says of the topic.
+        note: Its fault, or that of all of its topic.
+    """
     unknown = ends.unknown
     if note is not None and note.kind == "foreign":
         unknown = unknown or note.reason
@@ -165,15 +188,7 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None)
         # Cut or created again: nobody knows what is missing.
         unknown = unknown or f"the log ends at {end}, below {reached}, up to which it is stored"
     is_known = end is not None and unknown is None
-    return replace(
-        shard,
-        log_end=end,
-        last_stable_offset=stable,
-        held_back=0 if end is None or stable is None else max(end - stable, 0),
-        lag=end - reached if is_known and end is not None else None,
-        lag_unknown=unknown,
-        quarantined=None if note is None else note.facts(),
-    )
+    return (end - reached if is_known and end is not None else None), unknown
 
 
 @dataclass(frozen=True, slots=True)

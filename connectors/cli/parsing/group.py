@@ -19,16 +19,19 @@ _CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "lag": ("status",),
     "list": ("streams",),
     "ls": ("streams", "list"),
+    "pause": ("group pause",),
     "query": ("sql",),
     "remove": ("drop",),
     "replay": ("dlq replay",),
     "restore": ("import",),
-    "retry": ("replay",),
+    "resume": ("group resume",),
+    "retry": ("replay", "group retry"),
     "rm": ("drop",),
     "run": ("worker", "up"),
     "start": ("worker", "up"),
     "stop": ("down",),
     "topics": ("streams",),
+    "unpause": ("resume", "group resume"),
 }
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
     HomeMark,
@@ -22,6 +23,7 @@ from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import idle_settings, rules_of
 from storage_core import (
+    Clock,
     InvalidRequestError,
     ShardlogError,
     Stream,
@@ -42,11 +44,14 @@ class ShardOpening:
         options: WorkerOptions,
         consumer: Consumer,
         identities: TopicIdentities,
+        clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
         self._options = options
         self._consumer = consumer
         self._identities = identities
+        self._rewinds = Rewinds(options.root)
+        self._clock = clock
         self._log = log
         self._topics_told: set[str] = set()
         # With start=latest, the topics it is said of; None for all.
@@ -187,6 +192,7 @@ class ShardOpening:
         number = partition.number
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
+        self._rewinds.settle(partition, shard_next)
         self._check_home(partition, home, shard_next)
         watermarks = self._consumer.watermarks(partition)
         gap = check_watermarks(shard_next, watermarks, partition)
@@ -224,6 +230,9 @@ class ShardOpening:
             partition, shard_next, committed, home, adopt=adopt, dropped=dropped
         )
         if verdict == "go on" and home is not None and committed.offset > shard_next:
+            now_ms = self._clock.now_ns() // 10**6
+            incarnation = describe_stream(self._options.root, partition.topic).incarnation
+            self._rewinds.write(Rewind(*partition, now_ms, committed.offset, incarnation))
             # A copy has the ids of its root: which of the two it is cannot be known here.
             self._log.warning(
                 "group offset is ahead of the shard",

@@ -85,8 +85,8 @@ class WorkerCounts:
         self.discarded += report.discarded
         if report.moved and report.records:
             self.commit_s.note(report.took_s)
-        for partition, letters in report.dead_letters.items():
-            words = Counter(reason_word(raw) for raw in letters.values())
+        for partition, dead_letters in report.dead_letters.items():
+            words = Counter(reason_word(raw) for raw in dead_letters.values())
             self.reasons.update({(partition.topic, word): n for word, n in words.items()})
         for partition in report.moved:
             self.reopens.pop(partition, None)

@@ -33,7 +33,7 @@ _ID_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _SchemaAnswer:
     """What somebody knows of a schema."""
 
     registry_id: int
@@ -44,7 +44,7 @@ class _Found:
 class _Question:
     """A schema that is asked for."""
 
-    future: "Future[_Found | str | ShardlogError] | None"
+    future: "Future[_SchemaAnswer | str | ShardlogError] | None"
     next_ask_s: float = 0.0
     trouble: ShardlogError | None = None
 
@@ -187,7 +187,7 @@ class SchemaLookup:
         self._askers.shutdown(wait=False, cancel_futures=True)
         return any(one.future is not None and not one.future.done() for one in self._open.values())
 
-    def _submit(self, name: SchemaName) -> "Future[_Found | str | ShardlogError]":
+    def _submit(self, name: SchemaName) -> "Future[_SchemaAnswer | str | ShardlogError]":
         assert self._client is not None, "streams of schemas are not opened without a registry"
         return self._askers.submit(_ask, self._client, self._in_store, name)
 
@@ -195,10 +195,10 @@ class SchemaLookup:
         self,
         name: SchemaName,
         question: _Question,
-        answer: _Found | str | ShardlogError,
+        answer: _SchemaAnswer | str | ShardlogError,
         now_s: float,
     ) -> None:
-        if isinstance(answer, _Found):
+        if isinstance(answer, _SchemaAnswer):
             del self._open[name]
             self._answers[name] = self._numbered(answer)
         elif isinstance(answer, ShardlogError):
@@ -207,7 +207,7 @@ class SchemaLookup:
             del self._open[name]
             self._note_unknown(name, answer, now_s + _UNKNOWN_FOR_S)
 
-    def _numbered(self, answer: _Found) -> WriterSchema:
+    def _numbered(self, answer: _SchemaAnswer) -> WriterSchema:
         key = answer.registry_id, answer.schema.text
         if key not in self._numbers:
             self._numbers[key] = WriterSchema(len(self._numbers), answer.registry_id, answer.schema)
@@ -228,29 +228,29 @@ class SchemaLookup:
 
 def _ask(
     client: RegistryClient, in_store: InStore, name: SchemaName
-) -> _Found | str | ShardlogError:
+) -> _SchemaAnswer | str | ShardlogError:
     """Return a schema, why there is none, or why nobody says; on a thread of its own."""
     answer = _registered(client, name)
-    if isinstance(answer, _Found):
+    if isinstance(answer, _SchemaAnswer):
         return answer
     # Whatever the registry says: what was stored by a schema can be read by it.
     return _stored(in_store, name) or answer
 
 
-def _stored(in_store: InStore, name: SchemaName) -> _Found | None:
+def _stored(in_store: InStore, name: SchemaName) -> _SchemaAnswer | None:
     """Return what the store knows of a schema."""
     registry_id = int.from_bytes(name[1:], "big")
     text = in_store(registry_id) if name[:1] == ID else None
     if text is None:
         return None
     try:
-        return _Found(registry_id, AvroSchema.stored(text))
+        return _SchemaAnswer(registry_id, AvroSchema.stored(text))
     except InvalidRequestError:
         # Whoever stored it was no worker.
         return None
 
 
-def _registered(client: RegistryClient, name: SchemaName) -> _Found | str | ShardlogError:
+def _registered(client: RegistryClient, name: SchemaName) -> _SchemaAnswer | str | ShardlogError:
     """Return what the registry says of a schema, or why it says nothing."""
     try:
         if name[:1] == ID:
@@ -260,7 +260,7 @@ def _registered(client: RegistryClient, name: SchemaName) -> _Found | str | Shar
             schema = client.schema_by_id(number)
         else:
             schema = client.schema_by_guid(name_text(name).removeprefix("schema GUID "))
-        return _Found(schema.id, AvroSchema.parse(schema.text, schema.references))
+        return _SchemaAnswer(schema.id, AvroSchema.parse(schema.text, schema.references))
     except RegistryRefusedError as error:
         return error
     except InvalidRequestError as error:

@@ -26,7 +26,7 @@ static void end_queue(rd_kafka_queue_t *queue)
 
 void shardlog_end_messages(struct fetch *f, size_t end)
 {
-    f->stretch = (struct stretch){0};
+    f->result = (struct fetch_result){0};
     shardlog_count(MESSAGES_GONE, (int64_t)(end - f->at));
     for (; f->at < end; f->at++)
         rdk.rd_kafka_message_destroy(f->messages[f->at]);

@@ -107,7 +107,8 @@ static struct run *find_run(struct fetch *f, const rd_kafka_message_t *m, int64_
     }
 }
 
-static void lay_out(struct stretch *s, const struct sums *sums, const rd_kafka_message_t *fault)
+static void lay_out(
+    struct fetch_result *s, const struct sums *sums, const rd_kafka_message_t *fault)
 {
     const int64_t n = s->records, ends = 4 * (n + 1), bits = (n + 7) / 8;
     int64_t size[COLUMNS] = {
@@ -149,7 +150,7 @@ static void lay_out(struct stretch *s, const struct sums *sums, const rd_kafka_m
 }
 
 /* Give every run its place, and every place its message. */
-static void put_in_order(struct fetch *f, const struct stretch *s)
+static void put_in_order(struct fetch *f, const struct fetch_result *s)
 {
     int64_t start = 0;
     for (int64_t each = 0; each < s->runs; each++) {
@@ -164,10 +165,10 @@ static void put_in_order(struct fetch *f, const struct stretch *s)
     }
 }
 
-/* Measure the next stretch; all of it is zero if nothing is left. */
-EXPORT void shardlog_next(struct fetch *f, struct stretch *told)
+/* Measure the next result; all of it is zero if nothing is left. */
+EXPORT void shardlog_next(struct fetch *f, struct fetch_result *told)
 {
-    struct stretch s = {0};
+    struct fetch_result s = {0};
     struct sums sums = {0};
     struct run *run = NULL;
     const rd_kafka_message_t *fault = NULL;
@@ -212,7 +213,7 @@ EXPORT void shardlog_next(struct fetch *f, struct stretch *told)
         sums.topics += strlen(topic_of(f->runs[each].first));
     lay_out(&s, &sums, fault);
     put_in_order(f, &s);
-    *told = f->stretch = s;
+    *told = f->result = s;
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -226,12 +227,12 @@ struct binary {
     int64_t number;
 };
 
-static void *column_of(const struct stretch *s, uint8_t *buffer, enum column column)
+static void *column_of(const struct fetch_result *s, uint8_t *buffer, enum column column)
 {
     return s->size[column] > 0 ? buffer + s->at[column] : NULL;
 }
 
-static struct binary binary_of(const struct stretch *s, uint8_t *buffer, enum column valid)
+static struct binary binary_of(const struct fetch_result *s, uint8_t *buffer, enum column valid)
 {
     struct binary found = {
         .valid = column_of(s, buffer, valid),
@@ -276,7 +277,7 @@ static void add_headers(
 /* Write whose the records are, and the texts of the fault behind them. */
 static void tell(const struct fetch *f, uint8_t *buffer)
 {
-    const struct stretch *s = &f->stretch;
+    const struct fetch_result *s = &f->result;
     struct told_run *told = column_of(s, buffer, RUNS);
     int64_t topic_end = 0;
     for (int64_t each = 0; each < s->runs; each++) {
@@ -300,12 +301,12 @@ static void tell(const struct fetch *f, uint8_t *buffer)
     }
 }
 
-/* Copy the stretch into a buffer of `bytes`, and destroy its messages; return how many bytes, which
+/* Copy the result into a buffer of `bytes`, and destroy its messages; return how many bytes, which
  * is none if the client has ended. */
 EXPORT int64_t shardlog_fill(struct fetch *f, uint8_t *buffer)
 {
     pthread_mutex_lock(&f->lock);
-    const struct stretch *s = &f->stretch;
+    const struct fetch_result *s = &f->result;
     const int64_t records = s->records, bytes = s->bytes;
     tell(f, buffer);
     int64_t *offsets = column_of(s, buffer, OFFSETS);

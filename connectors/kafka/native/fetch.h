@@ -5,7 +5,7 @@
  * means. Partitions' queues are forwarded to a queue of ours; from it
  *
  *     take     gets messages, waiting at most so long;
- *     next     measures the next stretch of them: the records up to an error event, or as many as
+ *     next     measures the next result of them: the records up to an error event, or as many as
  *              columns hold; it says how large a buffer they need, and where each column lies;
  *     fill     copies them, those of a partition side by side, with whose they are and what the
  *              event says, and destroys the messages. No pointer to anything of librdkafka's
@@ -61,7 +61,7 @@ enum column {
     COLUMNS
 };
 
-struct stretch {
+struct fetch_result {
     int64_t records;
     int64_t runs;
     int64_t has_fault; /* an error event stands behind it */
@@ -91,13 +91,13 @@ struct told_run {
 
 /* --- what librdkafka's client owns, and its user ------------------------------------------- */
 
-/* A partition's messages of the stretch. */
+/* A partition's messages of the result. */
 struct run {
     const rd_kafka_message_t *first, *last;
     int64_t start, count;
 };
 
-/* Of a message of the stretch. */
+/* Of a message of the result. */
 struct note {
     uint32_t run;
     enum { IS_MISNAMED = 1, HAS_HEADERS } of_headers; /* or 0 */
@@ -119,7 +119,7 @@ struct fetch {
     size_t room;
     size_t table_mask;
     size_t at, end;
-    struct stretch stretch; /* what `next` measured and `fill` has yet to copy */
+    struct fetch_result result; /* what `next` measured and `fill` has yet to copy */
 };
 
 /* Made and destroyed, both of queues and of messages; a test compares them. */

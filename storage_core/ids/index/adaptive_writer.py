@@ -12,11 +12,11 @@ An entry is written once its row is committed. So no crash, and no transaction t
 leaves an entry of a row that is not there, whoever comes first to the store.
 
 A write that fails poisons the shard like any other: nobody knows what the disk holds. Whatever else
-fails in a turn (memory that cannot be had) is told once; the rows it had in hand are counted like
-those left out, and the next turn goes on.
+fails in a run (memory that cannot be had) is reported once; the rows it had in hand are counted
+like those left out, and the next run goes on.
 
-Rows are handed over by appenders, one at a time. All the rest happens under `_turn`, by whoever
-takes the turn: the stream's index worker, or a test. Nothing here asks for a shard's locks.
+Rows are handed over by appenders, one at a time. All the rest happens under `_write_lock`, by
+the stream's index worker, or a test. Nothing here asks for a shard's locks.
 """
 
 import logging
@@ -90,7 +90,7 @@ class ShardIndex:
         self._entries, self._dropped = counts.entries, counts.dropped
         # Each counted by one thread at a time: what appenders leave out, and the rest.
         self._left_out = 0
-        self._turn = threading.Lock()
+        self._write_lock = threading.Lock()
         self._is_held = self._is_stopped = self._has_told = False
         self.wake: Callable[[], None] | None = None
         self.is_watched = False
@@ -118,14 +118,14 @@ class ShardIndex:
 
     def alter(self, options: IndexOptions) -> None:
         """Take over other options."""
-        with self._turn:
+        with self._write_lock:
             self._options = options
             self._spacing.alter(options)
 
     def stop(self) -> None:
         """Write nothing from here on; what was being written is written on return."""
         self._is_stopped = True
-        with self._turn:
+        with self._write_lock:
             self._handed.clear()
             self._waiting = no_entries()
 
@@ -161,35 +161,35 @@ class ShardIndex:
         return self._counted()._replace(queue=len(self._waiting))
 
     def hold(self, *, is_held: bool) -> None:
-        """Write nothing in turns, or write again; what was being written is written on return."""
-        with self._turn:
+        """Write nothing before `drain`, or write again; a write under way is done on return."""
+        with self._write_lock:
             self._is_held = is_held
 
     def take_rows(self, *, writes: bool) -> None:
         """Choose entries from what was handed over: a tick a block, and a batch a look."""
-        with self._turn:
+        with self._write_lock:
             self._take_rows(writes=writes and not self._is_held)
 
     def tick(self) -> None:
         """Let a tick pass without a block."""
-        with self._turn:
+        with self._write_lock:
             self._spacing.tick(len(self._waiting))
 
     def write_all(self) -> None:
         """Write all that waits and is committed, unless held."""
-        with self._turn:
+        with self._write_lock:
             while not self._is_held and self._write_some(_ENTRIES_AT_ONCE):
                 pass
 
     def drain(self) -> None:
         """Choose and write, held or not, all entries of committed rows."""
-        with self._turn:
+        with self._write_lock:
             self._take_rows(writes=True)
             while self._write_some(_ENTRIES_AT_ONCE):
                 pass
 
     def tell(self, error: Exception) -> None:
-        """Tell of what a turn failed with, the first time."""
+        """Report what a run failed with, the first time."""
         if not self._has_told:
             self._has_told = True
             _log.warning("entries are left out of the index of %s: %r", self._name, error)

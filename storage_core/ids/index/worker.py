@@ -1,4 +1,4 @@
-"""The index worker: one thread a stream, which takes the turns of its shards' indexes.
+"""The index worker: one thread a stream, which writes the entries of its shards' indexes.
 
 It sleeps until rows are handed over, and then looks at them as they become many, or once a tick.
 Each look writes one batch, so where entries come faster than they go the spacing widens; once a
@@ -26,7 +26,7 @@ _STACK_BYTES: Final = 2**20
 
 
 class IndexWorker:
-    """Takes the turns of some shards' indexes. Any thread may call it."""
+    """Writes the entries of some shards' indexes. Any thread may call it."""
 
     def __init__(self, indexes: Sequence[ShardIndex], environment: Environment) -> None:
         """See to these indexes, by a thread if the environment has one, and when told."""
@@ -63,7 +63,7 @@ class IndexWorker:
         if self._bell is not None and self.is_over:
             self._bell.stop()
 
-    def turn(self, *, is_idle: bool) -> None:
+    def run_once(self, *, is_idle: bool) -> None:
         """Do what there is to do at this moment.
 
         Args:
@@ -81,7 +81,7 @@ class IndexWorker:
                     index.tick()
                 if is_idle:
                     index.write_all()
-            except Exception as error:  # noqa: BLE001 - told; other shards and later turns go on
+            except Exception as error:  # noqa: BLE001 - reported; other shards and later runs go on
                 index.tell(error)
 
     @property
@@ -144,7 +144,7 @@ class _Bell:
 def _work(
     worker: "ReferenceType[IndexWorker]", wake: "SimpleQueue[None]", ended: _thread.LockType
 ) -> None:
-    """Wait and take turns until the worker is forgotten, or all its shards are closed."""
+    """Wait for rows and write entries until the worker is gone, or all its shards are closed."""
     try:
         pause_s: float | None = None
         while True:
@@ -152,7 +152,7 @@ def _work(
             current = worker()
             if current is None or current.is_over:
                 return
-            current.turn(is_idle=is_idle)
+            current.run_once(is_idle=is_idle)
             pause_s = current.pause_s()
             del current
     finally:

@@ -147,7 +147,7 @@ def _first_of_each(starts: Times, numbers: Times) -> tuple[Times, Times]:
 
 
 def _segments(zone: str, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the stretches of seconds with one offset, as (first, end, offset)."""
+    """Yield the ranges of seconds with one offset, as (first, end, offset)."""
     first, offset = begin, _offset(ZoneInfo(zone), begin)
     for year in range(_year_of(begin * 1000), _year_of(end * 1000) + 1):
         for change, after in _changes(zone, year):

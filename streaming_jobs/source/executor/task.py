@@ -238,7 +238,7 @@ def _warn_of_missing(offsets: ShardRange, missing: Ranges, warned: Ranges) -> Ra
 
 
 def _first_left(missing: Ranges, begin: int, end: int) -> tuple[int, int] | None:
-    """Return the first stretch of a range of which nothing is missing."""
+    """Return the first range within a range of which nothing is missing."""
     for lost_begin, lost_end in missing:
         if lost_end <= begin:
             continue

@@ -14,9 +14,9 @@ from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import AvroSchema
 from streaming_jobs.common.stream_location import StreamLocation
 
-_KEPT_MAX: Final = 1024
+_CACHE_MAX: Final = 1024
 _Key = tuple[StreamLocation, int, bytes]
-_KEPT: Final[OrderedDict[_Key, AvroSchema]] = OrderedDict()
+_CACHE: Final[OrderedDict[_Key, AvroSchema]] = OrderedDict()
 
 
 class WriterSchemas:
@@ -43,9 +43,9 @@ class WriterSchemas:
     def find(self, registry_id: int, fingerprint: bytes) -> AvroSchema | None:
         """Return a schema, None if the store has none, or one that is no Avro."""
         key = (self._place, registry_id, fingerprint)
-        if key in _KEPT:
-            _KEPT.move_to_end(key)
-            return _KEPT[key]
+        if key in _CACHE:
+            _CACHE.move_to_end(key)
+            return _CACHE[key]
         if (registry_id, fingerprint) in self._missing:
             return None
         schema = self._look(registry_id, fingerprint)
@@ -55,9 +55,9 @@ class WriterSchemas:
         if schema is None:
             self._missing.add((registry_id, fingerprint))
             return None
-        _KEPT[key] = schema
-        if len(_KEPT) > _KEPT_MAX:
-            _KEPT.popitem(last=False)
+        _CACHE[key] = schema
+        if len(_CACHE) > _CACHE_MAX:
+            _CACHE.popitem(last=False)
         return schema
 
     def _look(self, registry_id: int, fingerprint: bytes) -> AvroSchema | None:

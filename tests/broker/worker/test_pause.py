@@ -143,8 +143,8 @@ def test_metrics_and_health_tell_of_a_pause_and_count_its_lag(lab: Lab, operator
     lag = ("kafka_consumergroup_group_lag", "1")
     # Nothing is fetched of it, so that the end comes from the answer to a question.
     await_that(lambda: metrics(worker).get(lag) == 50, "the lag of the paused partition", 60)
-    told = metrics(worker)
-    assert told["shardlog_paused", "1"] == told["shardlog_paused_partitions", ""] == 1
+    samples = metrics(worker)
+    assert samples["shardlog_paused", "1"] == samples["shardlog_paused_partitions", ""] == 1
     status, body = ask(worker, "/health/ready")
     assert (status, '"paused": 1' in body) == (200, True)
     operator.resumes(topic)

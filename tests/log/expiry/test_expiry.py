@@ -12,6 +12,7 @@ from storage_core import (
 from storage_core.testing import ManualClock
 from tests.log.expiry.shelf import (
     HOUR,
+    KEPT,
     NOW,
     SeekingDisk,
     Shelf,
@@ -19,7 +20,7 @@ from tests.log.expiry.shelf import (
     start_of,
     tail_of,
 )
-from tests.log.workbench import column_of, rows_of
+from tests.log.workbench import batch_of, column_of, rows_of
 from tests.thin import covering
 
 YEAR_2100 = 4_102_444_800
@@ -377,3 +378,22 @@ def test_verify_takes_no_late_row_for_an_absorbed_one_where_the_head_has_expired
     bench.keep([9_990, 8_000, 7_999], secondary=[1, 3, 3])
     bench.stream.expire(10_100)
     assert bench.stream.verify().problems == ()
+
+
+@pytest.mark.parametrize("change", ["seal", "compact", "trim"])
+def test_floor_never_falls_though_a_step_of_maintenance_comes_before_the_next_batch(
+    make_bench, change
+):
+    shelf = Shelf(make_bench, block_records=16, keep_hot=timedelta(milliseconds=1))
+    for hours in (-4, -3, -2, -1, -0.5):
+        shelf.put(hours, 10)
+        shelf.stream.seal()
+    shelf.put(-0.25, 10)
+    # Nothing lies below it yet, so that it goes to disk with what is written next.
+    assert [shard.floor_after for shard in shelf.expire().shards.values()] == [NOW - KEPT * HOUR]
+    getattr(shelf.stream, change)()
+    shelf.bench.reopen()
+    assert shelf.stream.append_batch(batch_of([NOW - (KEPT + 1) * HOUR])).expired == 1
+    shelf.expect(
+        [row for row in column_of(shelf.stream.scan(), "primary") if row >= NOW - 4 * HOUR]
+    )

@@ -2,10 +2,12 @@
 
 forged(rng, directory)        bytes of one file changed, and the manifest with them
 moved_out(directory)          one file beside the export, and the manifest says so
+OTHER_FIELDS                  what another version may call fields, and what is said of it
 """
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
@@ -48,3 +50,29 @@ def _tell(directory: Path, old: ExportedFile, new: ExportedFile) -> None:
     ]
     reported = encode_manifest(replace(manifest, row_ranges=tuple(chunks)))
     (directory / MANIFEST_FILE).write_bytes(reported)
+
+
+def _renamed(fields: dict[str, Any], old: str, new: str) -> None:
+    fields[new] = fields.pop(old)
+
+
+OTHER_FIELDS = [
+    (
+        lambda manifest: _renamed(manifest, "row_ranges", "chunks"),
+        "it has no 'row_ranges', and has 'chunks'",
+    ),
+    (
+        lambda manifest: _renamed(manifest["exported_shards"]["0"], "born", "origin"),
+        r"it has no 'exported_shards\.born', and has 'exported_shards\.origin'",
+    ),
+    (
+        lambda manifest: manifest["row_ranges"][0]["files"][0].pop("first"),
+        r"it has no 'row_ranges\.files\.first'",
+    ),
+    (
+        lambda manifest: manifest["row_ranges"][0]["files"][0]["prefixes"][0].update(crc=1),
+        r"it has 'row_ranges\.files\.prefixes\.crc'",
+    ),
+    (lambda manifest: manifest["schemas"].append({"id": 1}), "no 'schemas.fingerprint', 'sch"),
+    (lambda manifest: manifest["selection"].pop("keys"), r"it has no 'selection\.keys'"),
+]

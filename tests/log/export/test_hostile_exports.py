@@ -32,6 +32,7 @@ from storage_core.export import export_stream, import_stream
 from storage_core.platform.durable_file import encode_document
 from tests.children import run_script
 from tests.log.export.bombs import avro_block, avro_long, deflated, zstandard
+from tests.log.export.forging import OTHER_FIELDS
 from tests.log.parts.parts_lab import FIRST_MS, FORMS, NAME
 
 ROWS = 100
@@ -227,6 +228,15 @@ def test_export_of_another_version_is_refused_by_name(export, written, reported)
     sign(export, manifest_of(export) | {"format": written})
     with pytest.raises(UnsupportedFormatError, match=rf"{reported}.*manifest\.json"):
         import_stream(export.parent / "back", NAME, export)
+
+
+@pytest.mark.parametrize(("change", "reported"), OTHER_FIELDS)
+def test_export_with_other_fields_under_the_same_format_says_which(made, root, change, reported):
+    export = shutil.copytree(made / "parquet", root / "x")
+    change(manifest := manifest_of(export))
+    sign(export, manifest)
+    assert isinstance(error := refused(export, reported), UnsupportedFormatError)
+    assert "import it with that one" in error.message
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_be
         # Ids that are new in each block, so that no spacing is in their way.
         primaries = range(number * 2048, (number + 1) * 2048)
         bench.keep(primaries, secondary=[number * 1000 + one % 512 for one in primaries])
-        index.turn(is_idle=False)
+        index.run_once(is_idle=False)
         spacings.append(bench.stream.stats().spacing)
     stats = bench.stream.stats()
     assert spacings[-1] == 4096
@@ -178,7 +178,7 @@ def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_be
     for _ in range(100):
         assert isinstance(clock, ManualClock)
         clock.advance(0.1)
-        index.turn(is_idle=True)
+        index.run_once(is_idle=True)
     stats = bench.stream.stats()
     assert (stats.spacing, stats.scale_down, stats.index_queue) == (16, 8, 0)
     assert stats.index_entries == 4096
@@ -189,10 +189,10 @@ def test_held_index_writes_nothing_when_all_that_waits_is_due(bench):
     fill(bench, 10)
     bench.stream.index.hold()
     for is_idle in (False, True):
-        bench.stream.index.turn(is_idle=is_idle)
+        bench.stream.index.run_once(is_idle=is_idle)
     assert entries_of(bench.stream) == []
     bench.stream.index.release()
-    bench.stream.index.turn(is_idle=True)
+    bench.stream.index.run_once(is_idle=True)
     assert len(entries_of(bench.stream)) == 1
 
 
@@ -332,9 +332,9 @@ def test_write_that_finds_no_memory_holds_up_no_other_shard_and_is_done_again(ma
     bench.commit()
     hooked.on("before write", find_no_memory)
     index = bench.stream.index
-    index.turn(is_idle=False)
+    index.run_once(is_idle=False)
     assert [entries_of(bench.stream, shard) for shard in (0, 1)] == [[], [(1, 20, 0)]]
-    index.turn(is_idle=True)
+    index.run_once(is_idle=True)
     assert entries_of(bench.stream) == [(1, 10, 0)]
     assert bench.stream.stats().index_dropped == 0
     bench.keep([11], shard=0)
@@ -383,7 +383,7 @@ def test_closed_stream_is_not_written_to(bench):
     index = bench.stream.index
     bench.stream.close()
     index.drain()
-    index.turn(is_idle=True)
+    index.run_once(is_idle=True)
     with pytest.raises(ClosedError):
         bench.stream.stats()
     bench.open()

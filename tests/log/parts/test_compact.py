@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.log.parts.parts_lab import PartsLab
+from storage_core import StreamReader
+from tests.log.on_disk import newest
+from tests.log.parts.parts_lab import NAME, PartsLab
 
 DAY_MS = 86_400_000
 
@@ -30,6 +32,12 @@ def sealed_often(lab, seed, times=6, count=60):
     return lab.rows()
 
 
+def generations_of(lab):
+    """Return the generation of each shard, for a new one of which readers open its store anew."""
+    markers = sorted((lab.root / NAME).glob("shard-*/marker"))
+    return [newest(marker).generation for marker in markers]
+
+
 def test_neighbours_become_one_with_the_same_rows(lab):
     rows = sealed_often(lab, 1)
     before = lab.stream.parts()
@@ -43,6 +51,17 @@ def test_neighbours_become_one_with_the_same_rows(lab):
     assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == reported[-1]
     assert sum(one.entry.size for one in after if one.entry.level) == report.bytes_built
     assert lab.stream.compact().rows == 0
+
+
+def test_reader_beside_sees_merged_parts_though_no_row_came(lab):
+    sealed_often(lab, 3)
+    with StreamReader.open(lab.root, NAME) as reader:
+        before, generations = reader.parts(), generations_of(lab)
+        assert before == lab.stream.parts()
+        assert lab.stream.compact().parts_built
+        reader.refresh()
+        assert reader.parts() == lab.stream.parts() != before
+    assert all(now > then for now, then in zip(generations_of(lab), generations, strict=True))
 
 
 def test_joined_parts_are_joined_in_turn(root):

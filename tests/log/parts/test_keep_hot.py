@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import numpy as np
+import pytest
 
-from storage_core import Environment
+from storage_core import Environment, StreamReader
 from storage_core.testing import ManualClock
-from tests.log.parts.parts_lab import PartsLab
+from tests.log.parts.parts_lab import NAME, PartsLab
 
 HOUR_S = 3600
 
@@ -25,6 +26,23 @@ def test_young_blocks_and_all_behind_them_stay(tmp_path):
     assert again.rows == 300
     assert [one.trimmed for one in again.shards.values()] == [*ends.values()]
     assert lab.stream.trim(timedelta(0)).rows == 300
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_read_shows_each_row_once_where_a_part_reaches_over_the_seam(tmp_path, seed):
+    clock = ManualClock()
+    lab = PartsLab(tmp_path, Environment(clock=clock))
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        lab.append(rng, 300)
+        clock.advance(HOUR_S)
+    lab.stream.seal()
+    before = lab.stream.read(columns=("shard", "address"))
+    assert lab.stream.trim(timedelta(minutes=90)).rows == 300
+    with StreamReader.open(tmp_path, NAME) as reader:
+        for reads in (lab.stream, reader):
+            assert reads.read(columns=("shard", "address")) == before
     lab.stream.close()
 
 

@@ -70,6 +70,22 @@ def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench
     assert bench.stream.verify().is_clean
 
 
+@pytest.mark.parametrize(
+    ("names", "reported"),
+    [
+        (
+            ["primary", "secondery", "payload"],
+            "columns secondery; did you mean secondary",
+        ),
+        (["primary", "secondary", "payload", "payload"], "repeated columns: payload"),
+    ],
+)
+def test_columns_of_a_batch_that_are_wrong_are_named(bench, names, reported):
+    arrays = [pa.array([b"x"]) if name == "payload" else pa.array([1]) for name in names]
+    with pytest.raises(InvalidRequestError, match=reported):
+        bench.stream.append_batch(pa.RecordBatch.from_arrays(arrays, names))
+
+
 def test_full_builder_writes_by_itself_unseen(make_bench):
     bench = make_bench(block_records=3)
     for primary in range(7):

@@ -29,6 +29,15 @@ def test_dead_letters_are_kept_as_they_are_by_address(filled):
     assert filled.addresses(3) == [100, 102, 104]
 
 
+def test_dead_letters_end_before_the_address_asked_for(filled):
+    filled.append(3, [100, 102], {101: b"first", 103: b"second"})
+    filled.stream.commit()
+    with filled.read_beside() as reader:
+        for reads in (filled.stream, reader):
+            assert list(reads.dead_letters(3, end=103)) == [(101, b"first")]
+            assert list(reads.dead_letters(3, start=103, end=103)) == []
+
+
 def test_dead_letter_moves_the_tail_like_a_row(filled):
     filled.append(3, [100], {107: b"raw"})
     assert filled.stream.commit() == {3: 108}

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, Message
 
 from connectors.ingest.mapping import map_partitions
 from connectors.kafka import Fetched, Headers, Partition
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from connectors.settings.stream_settings import MappingRules
 
 CREATE_TIME = 1
@@ -103,7 +103,7 @@ def plain(fetched: Fetched) -> list[Plain]:
 
 def fetched_of(messages, topic=None):
     """Return records of one call, none of them an error event, as they are fetched."""
-    ((fetched, _),) = stretches_of(messages, topic)
+    ((fetched, _),) = fetch_results_of(messages, topic)
     return fetched
 
 

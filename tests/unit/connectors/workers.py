@@ -10,7 +10,7 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.worker import Worker
 from connectors.kafka import Partition, Place
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from connectors.settings.loading import load_options
 from storage_core import Stream
 from storage_core.testing import ManualClock
@@ -39,7 +39,7 @@ def open_worker(root: Path) -> Iterator[Worker]:
 
 def gather(worker: Worker, messages: list[Any]) -> None:
     """Gather messages as if a fetch had brought them at the clock's beginning."""
-    worker._intake.take(stretches_of(messages), 0.0)
+    worker._intake.take(fetch_results_of(messages), 0.0)
 
 
 class Door:

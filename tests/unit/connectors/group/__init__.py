@@ -1,1 +1,1 @@
-"""Tests of what commands and workers share of a group."""
+"""What commands and workers of a root tell each other."""

@@ -155,9 +155,9 @@ class Bench:
         del self.writers[partition]
         self.kafka.release(partition)
 
-    def fetch(self, most: int, stretches: int = 1) -> None:
-        """Fetch once; a call may bring several stretches, with faults between them."""
-        for _ in range(stretches):
+    def fetch(self, most: int, results: int = 1) -> None:
+        """Fetch once; a call may bring several results, with faults between them."""
+        for _ in range(results):
             fetched = self.kafka.fetch(most)
             if fetched is not None:
                 for part, values in self.waits.admit(fetched, self.writers):

@@ -9,7 +9,7 @@ from connectors.ingest.fetch_policy import CallSize, FetchPolicy
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Partition
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from connectors.settings.stream_settings import MappingRules
 from tests.unit.connectors.records import record
 
@@ -26,7 +26,7 @@ def fetch_policy():
 
 def collected(count, since_s=100.0, records_max=10):
     made = PendingBatch(WorkerCounts(), records_max, 2**20)
-    for fetched, _ in stretches_of([record(offset) for offset in range(count)]):
+    for fetched, _ in fetch_results_of([record(offset) for offset in range(count)]):
         made.add(fetched, {HERE: SHUT}, since_s)
     return made
 

@@ -15,7 +15,7 @@ from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Partition, Place
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from connectors.kafka.translate import fault_of
 from storage_core import (
     ClosedError,
@@ -96,7 +96,7 @@ class Backlog:
     """A consumer that brings two records with each call, and whose group is told nothing."""
 
     def fetch(self, _records_max, _wait_s):
-        return stretches_of([record(1), record(2)])
+        return fetch_results_of([record(1), record(2)])
 
     def take_group_answer(self):
         return None

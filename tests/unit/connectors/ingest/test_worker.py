@@ -78,7 +78,7 @@ def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
 
 
 def halves():
-    """One fetch in two stretches, in each of which is something of either partition."""
+    """One fetch in two results, in each of which is something of either partition."""
     first = [record(0), record(0, partition=1)]
     return [(fetched_of(first), None), (fetched_of([record(1), record(1, partition=1)]), None)]
 
@@ -93,7 +93,7 @@ def test_touched_partition_is_left_out_of_all_that_one_fetch_brings(worker):
     assert list(worker._pending.take()) == [A]
 
 
-def test_partition_touched_between_two_stretches_is_left_out_of_the_rest(worker):
+def test_partition_touched_between_two_fetch_results_is_left_out_of_the_rest(worker):
     worker._assignment.go_back([B])
     fail_in_flight(worker, A)
     worker._intake.take([*halves(), *halves()], 0.0)

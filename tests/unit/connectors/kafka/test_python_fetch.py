@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.kafka import Partition
-from connectors.kafka.python_fetch import stretches_of
+from connectors.kafka.python_fetch import fetch_results_of
 from storage_core import ClientFailedError, InvalidRequestError
 from tests.unit.connectors.records import (
     Plain,
@@ -86,7 +86,7 @@ def test_epoch_is_that_of_the_last_record_of_its_partition():
 
 def test_records_before_a_refused_offset_come_before_it():
     messages = [record(1), record(2), refusal(3), record(9)]
-    (before, fault), (behind, nothing) = stretches_of(messages)
+    (before, fault), (behind, nothing) = fetch_results_of(messages)
     assert (offsets(before), offsets(behind), nothing) == ([1, 2], [9], None)
     assert fault is not None
     assert (fault.partition, fault.offset, fault.is_refused_offset) == (("orders", 0), 3, True)
@@ -96,25 +96,25 @@ def test_records_before_a_refused_offset_come_before_it():
 def test_every_record_and_every_fault_comes_once_in_its_order(kinds):
     messages = [kind(offset) for offset, kind in enumerate(kinds)]
     seen = []
-    for fetched, fault in stretches_of(messages):
+    for fetched, fault in fetch_results_of(messages):
         seen += offsets(fetched) + ([] if fault is None else [fault.offset])
         assert fetched.runs or fault is not None
     assert seen == list(range(len(messages)))
 
 
 def test_news_of_no_partition_parts_no_records():
-    ((fetched, fault),) = stretches_of([record(1), news_of_no_partition(), record(2)])
+    ((fetched, fault),) = fetch_results_of([record(1), news_of_no_partition(), record(2)])
     assert (offsets(fetched), fault) == ([1, 2], None)
 
 
 def test_join_that_the_group_refuses_for_a_setting_names_it():
     with pytest.raises(InvalidRequestError, match=r"kafka\.session\.timeout\.ms.*JoinGroup failed"):
-        stretches_of([record(1), refused_join()])
+        fetch_results_of([record(1), refused_join()])
 
 
 def test_client_that_failed_for_good_is_no_news_to_pass_over():
     with pytest.raises(ClientFailedError, match=r"give each its own"):
-        stretches_of([record(1), fencing()])
+        fetch_results_of([record(1), fencing()])
 
 
 def test_records_are_left_out_by_topic_and_partition():

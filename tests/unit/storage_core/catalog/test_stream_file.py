@@ -63,8 +63,10 @@ def test_unknown_stream_is_refused_in_one_line_and_nothing_is_made(stream, call)
 
 @pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
 def test_folder_that_is_no_root_is_refused_and_left_alone(root, call):
-    with pytest.raises(InvalidRequestError, match=r"not a shardlog root.*'clicks'"):
+    with pytest.raises(InvalidRequestError, match=r"root: there is no such directory.*'clicks'"):
         call(root / "gone", "clicks")
+    with pytest.raises(InvalidRequestError, match=r"root: it has no root\.json.*'clicks'"):
+        call(root, "clicks")
     assert list(root.iterdir()) == []
 
 

@@ -8,8 +8,14 @@ import sys
 
 import pytest
 
-from storage_core import CorruptionError, ShardLockedError
-from storage_core.engine.writer_lock import OWNER_FILE, WriterLock, describe_owner
+from storage_core import CorruptionError, DirectoryLock, ShardLockedError
+from storage_core.engine.writer_lock import (
+    OWNER_FILE,
+    ShardOwner,
+    WriterLock,
+    current_owner,
+    describe_owner,
+)
 from storage_core.testing import ManualClock
 
 
@@ -95,3 +101,63 @@ def test_release_of_a_directory_that_is_gone_is_quiet(root):
     lock = acquire(root / "shard")
     shutil.rmtree(root / "shard")
     lock.release()
+
+
+KILLED = '{"pid": 7, "host": "there", "started_at_ms": 1}'
+
+
+def look_at(path) -> DirectoryLock:
+    """Be in the midst of finding out whether somebody holds a shard."""
+    looking = DirectoryLock.if_free(path, is_shared=True)
+    assert looking is not None
+    return looking
+
+
+def held_by_another(path) -> DirectoryLock:
+    lock = DirectoryLock.if_free(path)
+    assert lock is not None
+    return lock
+
+
+class ClockOfLooker(ManualClock):
+    """A clock by which another has looked long enough while somebody sleeps."""
+
+    def __init__(self, looking: DirectoryLock) -> None:
+        super().__init__()
+        self._looking = looking
+
+    def sleep(self, seconds: float) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
+        super().sleep(seconds)
+        self._looking.release()
+
+
+def test_owner_is_told_while_it_holds_the_lock_and_no_longer(root):
+    clock = ManualClock()
+    lock = WriterLock.acquire(root, clock, stream="clicks", shard=3, purpose="repair")
+    owner = current_owner(root)
+    assert owner is not None
+    assert (owner.pid, owner.since_ms) == (os.getpid(), clock.now_ns() // 10**6)
+    assert str(owner).endswith(", for repair")
+    lock.release()
+    assert current_owner(root) is None
+
+
+def test_killed_owner_is_nobody_to_two_who_look_at_once(root):
+    (root / OWNER_FILE).write_text(KILLED)
+    with look_at(root):
+        assert current_owner(root) is None
+    with held_by_another(root):
+        assert current_owner(root) == ShardOwner(7, "there", 1)
+
+
+def test_writer_is_not_refused_for_somebody_who_only_looks(root):
+    (root / OWNER_FILE).write_text(KILLED)
+    clock = ClockOfLooker(look_at(root))
+    WriterLock.acquire(root, clock, stream="clicks", shard=3).release()
+
+
+def test_writer_is_refused_at_once_where_another_writes(root):
+    clock = ManualClock()
+    with held_by_another(root), pytest.raises(ShardLockedError):
+        WriterLock.acquire(root, clock, stream="clicks", shard=3)
+    assert clock.elapsed_s == 0

@@ -9,7 +9,7 @@ from storage_core import InvalidRequestError, ReadRequest
     ("fields", "named"),
     [
         ({"start": 2, "end": 1}, "start 2 is above end 1"),
-        ({"limit": -1}, "limit -1"),
+        ({"limit": -1}, "^limit -1 is negative$"),
         ({"start": -(2**63) - 1}, "64-bit"),
         ({"end": 2**63}, "64-bit"),
         ({"ids": (1, -(2**31) - 1)}, "ids are 32-bit"),
@@ -22,7 +22,7 @@ from storage_core import InvalidRequestError, ReadRequest
         ({"start": 0.5}, "integers"),
         ({"ids": ("1",)}, "integers"),
         ({"start_address": 1.0}, "integers"),
-        ({"bytes_max": -1}, "bytes_max -1"),
+        ({"bytes_max": -1}, "^bytes_max -1 is negative$"),
         ({"keys": ("text",)}, "keys are bytes, or None"),
         ({"latest_by": "address", "order": "primary"}, "latest_by 'address'"),
         ({"latest_by": "key"}, "latest_by goes with order primary"),

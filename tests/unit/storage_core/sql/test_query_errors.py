@@ -60,5 +60,10 @@ def test_line_of_a_long_query_is_told(connection):
     assert "in line 2" in message_of(connection, query)
 
 
+def test_field_called_state_is_pointed_to_where_a_text_is_compared_with_the_log_s_own() -> None:
+    message = one_line("Conversion Error: Could not convert string 'on' to UINT8")
+    assert message.endswith("a field of that name is value_state")
+
+
 def test_keyword_that_is_a_column_is_told_with_its_quotes(connection):
     assert message_of(connection, "SELECT primary FROM orders").endswith("it is a keyword of SQL")

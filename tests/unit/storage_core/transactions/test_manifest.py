@@ -14,6 +14,7 @@ from storage_core.transactions.manifest import (
     Manifest,
     Staging,
     begin_attempt,
+    delete_abandoned,
     given_up_note,
     note_done,
     read_manifest,
@@ -21,7 +22,6 @@ from storage_core.transactions.manifest import (
     remove_attempts,
     remove_transaction,
     staged_transactions,
-    sweep_abandoned,
     write_manifest,
 )
 from storage_core.transactions.series import id_of_name, read_mark
@@ -176,19 +176,19 @@ def test_removing_what_is_not_there_is_quiet(root):
     gone = Staging(root / "gone", ManualClock())
     remove_transaction(gone.directory / "t")
     assert list(staged_transactions(gone)) == []
-    assert sweep_abandoned(gone) == 0
+    assert delete_abandoned(gone) == 0
 
 
 @pytest.mark.parametrize(("age_s", "swept"), [(-60, 0), (60, 1)])
-def test_abandoned_attempt_is_swept_after_its_age_only(age_s, swept, staging):
+def test_abandoned_attempt_is_deleted_after_its_age_only(age_s, swept, staging):
     attempt = begin_attempt(staging, "t")
     made_s = staging.clock.now_ns() / 10**9 - ABANDONED_AFTER_S - age_s
     for path in (attempt, attempt.parent):
         os.utime(path, (made_s, made_s))
     # A child that another thread forks holds the lock until it begins: nothing is swept then.
     if swept:
-        await_that(lambda: sweep_abandoned(staging) == swept, "a sweep with the lock")
-    assert sweep_abandoned(staging) == 0
+        await_that(lambda: delete_abandoned(staging) == swept, "a sweep with the lock")
+    assert delete_abandoned(staging) == 0
     assert attempt.exists() == (not swept)
 
 
@@ -198,13 +198,13 @@ def test_attempt_that_is_still_written_to_is_not_abandoned(root, staging):
         os.utime(path, (0, 0))
     (attempt / "rows.arrow").touch()
     now_s = (attempt / "rows.arrow").stat().st_mtime
-    assert sweep_abandoned(Staging(root, ManualClock(wall_ns=int(now_s * 10**9)))) == 0
+    assert delete_abandoned(Staging(root, ManualClock(wall_ns=int(now_s * 10**9)))) == 0
 
 
 def test_published_transaction_is_never_swept(staging):
     manifest = staged(staging, "t", three_rows())
     os.utime(manifest.directory, (0, 0))
-    assert sweep_abandoned(staging) == 0
+    assert delete_abandoned(staging) == 0
     assert primaries(manifest) == [1, 2, 3]
 
 

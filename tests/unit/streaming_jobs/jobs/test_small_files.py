@@ -13,7 +13,7 @@ import pytest
 
 from storage_core.testing import ManualClock
 from streaming_jobs.jobs.landing import OWN
-from streaming_jobs.jobs.small_files import join_small, sweep
+from streaming_jobs.jobs.small_files import delete_leftovers, join_small
 
 DAY = "day=2026-11-23"
 
@@ -147,7 +147,7 @@ def test_sweep_that_the_disk_refuses_is_left_for_the_next_time(lake, monkeypatch
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    sweep(lake)
+    delete_leftovers(lake)
     monkeypatch.undo()
     assert join_small(lake, [lake / DAY]) == 7
 
@@ -175,10 +175,10 @@ def test_old_directory_is_whole_for_a_minute_and_goes_then(lake):
     join_small(lake, [lake / DAY])
     (old,) = (lake / OWN / "joined").iterdir()
     clock = ManualClock(old.stat().st_mtime_ns)
-    sweep(lake, clock)
+    delete_leftovers(lake, clock)
     assert len(list(old.iterdir())) == 8
     clock.advance(61)
-    sweep(lake, clock)
+    delete_leftovers(lake, clock)
     assert not old.exists()
 
 
@@ -188,12 +188,12 @@ def test_old_directory_is_kept_from_the_exchange_on_however_old_it_is(lake):
     os.utime(lake / DAY, ns=(hour_ago_ns, hour_ago_ns))
     join_small(lake, [lake / DAY])
     (old,) = (lake / OWN / "joined").iterdir()
-    sweep(lake, ManualClock(hour_ago_ns + 3601 * 10**9))
+    delete_leftovers(lake, ManualClock(hour_ago_ns + 3601 * 10**9))
     assert len(list(old.iterdir())) == 8
 
 
 def test_what_a_kill_has_left_is_swept(lake):
     left = lake / OWN / "joined" / "left"
     left.mkdir(parents=True)
-    sweep(lake, ManualClock(left.stat().st_mtime_ns + 61 * 10**9))
+    delete_leftovers(lake, ManualClock(left.stat().st_mtime_ns + 61 * 10**9))
     assert not left.exists()

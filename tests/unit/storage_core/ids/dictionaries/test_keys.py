@@ -12,6 +12,7 @@ from storage_core.format.keys import INT32_MAX, encode_key_number, number_key
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ids.dictionaries import keys as keys_module
 from storage_core.ids.dictionaries.keys import KeyNumbers, put_new_keys
+from tests.log.batches import puts_of
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
 
@@ -43,7 +44,7 @@ class Dictionary:
         if is_written:
             batch = Batch()
             self.assigned = put_new_keys(batch, numbered.new, self.assigned)
-            self.store |= {key: value for _, key, value in batch.every_put()}
+            self.store |= {key: value for _, key, value in puts_of(batch)}
             self.numbers.accept(numbered.new)
         numbers: list[int] = numbered.rows.secondary.tolist()
         return numbers

@@ -14,6 +14,7 @@ from storage_core.format.row_columns import SCHEMA
 from storage_core.format.schema_entry import schema_number_key
 from storage_core.ids.dictionaries import schemas as schemas_module
 from storage_core.ids.dictionaries.schemas import SchemaNumbers, put_new_schemas, schema_of
+from tests.log.batches import puts_of
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
 
@@ -48,7 +49,7 @@ class Dictionary:
         if is_written:
             batch = Batch()
             self.assigned = put_new_schemas(batch, numbered.new, self.assigned)
-            self.store |= {key: value for _, key, value in batch.every_put()}
+            self.store |= {key: value for _, key, value in puts_of(batch)}
             self.numbers.accept(numbered.new)
         numbers: list[int | None] = numbered.rows.envelope[SCHEMA].to_pylist()
         return numbers

@@ -9,6 +9,7 @@ from storage_core.format.shard_state import KEY_HEADS, KEY_HEADS_MOST, encode_in
 from storage_core.ids.heads.grouping import Int32s, group
 from storage_core.ids.heads.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
 from storage_core.ids.heads.table import Heads, HeadTable
+from tests.log.batches import puts_of
 from tests.unit.storage_core.ids.heads.test_table import dict_of, heads_of
 from tests.unit.storage_core.strategies import int32_array, int64_array
 
@@ -26,7 +27,7 @@ class Disk:
         return [self.values.get(key) for key in keys]
 
     def take(self, batch: Batch) -> None:
-        self.values |= {key: value for _, key, value in batch.every_put()}
+        self.values |= {key: value for _, key, value in puts_of(batch)}
 
     def publish(self, committed: int) -> None:
         self.committed = committed

@@ -10,6 +10,7 @@ from storage_core.format.counters import IndexCounts
 from storage_core.format.window import WindowScheme
 from storage_core.ids.index.adaptive_writer import ROWS_HANDED_MOST, ShardIndex
 from storage_core.ids.index.entries import IndexedRows, WrittenRows
+from tests.log.batches import puts_of
 
 
 class Written:
@@ -31,7 +32,7 @@ class Written:
         )
 
     def write(self, batch: Batch) -> None:
-        self.batches.append(len(list(batch.every_put())))
+        self.batches.append(len(list(puts_of(batch))))
         if self.is_full:
             message = "no space left"
             raise UnavailableError(message)

@@ -1,0 +1,1 @@
+"""`shardlog group`: what workers do with each partition, and what an operator has them do."""

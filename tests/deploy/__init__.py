@@ -1,0 +1,1 @@
+"""What operators deploy: alert rules, dashboard, compose file, unit and StatefulSet."""
