@@ -4,7 +4,6 @@ import pytest
 
 from connectors.group import Outcome, Pause, Pauses, pause, resume
 from connectors.group.partition_files import WHOLE_TOPIC
-from connectors.group.pauses import PauseWatch
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, Stream, drop_stream
 from tests.unit.connectors.writers import TOPIC, make_stream
@@ -17,22 +16,6 @@ def texts(outcomes: list[Outcome]) -> list[str]:
     return [outcome.text for outcome in outcomes]
 
 
-def test_pause_holds_for_its_partition_or_for_all_of_its_stream(tmp_path):
-    pauses = Pauses(tmp_path)
-    pauses.write(Pause(TOPIC, 0, 1, "one"))
-    assert (pauses.of(A), pauses.of(B)) == (Pause(TOPIC, 0, 1, "one"), None)
-    pauses.write(Pause(TOPIC, WHOLE_TOPIC, 2))
-    assert (pauses.of(A), pauses.of(B)) == (Pause(TOPIC, 0, 1, "one"), Pause(TOPIC, -1, 2))
-    assert (pauses.remove(ALL), pauses.remove(ALL), pauses.of(B)) == (True, False, None)
-
-
-def test_first_pause_keeps_its_time_and_reason(tmp_path):
-    pauses = Pauses(tmp_path)
-    pauses.write(Pause(TOPIC, 0, 1, "first"))
-    pauses.write(Pause(TOPIC, 0, 2, "second"))
-    assert pauses.of(A) == Pause(TOPIC, 0, 1, "first")
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"text"', b'{"stream": 1}', b"\xff"])
 def test_pause_whose_file_cannot_be_read_holds(tmp_path, content):
     pauses = Pauses(tmp_path)
@@ -42,24 +25,6 @@ def test_pause_whose_file_cannot_be_read_holds(tmp_path, content):
     assert held is not None
     assert "its file cannot be read" in held.reason
     assert pauses.remove(A)
-
-
-def test_watch_sees_each_change_once(tmp_path):
-    pauses, watch = Pauses(tmp_path), PauseWatch(tmp_path)
-    versions = []
-    pauses_of = []
-    for change in (
-        lambda: None,
-        lambda: pauses.write(Pause(TOPIC, 0, 1)),
-        lambda: pauses.remove(A),
-    ):
-        change()
-        for _ in range(2):
-            watch.look(0)
-            versions.append(watch.version)
-            pauses_of.append(watch.of(A) is not None)
-    assert versions == [0, 0, 1, 1, 2, 2]
-    assert pauses_of == [False, False, True, True, False, False]
 
 
 def test_without_a_worker_each_outcome_says_so_and_pausing_again_changes_nothing(tmp_path):
