@@ -3,13 +3,11 @@
 import pytest
 
 from connectors.group import Outcome, Pause, Pauses, pause, resume
-from connectors.group.partition_files import WHOLE_TOPIC
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, Stream, drop_stream
 from tests.unit.connectors.writers import TOPIC, make_stream
 
-A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
-ALL = Partition(TOPIC, WHOLE_TOPIC)
+A = Partition(TOPIC, 0)
 
 
 def texts(outcomes: list[Outcome]) -> list[str]:
