@@ -12,11 +12,13 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
+# operations: N rounds of pauses, resumes, retries and kills;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/jobs tests/broker/spark/test_kafka_format.py
 FAULTS_ingest := $(addprefix tests/broker/worker/test_,worker_faults.py broker_faults.py transactions.py)
+FAULTS_operations := tests/broker/worker/test_group_operations.py
 FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py replay.py)
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
 FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
@@ -29,7 +31,7 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
 COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
-	EXPORT AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
+	EXPORT AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

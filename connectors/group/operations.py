@@ -5,7 +5,7 @@ says for each what it saw. A call may be repeated. The store is the truth: none 
 group's offsets in Kafka.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from storage_core import (
     ShardOwner,
     SystemClock,
     describe_stream,
+    list_streams,
     shard_owners,
 )
 
@@ -72,14 +73,18 @@ def pause(
         UnavailableError: The disk does not take it.
     """
     clock = SystemClock()
-    chosen = _chosen(root, stream, partitions)
+    named = sorted(set(partitions))
+    chosen = _chosen(stream, named, _shards(root, stream))
     before = shard_owners(root, stream)
     pauses, now_ms = Pauses(root), clock.now_ns() // 10**6
-    for number in chosen if partitions else [WHOLE_TOPIC]:
-        pauses.write(Pause(stream, number, now_ms, reason))
-    owners = _await_owners(root, stream, chosen, lambda owner: owner is None, wait_s)
+    paused = {number: pauses.of(Partition(stream, number)) for number in chosen}
+    for number in named or [WHOLE_TOPIC]:
+        pauses.write(Pause(stream, number, now_ms, " ".join(reason.split())))
+    owners = _await_owners(root, stream, chosen, lambda _, owner: owner is None, wait_s)
     return [
-        _paused(Partition(stream, number), before.get(number), owners[number], wait_s)
+        _paused(
+            Partition(stream, number), paused[number], before.get(number), owners[number], wait_s
+        )
         for number in chosen
     ]
 
@@ -106,20 +111,35 @@ def resume(
         InvalidRequestError: There is no such stream or partition, or we may not write here.
         UnavailableError: The disk does not take it.
     """
-    chosen = _chosen(root, stream, partitions)
     pauses = Pauses(root)
-    of_stream = {each.shard: each for each in pauses.read() if each.stream == stream}
+    of_stream = pauses.of_stream(stream)
+    # A stream may be paused that nothing was stored of yet, or that was moved away.
+    existing = [] if of_stream and stream not in list_streams(root) else _shards(root, stream)
+    numbers = sorted({*existing, *(number for number in of_stream if number != WHOLE_TOPIC)})
+    chosen = _chosen(stream, partitions, numbers)
     whole = of_stream.get(WHOLE_TOPIC)
     paused = [number for number in chosen if whole is not None or number in of_stream]
+    before = _owners(root, stream)
     if whole is not None:
-        for number in set(_chosen(root, stream, ())) - set(chosen):
+        for number in set(numbers) - set(chosen):
             pauses.write(Pause(stream, number, whole.since_ms, whole.reason))
         pauses.remove(whole.partition)
     for number in chosen:
         pauses.remove(Partition(stream, number))
-    owners = _await_owners(root, stream, paused, lambda owner: owner is not None, wait_s)
+    if not chosen:
+        text = "resumed; nothing is stored of it yet"
+        return [Outcome(Partition(stream, WHOLE_TOPIC), is_done=True, text=text)]
+    owners = _await_owners(
+        root,
+        stream,
+        paused,
+        # Who has had it while it was paused is no worker that goes on, or one that never paused.
+        lambda number, owner: owner is not None and owner != before.get(number),
+        wait_s,
+    )
+    notes = _quarantined(root, stream)
     return [
-        _resumed(Partition(stream, number), owners[number], wait_s)
+        _resumed(Partition(stream, number), before.get(number), owners[number], notes, wait_s)
         if number in owners
         else Outcome(Partition(stream, number), is_done=True, text="was not paused")
         for number in chosen
@@ -190,7 +210,7 @@ def _try_now(
     outcomes: dict[Partition, Outcome] = {}
 
     def have_all_come() -> bool:
-        owners, notes = shard_owners(root, stream), _quarantined(root, stream)
+        owners, notes = _owners(root, stream), _quarantined(root, stream)
         for partition in tried:
             if requests.has(partition):
                 continue
@@ -205,20 +225,28 @@ def _try_now(
     return outcomes
 
 
-def _chosen(root: Path, stream: str, partitions: Iterable[int]) -> Sequence[int]:
+def _chosen(stream: str, partitions: Iterable[int], existing: Sequence[int]) -> Sequence[int]:
     """Return the partitions named, or all there are.
 
     Raises:
-        InvalidRequestError: There is no such stream, or no such partition.
+        InvalidRequestError: There is no such partition.
     """
-    shards = describe_stream(root, stream).shards
-    existing = [number for number in shards if partition_of(number) is None]
     named = sorted(set(partitions))
     for number in named:
         if number not in existing:
             message = f"there is no partition {number}; there are {existing}"
             raise InvalidRequestError(message, stream=stream)
     return named or existing
+
+
+def _shards(root: Path, stream: str) -> Sequence[int]:
+    shards = describe_stream(root, stream).shards
+    return [number for number in shards if partition_of(number) is None]
+
+
+def _owners(root: Path, stream: str) -> dict[int, ShardOwner | None]:
+    """Return who holds each shard; of a stream that is not there, none."""
+    return shard_owners(root, stream) if stream in list_streams(root) else {}
 
 
 def _quarantined(root: Path, stream: str) -> dict[Partition, QuarantineNote]:
@@ -233,16 +261,16 @@ def _await_owners(
     root: Path,
     stream: str,
     chosen: Iterable[int],
-    is_wanted: Callable[[ShardOwner | None], bool],
+    is_wanted: Callable[[int, ShardOwner | None], bool],
     wait_s: float,
 ) -> dict[int, ShardOwner | None]:
     """Return who holds each shard once all are as wanted, or the time is over."""
     owners: dict[int, ShardOwner | None] = {}
 
     def are_all_wanted() -> bool:
-        now = shard_owners(root, stream)
+        now = _owners(root, stream)
         owners.update({number: now.get(number) for number in chosen})
-        return all(is_wanted(owner) for owner in owners.values())
+        return all(is_wanted(number, owner) for number, owner in owners.items())
 
     _await(are_all_wanted, wait_s)
     return owners
@@ -256,21 +284,43 @@ def _await(is_over: Callable[[], bool], wait_s: float) -> None:
 
 
 def _paused(
-    partition: Partition, before: ShardOwner | None, owner: ShardOwner | None, wait_s: float
+    partition: Partition,
+    earlier: Pause | None,
+    before: ShardOwner | None,
+    owner: ShardOwner | None,
+    wait_s: float,
 ) -> Outcome:
     if owner is not None:
         text = f"paused, but {owner} still has its shard open after {wait_s:g} s"
         return Outcome(partition, is_done=False, text=text, owner=owner)
-    if before is None:
-        return Outcome(partition, is_done=True, text="paused; nobody had its shard open")
-    return Outcome(partition, is_done=True, text=f"paused; {before} has closed its shard")
+    if before is not None:
+        return Outcome(partition, is_done=True, text=f"paused; {before} has closed its shard")
+    if earlier is not None:
+        reason = f": {earlier.reason}" if earlier.reason else ""
+        return Outcome(
+            partition, is_done=True, text=f"was paused already, since {earlier.since}{reason}"
+        )
+    text = "paused; nobody had its shard open, whoever takes it will start paused"
+    return Outcome(partition, is_done=True, text=text)
 
 
-def _resumed(partition: Partition, owner: ShardOwner | None, wait_s: float) -> Outcome:
-    if owner is None:
+def _resumed(
+    partition: Partition,
+    before: ShardOwner | None,
+    owner: ShardOwner | None,
+    notes: Mapping[Partition, QuarantineNote],
+    wait_s: float,
+) -> Outcome:
+    note = notes.get(partition) or notes.get(Partition(partition.topic, WHOLE_TOPIC))
+    if owner is not None and owner == before:
+        text = f"resumed; {owner} had its shard open before, and still has"
+    elif owner is not None:
+        text = f"resumed; {owner} goes on"
+    elif note is not None:
+        text = f"resumed, but it is quarantined, {note.kind}: {note.reason}"
+    else:
         text = f"resumed; no worker has opened its shard within {wait_s:g} s"
-        return Outcome(partition, is_done=True, text=text)
-    return Outcome(partition, is_done=True, text=f"resumed; {owner} goes on", owner=owner)
+    return Outcome(partition, is_done=True, text=text, owner=owner)
 
 
 def _retried(

@@ -77,9 +77,23 @@ class PartitionFiles:
 
     def texts(self) -> Iterator[str]:
         """Yield what the files hold; one that goes meanwhile, or cannot be read, is left out."""
-        for place in sorted(self.directory.glob("*.json")):
-            with suppress(OSError, ValueError):
-                yield place.read_text(encoding="utf-8")
+        with suppress(OSError):
+            for place in self.places().values():
+                with suppress(OSError, ValueError):
+                    yield place.read_text(encoding="utf-8")
+
+    def places(self) -> dict[Partition, Path]:
+        """Return all files by the partitions that their names say; none without the directory.
+
+        Raises:
+            OSError: The directory cannot be read.
+        """
+        try:
+            names = sorted(place.name for place in self.directory.iterdir())
+        except FileNotFoundError:
+            return {}
+        partitions = {name: _partition_of(name) for name in names}
+        return {at: self.directory / name for name, at in partitions.items() if at is not None}
 
     def place(self, partition: Partition) -> Path:
         """Return where the file of a partition is."""
@@ -102,12 +116,30 @@ class DirectoryChanges:
         """
         try:
             entry = self._directory.stat()
-        except OSError:
+        except FileNotFoundError:
             changed, self._seen = self._seen is not None, None
             return changed
+        except OSError:
+            # A directory that cannot be read has not lost its entries.
+            return False
         seen = entry.st_ino, entry.st_mtime_ns
         is_settled = abs(now_ns - entry.st_mtime_ns) > _COARSE_NS
         changed = seen != self._seen
         # What changed this moment may change again without another time.
         self._seen = seen if is_settled else (entry.st_ino, -1)
         return changed
+
+    def forget(self) -> None:
+        """Take what was seen last for changed: it could not be read."""
+        self._seen = (-1, -1)
+
+
+def _partition_of(name: str) -> Partition | None:
+    """Return whose file has a name, None where it is nobody's."""
+    stem, _, suffix = name.rpartition(".")
+    topic, _, number = stem.rpartition("~")
+    if suffix != "json" or not topic:
+        return None
+    if number == _ALL:
+        return Partition(topic, WHOLE_TOPIC)
+    return Partition(topic, int(number)) if number.isascii() and number.isdecimal() else None

@@ -4,14 +4,14 @@
 
 A pause is durable: it outlives the worker that obeys it, and whoever the group gives the partition
 next obeys it too. A paused partition stays assigned and is not fetched; its shard is closed, so
-that its lock is free for whoever changes it.
+that its lock is free for whoever changes it. A file that cannot be read is a pause all the same:
+its name says of what, and nobody is to go on for want of its content.
 """
 
 import errno
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -21,6 +21,8 @@ from connectors.kafka import Partition
 from storage_core import InvalidRequestError, UnavailableError
 
 _DIRECTORY: Final = "~paused"
+# Pauses may become others while they are read: then they are read again, so often.
+_LISTINGS_MAX: Final = 10
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -68,11 +70,15 @@ class Pause:
         """Return what is told of it to programs, beside the place."""
         return {"reason": self.reason, "since_ms": self.since_ms}
 
+    @property
+    def since(self) -> str:
+        """When it was paused, for people."""
+        return datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+
     def line(self) -> str:
         """Return it as one line for people."""
-        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
         where = self.stream if self.shard < 0 else f"{self.stream} shard {self.shard}"
-        return f"paused since {since}: {where}" + (f": {self.reason}" if self.reason else "")
+        return f"paused since {self.since}: {where}" + (f": {self.reason}" if self.reason else "")
 
 
 class Pauses:
@@ -111,12 +117,27 @@ class Pauses:
         return was_paused
 
     def read(self) -> list[Pause]:
-        """Return all pauses, by stream and shard."""
-        pauses = []
-        for text in self._files.texts():
-            with suppress(ValueError):
-                pauses.append(Pause.decode(text))
-        return sorted(pauses, key=lambda pause: (pause.stream, pause.shard))
+        """Return all pauses, by stream and shard.
+
+        Raises:
+            UnavailableError: The directory cannot be read.
+        """
+        pauses: list[Pause | None] = []
+        for _ in range(_LISTINGS_MAX):
+            try:
+                places = self._files.places()
+            except OSError as error:
+                message = f"what is paused cannot be read: {error.strerror or error}"
+                raise UnavailableError(message, path=self._files.directory) from error
+            pauses = [_read(partition, place) for partition, place in places.items()]
+            # One that went meanwhile may have left others in its place that were not listed.
+            if None not in pauses:
+                break
+        return sorted(filter(None, pauses), key=lambda pause: (pause.stream, pause.shard))
+
+    def of_stream(self, stream: str) -> dict[int, Pause]:
+        """Return the pauses of a stream by shard; a negative one is of all of it."""
+        return {pause.shard: pause for pause in self.read() if pause.stream == stream}
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that holds for a partition: its own, or its stream's."""
@@ -146,10 +167,16 @@ class PauseWatch:
         Args:
             now_ns: The wall time.
         """
-        if self._changes.may_have_changed(now_ns):
+        if not self._changes.may_have_changed(now_ns):
+            return
+        try:
             pauses = {pause.partition: pause for pause in self._pauses.read()}
-            self.version += pauses != self._by_partition
-            self._by_partition = pauses
+        except UnavailableError:
+            # What was paused stays so.
+            self._changes.forget()
+            return
+        self.version += pauses != self._by_partition
+        self._by_partition = pauses
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that held for a partition at the last look."""
@@ -164,3 +191,19 @@ class PauseWatch:
 def pause_of(pauses: Mapping[Partition, Pause], partition: Partition) -> Pause | None:
     """Return the pause that holds for a partition: its own, or its stream's."""
     return pauses.get(partition) or pauses.get(Partition(partition.topic, WHOLE_TOPIC))
+
+
+def _read(partition: Partition, place: Path) -> Pause | None:
+    """Return the pause that a file is, None where it has gone."""
+    try:
+        since_ms = place.stat().st_mtime_ns // 10**6
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        return Pause(*partition, 0, f"its file cannot be read: {error}")
+    try:
+        pause = Pause.decode(text)
+    except ValueError as error:
+        return Pause(*partition, since_ms, f"its file cannot be read: {error}")
+    return replace(pause, stream=partition.topic, shard=partition.number)

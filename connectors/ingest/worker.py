@@ -103,9 +103,6 @@ class Worker:
             log,
             self.latest_state.alive,
         )
-        self._requests = OperatorRequests(
-            options.root, pauses, self._assignment, self._quarantine, clock
-        )
         writers = self._assignment.writers
         self._schemas = schema_waits(options.value_schemas, writers, self._consumer, clock, log)
         self._dead_letters = DeadLetterPolicy(options.dead_letters, options.kafka_settings, log)
@@ -138,6 +135,9 @@ class Worker:
             self._assignment, self._pending, self._schemas, self._rounds, faults, self.counts
         )
         self._group = GroupOffsets(self._consumer)
+        self._requests = OperatorRequests(
+            options.root, pauses, self._assignment, self._quarantine, self._group, clock
+        )
         self._deleted = DeletedTopics(options.topics, self._admin, self._quarantine, stream_of)
         self._rebalance = Rebalance(
             self._consumer,

@@ -10,6 +10,7 @@ from typing import Final
 
 from connectors.cli.output.formatting import counted, disk_bytes, format_bytes
 from connectors.cli.output.printing import print_line, print_lines
+from connectors.group.pauses import Pauses
 from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.kafka import Partition
 from storage_core import (
@@ -36,6 +37,10 @@ def drop(*, root: Path, stream: str, remove: bool, archived: bool, execute: bool
         print_line(f"would {action} {description}; nothing was changed, add --execute to do it")
         return
     place = drop_stream(root, stream, keep=not remove)
+    # What is paused is paused of this stream, not of the one that begins anew under its name.
+    pauses = Pauses(root)
+    for pause in pauses.of_stream(stream).values():
+        pauses.remove(pause.partition)
     # Its quarantined partitions are released; workers notice by themselves.
     notes = QuarantineNotes(root)
     for note in notes.read():

@@ -49,6 +49,8 @@ class _Waiting:
     until_s: float
     next_try_s: float
     poison: ShardPoisonedError | None = None
+    # Whether the log says already why it waits.
+    is_logged: bool = True
 
 
 class Assignment:
@@ -243,6 +245,9 @@ class Assignment:
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
                     self.quarantine([partition], (is_of_disk and waiting.poison) or error)
                     continue
+                if not waiting.is_logged:
+                    waiting.is_logged = True
+                    self._log_waiting(partition, error)
                 waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
                 if isinstance(error, BrokerUnavailableError):
                     # The next question would take as long; the others are due in the next call.
@@ -270,8 +275,11 @@ class Assignment:
         self._wait(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
-        self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
+        self._log_waiting(partition, reason)
         self._wait(partition, _RETRY_EVERY_S)
+
+    def _log_waiting(self, partition: Partition, reason: ShardlogError) -> None:
+        self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
 
     def _wait(
         self, partition: Partition, after_s: float, poison: ShardPoisonedError | None = None
@@ -308,6 +316,8 @@ class Assignment:
             # Its log may have been cut meanwhile, which seeking on a fetched partition finds out.
             self._touched.add(partition)
             self._wait(partition, 0.0)
+            # Only if a command has the shard still.
+            self._waiting[partition].is_logged = False
 
     def try_now(self, partition: Partition) -> None:
         """Try a quarantined partition again at once."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from connectors.group.pauses import PauseWatch
 from connectors.group.retry_requests import RetryRequests
 from connectors.ingest.assignment.assignment import Assignment
+from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.assignment.quarantine import Quarantine
 from storage_core import Clock
 
@@ -16,18 +17,20 @@ from storage_core import Clock
 class OperatorRequests:
     """Does what operators ask."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a request concerns
         self,
         root: Path,
         pauses: PauseWatch,
         assignment: Assignment,
         quarantine: Quarantine,
+        group: GroupOffsets,
         clock: Clock,
     ) -> None:
         self._pauses = pauses
         self._retries = RetryRequests(root)
         self._assignment = assignment
         self._quarantine = quarantine
+        self._group = group
         self._clock = clock
         self._applied_version = 0
 
@@ -42,8 +45,12 @@ class OperatorRequests:
             self._assignment.try_now(partition)
 
     def _apply_pauses(self) -> None:
-        before = self._assignment.paused
+        before = dict(self._assignment.paused)
         wanted = self._pauses.among(self._assignment.held)
         resumed = [partition for partition in before if partition not in wanted]
-        self._assignment.pause({at: pause for at, pause in wanted.items() if at not in before})
+        paused = {at: pause for at, pause in wanted.items() if at not in before}
+        if paused:
+            # For lag tools: nothing is committed of them for as long as they are paused.
+            self._group.commit(self._assignment.writers, self._clock.monotonic_s())
+            self._assignment.pause(paused)
         self._assignment.resume(resumed)

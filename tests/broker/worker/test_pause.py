@@ -4,6 +4,7 @@ Method: commands run beside workers that are stopped, killed and rebalanced. A p
 still and its lock is free, its neighbours go on, and once it is resumed the ledger balances.
 """
 
+import os
 import shutil
 from typing import Any
 
@@ -162,6 +163,8 @@ def test_resumed_partition_waits_for_the_command_that_has_its_shard(
     with Stream.open(lab.root, topic.name, shards=[0]):
         operator.does("resume", topic, "--partition=0", "--wait=0")
         worker.await_event("resumed")
+        worker.await_event("waiting for shard")
+        assert f"process {os.getpid()} on" in worker.events("waiting for shard")[0]["reason"]
         await_that(lambda: lab.committed(topic)[1] == topic.ends()[1], "the neighbour goes on")
     lab.expect_ledger(topic)
     assert worker.stop() == 0, worker.said()
@@ -171,7 +174,7 @@ def test_without_a_worker_a_pause_is_there_for_the_next_one(lab: Lab, operator: 
     topic, worker = stored_topic(lab)
     assert worker.stop() == 0, worker.said()
     assert "nobody had its shard open" in operator.pauses(topic, 1).out
-    assert "nobody had its shard open" in operator.pauses(topic, 1).out
+    assert "was paused already" in operator.pauses(topic, 1).out
     said = operator.does("resume", topic, "--wait=0").out
     assert "partition 0: was not paused" in said
     assert "no worker has opened its shard" in said

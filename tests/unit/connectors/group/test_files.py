@@ -36,14 +36,6 @@ def test_pause_that_is_there_keeps_its_time_and_its_reason(tmp_path):
     assert (pauses.remove(A), pauses.remove(A), pauses.read()) == (True, False, [])
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"stream": "t"}', "\xff"])
-def test_file_that_holds_no_pause_is_skipped(tmp_path, text):
-    pauses = Pauses(tmp_path)
-    pauses.write(Pause("t", 0, 5))
-    (tmp_path / "~paused" / "t~1.json").write_text(text, encoding="latin-1")
-    assert [pause.shard for pause in pauses.read()] == [0]
-
-
 def test_watch_sees_each_change_however_soon_it_follows_another(tmp_path):
     pauses, watch = Pauses(tmp_path), PauseWatch(tmp_path)
     for turn in range(200):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.pauses import Pause, Pauses
+from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote, QuarantineNotes
 from storage_core import Stream, StreamOptions, list_streams
 
 NAME = "orders"
@@ -39,6 +40,14 @@ def test_what_workers_had_set_aside_of_a_dropped_stream_is_over(shardlog, root):
         notes.write(QuarantineNote(stream, 0, 0, "foreign", "made anew"))
     assert shardlog("drop", root, NAME, "--execute").code == 0
     assert [note.stream for note in notes.read()] == ["clicks"]
+
+
+def test_pauses_of_a_dropped_stream_are_over(shardlog, root):
+    pauses = Pauses(root)
+    for stream, shard in ((NAME, 0), (NAME, WHOLE_TOPIC), ("clicks", 0)):
+        pauses.write(Pause(stream, shard, 0))
+    assert shardlog("drop", root, NAME, "--execute").code == 0
+    assert [pause.stream for pause in pauses.read()] == ["clicks"]
 
 
 @pytest.mark.parametrize("lost", ["marker", "db/CURRENT", ""], ids=["marker", "store", "all of it"])

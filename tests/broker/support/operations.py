@@ -1,0 +1,219 @@
+"""What an operator does at random to a topic and its workers, and the ledger that must hold.
+
+An operation is a method that is listed in OPERATIONS; each leaves workers, pauses and shards in a
+state from which any other may follow. What a shard has to hold is the broker's records from where
+the shard's lineage began: an operation that begins another lineage says where in `begins`.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.group import Pauses
+from connectors.kafka import Partition
+from storage_core import shard_owners
+from tests.broker.support.forked_command import ForkedCommand
+from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
+from tests.waiting import WAIT_MAX_S, await_that
+
+# A command is over within this time, or is killed somewhere in it.
+_KILLED_WITHIN_S: Final = 0.4
+_WORKERS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that has ended: its exit code, below zero where it was killed, and its words."""
+
+    code: int
+    said: str
+
+
+class RandomOperator:
+    """Who works on the partitions of one topic, seeded by the lab's chance."""
+
+    def __init__(self, lab: Lab, topic: Topic, directory: Path) -> None:
+        self._lab = lab
+        self._topic = topic
+        self._directory = directory
+        self._commands = 0
+        self._shards = [partition.number for partition in topic.partitions()]
+        self._workers: list[WorkerProcess] = []
+        # Where each paused shard stands, once its owner has closed it.
+        self._standing: dict[int, int] = {}
+        self.begins: dict[int, int] = dict.fromkeys(self._shards, 0)
+        # What was done, for whoever reads a failure.
+        self.done: list[str] = []
+
+    def start_worker(self) -> None:
+        """Start a worker; that of another way to fetch than the one before it."""
+        worker = self._lab.doomed(self._topic)
+        # Before that a signal ends it as it ends any process.
+        worker.await_event("started")
+        self._workers.append(worker)
+
+    def await_all_stored(self) -> None:
+        """Wait until every shard is there."""
+        await_that(
+            lambda: self._lab.committed(self._topic).keys() == set(self._shards), "all shards"
+        )
+
+    def act(self) -> None:
+        """Do something, and see that what is paused stands still."""
+        operation = self._lab.chance.choice(OPERATIONS)
+        self.done.append(operation.__name__)
+        operation(self)
+        self._await_one_worker()
+        self._expect_paused_to_stand()
+
+    # --- operations ------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Pause some partitions, or all."""
+        shards = self._some()
+        ran = self._run("pause", shards)
+        assert ran.code == 0, ran
+        self._expect_closed(shards)
+
+    def resume(self) -> None:
+        """Resume some partitions, or all, paused or not."""
+        shards = self._some()
+        ran = self._run("resume", shards)
+        assert ran.code == 0, ran
+        self._forget_resumed()
+
+    def kill_command(self) -> None:
+        """Kill a command somewhere in it; what it left is one of both."""
+        verb, shards = self._lab.chance.choice(["pause", "resume"]), self._some()
+        ran = self._run(verb, shards, kill_after_s=self._lab.chance.uniform(0, _KILLED_WITHIN_S))
+        assert ran.code in (0, -9), ran
+        self._expect_closed([shard for shard in self._shards if self._is_paused(shard)])
+        self._forget_resumed()
+
+    def kill_worker(self) -> None:
+        """Kill a worker, and start another one."""
+        self._chosen_worker().kill()
+        self.start_worker()
+
+    def stop_worker(self) -> None:
+        """Stop a worker; the others take over."""
+        worker = self._chosen_worker()
+        assert worker.stop() == 0, worker.said()
+
+    def add_worker(self) -> None:
+        """Start a worker beside the others."""
+        if len(self._running()) < _WORKERS_MAX:
+            self.start_worker()
+
+    def damage_and_retry(self) -> None:
+        """Lose a shard's disk while it is paused, and have it tried again once it is back."""
+        shard = self._lab.chance.choice(self._shards)
+        paused = self._run("pause", [shard])
+        assert paused.code == 0, paused
+        place = self._lab.root / self._topic.name / f"shard-{shard:04}"
+        away = self._directory / "lost disk"
+        # The stream may be paused as a whole, and all but this one are to stay so.
+        shutil.move(place, away)
+        self._run("resume", [shard], "--wait=0")
+        self._standing.pop(shard, None)
+        note = self._lab.root / "~quarantine" / f"{self._topic.name}~{shard}.json"
+        self._await_one_worker()
+        await_that(note.exists, f"a note on shard {shard}")
+        shutil.move(away, place)
+        # A rebalance may take it from the worker that was to try it; whoever is next has tried it.
+        await_that(
+            lambda: not note.exists() or self._run("retry", [shard], "--wait=2").code in (0, 2),
+            f"shard {shard} taken again",
+        )
+        self._forget_resumed()
+
+    # --- what must hold --------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Resume everything; all that was produced is stored once, in its lineage."""
+        ran = self._run("resume", self._shards)
+        assert ran.code == 0, ran
+        self._await_one_worker()
+        self._lab.await_no_lag(self._topic)
+        held, stored = self._topic.holds(), self._lab.stored(self._topic)
+        for shard, begin in self.begins.items():
+            wanted = [row for row in held[shard] if row[0] >= begin]
+            assert stored[shard] == wanted, f"shard {shard} differs from its partition"
+        for worker in self._running():
+            assert worker.stop() == 0, worker.said()
+
+    def _expect_closed(self, shards: Collection[int]) -> None:
+        owners: dict[int, object] = {}
+
+        def are_closed() -> bool:
+            owners.update(shard_owners(self._lab.root, self._topic.name))
+            return all(owners[shard] is None for shard in shards)
+
+        await_that(are_closed, f"shards {sorted(shards)} closed: {owners}")
+        committed = self._lab.committed(self._topic)
+        for shard in shards:
+            self._standing.setdefault(shard, committed[shard])
+
+    def _expect_paused_to_stand(self) -> None:
+        committed = self._lab.committed(self._topic)
+        stands = {shard: committed[shard] for shard in self._standing}
+        assert stands == self._standing, "a paused shard has moved"
+
+    def _forget_resumed(self) -> None:
+        self._standing = {
+            shard: end for shard, end in self._standing.items() if self._is_paused(shard)
+        }
+
+    def _is_paused(self, shard: int) -> bool:
+        return Pauses(self._lab.root).of(Partition(self._topic.name, shard)) is not None
+
+    # --- the parts -------------------------------------------------------------------------
+
+    def _some(self) -> list[int]:
+        return self._lab.chance.sample(self._shards, self._lab.chance.randint(1, len(self._shards)))
+
+    def _running(self) -> list[WorkerProcess]:
+        return [worker for worker in self._workers if worker.process.poll() is None]
+
+    def _chosen_worker(self) -> WorkerProcess:
+        return self._lab.chance.choice(self._running())
+
+    def _await_one_worker(self) -> None:
+        """See to it that one runs: what all others left has to be taken by somebody."""
+        if not self._running():
+            self.start_worker()
+
+    def _run(
+        self,
+        verb: str,
+        shards: Collection[int],
+        *options: str,
+        kill_after_s: float | None = None,
+    ) -> _Command:
+        self._commands += 1
+        log = self._directory / f"command-{self._commands}.log"
+        log.touch()
+        is_all = len(shards) == len(self._shards)
+        chosen = [] if is_all else [f"--partition={shard}" for shard in shards]
+        arguments = ["group", verb, os.fspath(self._lab.root), self._topic.name, *chosen, *options]
+        command = ForkedCommand(arguments, log, dict(os.environ))
+        if kill_after_s is not None:
+            CLOCK.sleep(kill_after_s)
+            command.kill()
+        code = command.wait(WAIT_MAX_S)
+        self.done.append(f"{verb} {sorted(shards)} {' '.join(options)}: {code}")
+        return _Command(code, log.read_text())
+
+
+OPERATIONS: Final[list[Callable[[RandomOperator], None]]] = [
+    RandomOperator.pause,
+    RandomOperator.resume,
+    RandomOperator.kill_command,
+    RandomOperator.kill_worker,
+    RandomOperator.stop_worker,
+    RandomOperator.add_worker,
+    RandomOperator.damage_and_retry,
+]

@@ -1,0 +1,70 @@
+"""Pauses under a root: they hold until they are removed, whatever becomes of their files."""
+
+import pytest
+
+from connectors.group import Outcome, Pause, Pauses, pause, resume
+from connectors.kafka import Partition
+from storage_core import InvalidRequestError, Stream, drop_stream
+from tests.unit.connectors.writers import TOPIC, make_stream
+
+A = Partition(TOPIC, 0)
+
+
+def texts(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.text for outcome in outcomes]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"text"', b'{"stream": 1}', b"\xff"])
+def test_pause_whose_file_cannot_be_read_holds(tmp_path, content):
+    pauses = Pauses(tmp_path)
+    pauses.write(Pause(TOPIC, 0, 1))
+    (tmp_path / "~paused" / f"{TOPIC}~0.json").write_bytes(content)
+    held = pauses.of(A)
+    assert held is not None
+    assert "its file cannot be read" in held.reason
+    assert pauses.remove(A)
+
+
+def test_without_a_worker_each_outcome_says_so_and_pausing_again_changes_nothing(tmp_path):
+    make_stream(tmp_path, 2)
+    (first,) = texts(pause(tmp_path, TOPIC, [1], reason="a\nreason", wait_s=0))
+    assert "nobody had its shard open" in first
+    (again,) = texts(pause(tmp_path, TOPIC, [1], wait_s=0))
+    assert again.startswith("was paused already, since")
+    assert again.endswith(": a reason")
+    said = texts(resume(tmp_path, TOPIC, wait_s=0))
+    assert said == ["was not paused", "resumed; no worker has opened its shard within 0 s"]
+
+
+def test_resume_of_one_partition_leaves_the_rest_of_its_stream_paused(tmp_path):
+    make_stream(tmp_path, 2)
+    pause(tmp_path, TOPIC, wait_s=0)
+    resume(tmp_path, TOPIC, [0], wait_s=0)
+    assert Pauses(tmp_path).of_stream(TOPIC).keys() == {1}
+
+
+def test_shard_that_is_open_is_named_with_its_process(tmp_path):
+    make_stream(tmp_path, 1)
+    with Stream.open(tmp_path, TOPIC, shards=[0]):
+        (outcome,) = pause(tmp_path, TOPIC, wait_s=0)
+        assert (outcome.is_done, "still has its shard open" in outcome.text) == (False, True)
+        assert outcome.owner is not None
+        (said,) = texts(resume(tmp_path, TOPIC, wait_s=0))
+        assert "had its shard open before, and still has" in said
+
+
+def test_stream_that_is_not_there_can_be_resumed_if_it_is_paused(tmp_path):
+    make_stream(tmp_path, 1)
+    pause(tmp_path, TOPIC, wait_s=0)
+    drop_stream(tmp_path, TOPIC)
+    assert texts(resume(tmp_path, TOPIC, wait_s=0)) == ["resumed; nothing is stored of it yet"]
+    with pytest.raises(InvalidRequestError, match="no such stream"):
+        resume(tmp_path, TOPIC, wait_s=0)
+
+
+@pytest.mark.parametrize("operation", [pause, resume])
+def test_partition_that_is_not_there_is_refused_and_nothing_changes(tmp_path, operation):
+    make_stream(tmp_path, 2)
+    with pytest.raises(InvalidRequestError, match="there is no partition 7"):
+        operation(tmp_path, TOPIC, [0, 7], wait_s=0)
+    assert Pauses(tmp_path).read() == []
