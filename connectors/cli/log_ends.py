@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors import kafka as kafka_client
+from connectors.group.retry_shards import partition_of
 from storage_core import InvalidRequestError, ShardlogError, StreamOrigin, describe_stream
 
 
@@ -91,7 +92,8 @@ class Brokers:
             return LogEnds(unknown=f"the cluster has no topic {topic!r}: it was deleted")
         if isinstance(topic_id, InvalidRequestError):
             return LogEnds(unknown=topic_id.message)
-        partitions = [kafka_client.Partition(topic, number) for number in shards]
+        numbers = [number for number in shards if partition_of(number) is None]
+        partitions = [kafka_client.Partition(topic, number) for number in numbers]
         # In this order: what is written in between is held back by nothing.
         ends = admin.log_ends(partitions, self._wait_s)
         stable = admin.log_ends(partitions, self._wait_s, is_stable=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from storage_core.catalog.births import make_shard
-from storage_core.catalog.options import SHARDS_MAX
+from storage_core.catalog.options import SHARD_NUMBERS_MAX, SHARDS_MAX
 from storage_core.engine.commit_marker import create_marker
 from storage_core.format.keys import (
     ADDRESS_MAX,
@@ -32,6 +32,7 @@ from storage_core.transactions.manifest import MANIFEST_FILE, Staging
 __all__ = [
     "ADDRESS_MAX",
     "SHARDS_MAX",
+    "SHARD_NUMBERS_MAX",
     "attachment_key",
     "directory_of",
     "document",

@@ -15,7 +15,7 @@ from storage_core import (
 )
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import BesideThread
-from tests.log.on_disk import ADDRESS_MAX, SHARDS_MAX, document, make_shard, rewrite
+from tests.log.on_disk import ADDRESS_MAX, SHARD_NUMBERS_MAX, document, make_shard, rewrite
 from tests.log.readers import known_files
 from tests.log.topics import NAME, TopicCopy
 
@@ -157,7 +157,7 @@ def test_processes_adding_the_same_shards_agree(copy):
 @pytest.mark.parametrize(
     "starts",
     [
-        {SHARDS_MAX: 0},
+        {SHARD_NUMBERS_MAX: 0},
         {-1: 0},
         {"3": 0},
         {True: 0},
@@ -179,8 +179,8 @@ def test_starts_that_do_not_fit_are_refused_and_nothing_is_made(copy, starts):
 
 
 def test_last_number_and_last_start_are_taken(copy):
-    copy.add({SHARDS_MAX - 1: ADDRESS_MAX - 1})
-    assert copy.open().committed() == {SHARDS_MAX - 1: ADDRESS_MAX - 1}
+    copy.add({SHARD_NUMBERS_MAX - 1: ADDRESS_MAX - 1})
+    assert copy.open().committed() == {SHARD_NUMBERS_MAX - 1: ADDRESS_MAX - 1}
 
 
 def test_plain_stream_takes_no_more_shards(bench):

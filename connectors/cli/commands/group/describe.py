@@ -27,6 +27,7 @@ from connectors.cli.output.shard_status import lag_of, note_on
 from connectors.group.partition_state import PartitionFacts, PartitionState, state_of
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.group.retry_shards import partition_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.kafka import GroupMember, Partition
 from storage_core import (
@@ -150,7 +151,11 @@ def _look(
     views: list[GroupView] = []
 
     def look(name: str) -> list[_Described]:
-        shards = shard_progress(root, name)
+        shards = {
+            number: shard
+            for number, shard in shard_progress(root, name).items()
+            if partition_of(number) is None
+        }
         incarnation = describe_stream(root, name).incarnation
         # IMPORTANT: after what the store says.
         ends = brokers.log_ends(root, name)
