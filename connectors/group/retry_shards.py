@@ -8,9 +8,11 @@ rows and clearing their dead letters is finished by whoever comes next: a retry,
 """
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from storage_core import Stream
+if TYPE_CHECKING:
+    # Commands that only ask which shards these are load no writer.
+    from storage_core import Stream
 
 RETRY_SHARDS_FROM: Final = 1_000_000
 
@@ -30,12 +32,12 @@ def shards_of(partition: int, shards: Collection[int]) -> list[int]:
     return [shard for shard in (partition, retry_shard_of(partition)) if shard in shards]
 
 
-def source_of(stream: Stream, partition: int, offsets: list[int]) -> dict[str, Any]:
+def source_of(stream: "Stream", partition: int, offsets: list[int]) -> dict[str, Any]:
     """Return what is kept beside rows: which dead letters became them."""
     return {"retried": {"lineage": stream.lineage(partition), "offsets": offsets}}
 
 
-def finish_retry(stream: Stream, partition: int) -> int:
+def finish_retry(stream: "Stream", partition: int) -> int:
     """Clear the dead letters whose rows the retry shard has; return how many were still there.
 
     Args:

@@ -27,7 +27,9 @@ from connectors.cli.output.formatting import (
 )
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
+from connectors.group.pauses import Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
+from connectors.kafka import Partition
 from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None
@@ -46,6 +48,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "lag": lambda shard, _: shard.lag,
     "held back": lambda shard, _: shard.held_back,
     "quarantined": lambda shard, _: _kind_of_fault(shard),
+    "paused": lambda shard, _: None if shard.paused is None else "yes",
     "newest": lambda shard, _: format_age(shard.age_s),
     "records": lambda shard, _: shard.records,
     "late": lambda shard, _: shard.late,
@@ -54,6 +57,8 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "dead letters": lambda shard, _: shard.dead_letters_waiting,
     "forwarded": lambda shard, _: shard.dead_letters_forwarded,
     "dropped": lambda shard, _: shard.dead_letters_dropped,
+    "retried": lambda shard, _: shard.dead_letters_retried,
+    "discarded": lambda shard, _: shard.dead_letters_discarded,
     "first": lambda shard, unit: format_primary(shard.first, unit),
     "last": lambda shard, unit: format_primary(shard.last, unit),
     "ahead": lambda shard, _: shard.ahead,
@@ -66,11 +71,14 @@ _LEFT_OUT_IF_EMPTY: Final = (
     "log end",
     "held back",
     "quarantined",
+    "paused",
     "late",
     "unsealed",
     "dead letters",
     "forwarded",
     "dropped",
+    "retried",
+    "discarded",
     "ahead",
     "expired",
     "gaps",
@@ -90,6 +98,7 @@ def status(  # noqa: PLR0913 - one parameter an option
     """Show the state of each shard; the exit code is 5 where a range is lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     notes = [note for note in QuarantineNotes(root).read() if stream in (None, note.stream)]
+    pauses = Pauses(root)
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
@@ -97,7 +106,15 @@ def status(  # noqa: PLR0913 - one parameter an option
         # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
         ends = brokers.log_ends(root, name)
         return [
-            (with_log_end(shard, ends, note_on(notes, name, shard.shard)), unit)
+            (
+                with_log_end(
+                    shard,
+                    ends,
+                    note_on(notes, name, shard.shard),
+                    pauses.of(Partition(name, shard.shard)),
+                ),
+                unit,
+            )
             for shard, unit in statuses
         ]
 

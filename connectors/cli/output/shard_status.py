@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.formatting import disk_bytes
+from connectors.group.pauses import Pause
 from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
 from storage_core import (
     UNITS_PER_SECOND,
@@ -50,6 +51,7 @@ class ShardStatus:
         lag: Offsets from next_offset to log_end; None where that is not known.
         lag_unknown: Why that is not known, though brokers were named.
         quarantined: Its fault, where a worker has quarantined it: kind, reason, since_ms.
+        paused: Its pause, where an operator has paused it: reason, since_ms.
         records: Records stored, expired ones apart.
         late: Of those, how many came late.
         ahead: Of those, how many came from the future.
@@ -57,6 +59,8 @@ class ShardStatus:
         dead_letters_waiting: Records that could not become rows, and are kept raw.
         dead_letters_forwarded: Such records that were published to a topic.
         dead_letters_dropped: Such records that were deleted, since a shard had too many of them.
+        dead_letters_retried: Such records that were retried and are rows now.
+        dead_letters_discarded: Such records that an operator discarded.
         unsealed: Addresses that are in no part yet.
         bytes: Its size on disk.
         first: The primary of the row that arrived first of those kept; None where there are none.
@@ -79,6 +83,7 @@ class ShardStatus:
     lag: int | None = None
     lag_unknown: str | None = None
     quarantined: dict[str, str | int] | None = None
+    paused: dict[str, str | int] | None = None
     records: int
     late: int
     ahead: int
@@ -86,6 +91,8 @@ class ShardStatus:
     dead_letters_waiting: int
     dead_letters_forwarded: int
     dead_letters_dropped: int
+    dead_letters_retried: int
+    dead_letters_discarded: int
     unsealed: int
     bytes: int
     first: int | None
@@ -136,6 +143,8 @@ def shard_statuses(
                     dead_letters_waiting=stats.dead_letters_waiting,
                     dead_letters_forwarded=stats.dead_letters_forwarded,
                     dead_letters_dropped=stats.dead_letters_dropped,
+                    dead_letters_retried=stats.dead_letters_retried,
+                    dead_letters_discarded=stats.dead_letters_discarded,
                     unsealed=unsealed[number],
                     bytes=disk_bytes(directories[number]),
                     first=None if first is None else first.first,
@@ -154,7 +163,9 @@ def note_on(notes: Iterable[QuarantineNote], stream: str, shard: int) -> Quarant
     return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
-def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None) -> ShardStatus:
+def with_log_end(
+    shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None, pause: Pause | None = None
+) -> ShardStatus:
     """Return the state of a shard with the end of its partition, fetched after the shard was read.
 
     An end that was fetched before may lie below what was stored since, and look like a cut log.
@@ -163,6 +174,7 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None)
         shard: The state without it.
         ends: What Kafka says.
         note: Its fault, or that of all of its topic.
+        pause: Its pause, or that of all of its stream.
     """
     end, stable = ends.ends.get(shard.shard), ends.stable.get(shard.shard)
     reached = shard.committed if shard.next_offset is None else shard.next_offset
@@ -175,6 +187,7 @@ def with_log_end(shard: ShardStatus, ends: LogEnds, note: QuarantineNote | None)
         lag=lag,
         lag_unknown=unknown,
         quarantined=None if note is None else note.facts(),
+        paused=None if pause is None else pause.facts(),
     )
 
 
