@@ -2,7 +2,7 @@
 
 An operation is a method that is listed in OPERATIONS; each leaves workers, pauses and shards in a
 state from which any other may follow. What a shard has to hold is the broker's records from where
-the shard's lineage began: an operation that begins another lineage says where in `begins`.
+the shard's lineage began but for its gaps; a reset sees to it that both are what it asked for.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Final
 
 from connectors.group import Pauses
 from connectors.kafka import Partition
-from storage_core import shard_owners
+from storage_core import StreamReader, describe_stream, shard_owners
 from tests.broker.support.forked_command import ForkedCommand
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
 from tests.waiting import WAIT_MAX_S, await_that
@@ -32,6 +32,27 @@ class _Command:
     said: str
 
 
+@dataclass(frozen=True, slots=True)
+class _ShardFacts:
+    """What a shard says of itself: its lineage, where that begins and ends, what it skipped."""
+
+    lineage: str
+    born: int
+    next: int
+    gaps: tuple[tuple[int, int], ...]
+
+    def reset_to(self, target: int, lineage: str) -> "_ShardFacts":
+        """Return what it says once it was reset; a lineage that begins has the new name."""
+        if target < self.next:
+            return _ShardFacts(lineage, target, target, ())
+        skipped = ((self.next, target),) if target > self.next else ()
+        return _ShardFacts(self.lineage, self.born, target, (*self.gaps, *skipped))
+
+    def is_to_hold(self, offset: int) -> bool:
+        """Tell whether a record of the partition has to be there."""
+        return offset >= self.born and not any(start <= offset < end for start, end in self.gaps)
+
+
 class RandomOperator:
     """Who works on the partitions of one topic, seeded by the lab's chance."""
 
@@ -44,7 +65,6 @@ class RandomOperator:
         self._workers: list[WorkerProcess] = []
         # Where each paused shard stands, once its owner has closed it.
         self._standing: dict[int, int] = {}
-        self.begins: dict[int, int] = dict.fromkeys(self._shards, 0)
         # What was done, for whoever reads a failure.
         self.done: list[str] = []
 
@@ -113,7 +133,7 @@ class RandomOperator:
         shard = self._lab.chance.choice(self._shards)
         paused = self._run("pause", [shard])
         assert paused.code == 0, paused
-        place = self._lab.root / self._topic.name / f"shard-{shard:04}"
+        place = describe_stream(self._lab.root, self._topic.name).directories[shard]
         away = self._directory / "lost disk"
         # The stream may be paused as a whole, and all but this one are to stay so.
         shutil.move(place, away)
@@ -130,6 +150,34 @@ class RandomOperator:
         )
         self._forget_resumed()
 
+    def reset(self) -> None:
+        """Have a paused shard go on from another offset, to either side, or from the same."""
+        shard, ends = self._lab.chance.choice(self._shards), self._topic.ends()
+        paused = self._run("pause", [shard])
+        assert paused.code == 0, paused
+        before, target = self._facts(shard), self._lab.chance.randint(0, ends[shard])
+        kill_after_s = self._lab.chance.choice([None, self._lab.chance.uniform(0, 2)])
+        ran = self._run(
+            "reset",
+            [shard],
+            f"--to-offset={target}",
+            "--execute",
+            f"--bootstrap={self._lab.bootstrap}",
+            f"--group={self._topic.name}",
+            kill_after_s=kill_after_s,
+        )
+        after = self._facts(shard)
+        wanted = before.reset_to(target, after.lineage)
+        assert ran.code in (0, -9), ran
+        assert after == wanted or (ran.code != 0 and after == before), (ran, before, wanted, after)
+        assert (after.lineage == before.lineage) == (target >= before.next or after == before)
+        self._standing[shard] = after.next
+
+    def _facts(self, shard: int) -> "_ShardFacts":
+        with StreamReader.open(self._lab.root, self._topic.name) as reader:
+            committed, gaps = reader.committed()[shard], tuple(reader.gaps()[shard])
+            return _ShardFacts(reader.lineage(shard), reader.born(shard), committed, gaps)
+
     # --- what must hold --------------------------------------------------------------------
 
     def finish(self) -> None:
@@ -139,8 +187,9 @@ class RandomOperator:
         self._await_one_worker()
         self._lab.await_no_lag(self._topic)
         held, stored = self._topic.holds(), self._lab.stored(self._topic)
-        for shard, begin in self.begins.items():
-            wanted = [row for row in held[shard] if row[0] >= begin]
+        for shard in self._shards:
+            facts = self._facts(shard)
+            wanted = [row for row in held[shard] if facts.is_to_hold(row[0])]
             assert stored[shard] == wanted, f"shard {shard} differs from its partition"
         for worker in self._running():
             assert worker.stop() == 0, worker.said()
@@ -216,4 +265,6 @@ OPERATIONS: Final[list[Callable[[RandomOperator], None]]] = [
     RandomOperator.stop_worker,
     RandomOperator.add_worker,
     RandomOperator.damage_and_retry,
+    RandomOperator.reset,
+    RandomOperator.reset,
 ]
