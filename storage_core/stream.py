@@ -394,7 +394,7 @@ class Stream(StreamFacade[Shard]):
         if type(end) is not int or not 0 <= end <= ADDRESS_MAX:
             message = f"end {end!r} is not an address from 0 to {ADDRESS_MAX}"
             raise InvalidRequestError(message)
-        self._open.shard(shard).pass_over(end, checked_source(source))
+        self._open.shard(shard).skip(end, checked_source(source))
 
     def clear_dead_letters(
         self, shard: int, addresses: Iterable[int], *, outcome: DeadLetterOutcome = "forwarded"

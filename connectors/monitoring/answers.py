@@ -21,6 +21,7 @@ from connectors.monitoring.disk_space import disk_families
 from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics import families_of
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families, single
+from connectors.monitoring.process_figures import process_families
 
 _ANSWER_WITHIN_S: Final = 1.0
 _LIVE: Final = "/health/live"
@@ -108,6 +109,7 @@ class Answers:
                 silent_s,
             ),
         ]
+        families += process_families()
         if info.root is not None:
             families += disk_families(info.root)
         if state is not None:

@@ -27,7 +27,7 @@ _OF_SHARDS: Final = {
     "ahead": "Rows of a shard dated too far in the future.",
     "duplicates": "Rows that a shard had stored already.",
     "dead_letters": "Dead letters ever stored in a shard.",
-    "passed_over": "Offsets that Kafka no longer had when a shard came to them.",
+    "skipped": "Offsets that Kafka no longer had when a shard came to them.",
     "index_entries": "Entries written to the index of a shard.",
     "index_dropped": "Entries not written to the index of a shard because its queue was full.",
     "scale_up": "Times the index of a shard became sparser.",

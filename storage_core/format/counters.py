@@ -13,7 +13,7 @@ class Counters(NamedTuple):
     """What a shard has counted since its birth.
 
     `strays` are rows whose secondary routes to another shard: where there are none, a read
-    by id asks one shard only. `passed_over` are addresses, not rows.
+    by id asks one shard only. `skipped` are addresses, not rows.
     """
 
     records: int = 0
@@ -26,7 +26,7 @@ class Counters(NamedTuple):
     payload_bytes: int = 0
     strays: int = 0
     dead_letters: int = 0
-    passed_over: int = 0
+    skipped: int = 0
     dead_letters_cleared: int = 0
 
     def plus(self, other: "Counters") -> "Counters":
@@ -91,7 +91,7 @@ class StreamStats:
 
     `dead_letters` are those ever written, `dead_letters_cleared` those of them that are gone
     since: dropped for want of room, retried and stored as rows, discarded, or else forwarded.
-    `passed_over` are addresses that the source no longer had. Of the index `spacing` is the
+    `skipped` are addresses that the source no longer had. Of the index `spacing` is the
     largest, and `index_queue` what waits in a writer's memory.
     """
 
@@ -102,7 +102,7 @@ class StreamStats:
     ahead: int = 0
     duplicates: int = 0
     dead_letters: int = 0
-    passed_over: int = 0
+    skipped: int = 0
     index_entries: int = 0
     index_dropped: int = 0
     scale_up: int = 0
@@ -144,7 +144,7 @@ def stats_of(shards: Iterable[tuple[Counters, IndexCounts, ClearedDeadLetters]])
         dead_letters_dropped=cleared.dropped,
         dead_letters_retried=cleared.retried,
         dead_letters_discarded=cleared.discarded,
-        passed_over=sums.passed_over,
+        skipped=sums.skipped,
         index_entries=index.entries,
         index_dropped=index.dropped,
         scale_up=index.scale_up,

@@ -88,7 +88,7 @@ def check_counters(
     expected = counted._asdict() | {
         "dead_letters": dead_letters + cleared,
         "dead_letters_cleared": cleared,
-        "passed_over": passed,
+        "skipped": passed,
     }
     for name, stored in state.tail.counters._asdict().items():
         if name == "jitter_absorbed" and not is_exact:

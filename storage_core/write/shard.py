@@ -165,7 +165,7 @@ class Shard:
             with self.guard.committing():
                 self.commit_path.write_loss(change)
 
-    def pass_over(self, end: int, source: Source | None) -> None:
+    def skip(self, end: int, source: Source | None) -> None:
         """Move the tail to an end; the source no longer has what lies between. Durable on return.
 
         Raises:
@@ -175,7 +175,7 @@ class Shard:
             self._flush()
             tail = self.tail.next
             if end < tail:
-                message = f"cannot pass over to {end}: the shard is at {tail}"
+                message = f"cannot skip to {end}: the shard is at {tail}"
                 raise InvalidRequestError(
                     message, stream=self.context.meta.name, shard=self.context.number
                 )

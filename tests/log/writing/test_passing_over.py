@@ -39,7 +39,7 @@ def test_gap_is_told_by_writers_and_readers(passed):
 def test_gap_is_counted_by_its_addresses(passed):
     with passed.read_beside() as reader:
         for stats in (passed.stream.stats(), reader.stats()):
-            assert (stats.passed_over, stats.records) == (49, 2)
+            assert (stats.skipped, stats.records) == (49, 2)
 
 
 def test_reads_find_nothing_in_a_gap_and_no_loss(passed):
@@ -68,7 +68,7 @@ def test_passing_over_to_the_tail_records_no_gap(passed):
 
 
 def test_passing_over_what_is_there_is_refused(passed):
-    with pytest.raises(InvalidRequestError, match=r"cannot pass over to 150: the shard is at 151"):
+    with pytest.raises(InvalidRequestError, match=r"cannot skip to 150: the shard is at 151"):
         passed.stream.skip(3, 150)
 
 

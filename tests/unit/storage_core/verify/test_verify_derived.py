@@ -75,7 +75,7 @@ COUNTED = [
     "payload_bytes",
     "strays",
     "dead_letters",
-    "passed_over",
+    "skipped",
 ]
 
 
