@@ -1,12 +1,14 @@
-"""Which rows of Parquet files are visible: the one rule, as conditions that any engine can ask.
+"""Which rows of Parquet files are visible: the one rule, as a condition that any engine can ask.
 
 A row is visible unless it had expired when it came, lies below its shard's floor or cut, or in a
-gap that was accepted as lost. The rule is a list of clauses, all of which hold for a visible row; a
-clause holds where one of its comparisons does. They become SQL, or a condition on anything that
-Python's operators compare: a mask of numpy's arrays, a condition on Spark's columns.
+gap that was accepted as lost. The rule becomes SQL, or a condition on anything that Python's
+operators compare: a mask of numpy's arrays, a condition on Spark's columns.
+
+What differs by shard and by gap is a decision tree, not a list: engines plan a list of a thousand
+conditions in seconds, one of three thousand in a minute, and ask all of them of each row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, ge, lt, ne, or_
 from typing import Any, Final, NamedTuple
@@ -14,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.record import State
+from storage_core.format.shard_state import AddressRange
 
 # The columns that the rule compares.
 COMPARED_COLUMNS: Final = ("shard", "primary", "address", "state")
@@ -28,28 +31,79 @@ class Comparison(NamedTuple):
     value: int
 
 
-Clause = tuple[Comparison, ...]
+class AllOf(NamedTuple):
+    """Holds where all of its rules do."""
+
+    rules: "tuple[Rule, ...]"
+
+
+class AnyOf(NamedTuple):
+    """Holds where one of its rules does."""
+
+    rules: "tuple[Rule, ...]"
+
+
+class Split(NamedTuple):
+    """Holds where `below` does for a column's values below a number, and `above` for the others."""
+
+    column: str
+    at: int
+    below: "Rule"
+    above: "Rule"
+
+
+Rule = Comparison | AllOf | AnyOf | Split
 # Holds for rows that had not expired when they came; the others are hidden wherever they lie.
-NOT_EXPIRED: Final[Clause] = (Comparison("state", "<>", State.EXPIRED),)
+NOT_EXPIRED: Final = Comparison("state", "<>", State.EXPIRED)
 
 
-def visible_rows(shards: Mapping[int, ShardParts]) -> tuple[Clause, ...]:
-    """Return the clauses that hold for each visible row of some shards, and for no other row."""
+def visible_rows(shards: Mapping[int, ShardParts]) -> Rule:
+    """Return the rule that holds for each visible row of some shards, and for no other row."""
     lowest_floor = min((parts.floor for parts in shards.values()), default=INT64_MIN)
-    clauses: list[Clause] = [
-        NOT_EXPIRED,
-        (Comparison("primary", ">=", lowest_floor),),
-    ]
-    for shard, parts in shards.items():
-        elsewhere = Comparison("shard", "<>", shard)
-        if parts.floor > lowest_floor:
-            clauses.append((elsewhere, Comparison("primary", ">=", parts.floor)))
-        if parts.cut > 0:
-            clauses.append((elsewhere, Comparison("address", ">=", parts.cut)))
-        for gap in parts.gaps:
-            below, above = ("address", "<", gap.start), ("address", ">=", gap.end)
-            clauses.append((elsewhere, Comparison(*below), Comparison(*above)))
-    return tuple(clauses)
+    rules: list[Rule] = [NOT_EXPIRED, Comparison("primary", ">=", lowest_floor)]
+    by_shard = []
+    for shard, parts in sorted(shards.items()):
+        of_shard = tuple(_of_shard(parts, lowest_floor))
+        if of_shard:
+            elsewhere = Comparison("shard", "<>", shard)
+            by_shard.append((shard, AnyOf((elsewhere, AllOf(of_shard)))))
+    if by_shard:
+        rules.append(_tree("shard", by_shard))
+    return AllOf(tuple(rules))
+
+
+def _of_shard(parts: ShardParts, lowest_floor: int) -> Iterable[Rule]:
+    """Yield what hides rows of one shard beside what hides those of all."""
+    if parts.floor > lowest_floor:
+        yield Comparison("primary", ">=", parts.floor)
+    if parts.cut > 0:
+        yield Comparison("address", ">=", parts.cut)
+    choices = []
+    for gap in _apart(parts.gaps):
+        below, above = ("address", "<", gap.start), ("address", ">=", gap.end)
+        choices.append((gap.start, AnyOf((Comparison(*below), Comparison(*above)))))
+    if choices:
+        yield _tree("address", choices)
+
+
+def _apart(gaps: Iterable[AddressRange]) -> list[AddressRange]:
+    """Return ranges in their order, those that touch as one."""
+    apart: list[AddressRange] = []
+    for gap in sorted(gaps, key=lambda gap: gap.start):
+        if apart and gap.start <= apart[-1].end:
+            apart[-1] = AddressRange(apart[-1].start, max(apart[-1].end, gap.end))
+        else:
+            apart.append(gap)
+    return apart
+
+
+def _tree(column: str, choices: Sequence[tuple[int, Rule]]) -> Rule:
+    """Return the rule of the last choice at or below a column's value; of the first below it."""
+    if len(choices) == 1:
+        return choices[0][1]
+    middle = len(choices) // 2
+    at, _ = choices[middle]
+    return Split(column, at, _tree(column, choices[:middle]), _tree(column, choices[middle:]))
 
 
 def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
@@ -59,16 +113,29 @@ def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
     return any(gap.overlaps(part.first, part.last + 1) for gap in parts.gaps)
 
 
-def as_sql(clauses: Sequence[Clause]) -> str:
-    """Return clauses as a condition of SQL."""
-    any_of = (" OR ".join(f'"{name}" {sign} {value}' for name, sign, value in c) for c in clauses)
-    return " AND ".join(f"({condition})" for condition in any_of)
+def as_sql(rule: Rule) -> str:
+    """Return a rule as a condition of SQL."""
+    match rule:
+        case Comparison(column, sign, value):
+            return f'"{column}" {sign} {value}'
+        case AllOf(rules):
+            return " AND ".join(f"({as_sql(each)})" for each in rules)
+        case AnyOf(rules):
+            return " OR ".join(f"({as_sql(each)})" for each in rules)
+        case Split(column, at, below, above):
+            return f'CASE WHEN "{column}" < {at} THEN {as_sql(below)} ELSE {as_sql(above)} END'
 
 
-def as_condition(clauses: Sequence[Clause], column: Callable[[str], Any]) -> Any:  # noqa: ANN401
-    """Return clauses as a condition on columns; `column` returns that of a name."""
-    any_of = (
-        reduce(or_, (_OPERATORS[sign](column(name), value) for name, sign, value in clause))
-        for clause in clauses
-    )
-    return reduce(and_, any_of)
+def as_condition(rule: Rule, column: Callable[[str], Any]) -> Any:  # noqa: ANN401
+    """Return a rule as a condition on columns; `column` returns that of a name."""
+    match rule:
+        case Comparison(name, sign, value):
+            return _OPERATORS[sign](column(name), value)
+        case AllOf(rules):
+            return reduce(and_, (as_condition(each, column) for each in rules))
+        case AnyOf(rules):
+            return reduce(or_, (as_condition(each, column) for each in rules))
+        case Split(name, at, below, above):
+            is_below, is_above = (_OPERATORS[sign](column(name), at) for sign in ("<", ">="))
+            of_below = is_below & as_condition(below, column)
+            return of_below | (is_above & as_condition(above, column))

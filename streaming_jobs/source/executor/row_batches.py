@@ -120,7 +120,7 @@ class RowBatches:
         """Return the rows that the rules show."""
         mask: npt.NDArray[np.bool_] | None = None
         if not self._rules.has_expired:
-            mask = as_condition([NOT_EXPIRED], lambda name: batch.column(name).to_numpy())
+            mask = as_condition(NOT_EXPIRED, lambda name: batch.column(name).to_numpy())
         if not self._rules.has_late:
             on_time = ~batch.column("late").to_numpy(zero_copy_only=False)
             mask = on_time if mask is None else mask & on_time
