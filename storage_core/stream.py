@@ -315,8 +315,8 @@ class Stream(StreamFacade[Shard]):
     def judge(
         self,
         batch: pa.RecordBatch | pa.Table,
-        *,
         shard: int,
+        *,
         schemas: Sequence[SchemaEntry] = (),
     ) -> pa.UInt8Array:
         """Return the states that rows would get if they were appended to a shard now.

@@ -92,6 +92,7 @@ _OTHER_PURPOSES: Final = (
     "BROKER_KILLS",
     "BROKER_LETTERS",
     "BROKER_REBALANCES",
+    "BROKER_OPERATIONS",
     "BROKER_RESTARTS",
     "BROKER_TRANSACTIONS",
     # What Kubernetes sets in every container for services named shardlog or shardlog-something.

@@ -138,7 +138,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 
     Key, value and the values of headers are base64. The file appears once all of it is written.
 
-    Example: shardlog dlq export ./data telemetry --to dead-letters.jsonl --reason unknown_schema
+    Example: shardlog dlq export ./data telemetry --to dead-letters.jsonl
     """
 
 
@@ -171,7 +171,7 @@ def retry(  # noqa: PLR0913 - one parameter an option
     Nothing is sent to Kafka. The partition must be paused (`shardlog group pause`) or its worker
     stopped; a dry run needs neither. What is still refused stays, and the reasons are printed.
 
-    Example: shardlog dlq retry ./data telemetry --config shardlog.toml --reason unknown_schema
+    Example: shardlog dlq retry ./data telemetry --config shardlog.toml
     """
 
 
@@ -195,7 +195,7 @@ def discard(  # noqa: PLR0913 - one parameter an option
     Without a filter it needs --all. The partition must be paused (`shardlog group pause`) or its
     worker stopped; a dry run needs neither.
 
-    Example: shardlog dlq discard ./data telemetry --partition 2 --offsets 100..200
+    Example: shardlog dlq discard ./data telemetry --reason body
     """
 
 

@@ -72,5 +72,5 @@ def reset(  # noqa: PLR0913 - one parameter an option
     one begins; readers of the old one, and Spark's checkpoints, are told. Offsets that the topic
     does not have are clamped. Refused while a process holds a shard: pause the partition first.
 
-    Example: shardlog group reset ./data telemetry --partition 2 --to-datetime 2026-01-31T12:00:00Z
+    Example: shardlog group reset ./data telemetry --to-earliest
     """

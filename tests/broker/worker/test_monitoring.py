@@ -82,7 +82,8 @@ def test_health_follows_the_worker(lab: Lab) -> None:
     worker = lab.worker(topic, metrics__listen=ANY_PORT)
     await_that(lambda: ask(worker, "/health/ready")[0] == 200, "readiness")
     ready = json.loads(ask(worker, "/health/ready")[1])
-    assert ready == {"healthy": True, "shards": 2, "waiting": 0, "quarantined": 0}
+    counts = {"shards": 2, "waiting": 0, "quarantined": 0, "paused": 0}
+    assert ready == {"healthy": True, **counts}
     assert ask(worker, "/health/live")[0] == 200
     silent = ("shardlog_loop_silent_seconds", "")
     await_that(lambda: metrics(worker)[silent] < 0.5, "a loop that is heard of")

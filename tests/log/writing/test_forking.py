@@ -66,6 +66,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "compact": (),
     "expire": (),
     "finish_transactions": (),
+    "judge": (batch_of([5]), 0),
     "maintain": (),
     "skip": (0, 9),
     "seal": (),
@@ -96,7 +97,17 @@ OF_A_STAGING_WRITER: dict[str, tuple[Any, ...]] = {
     "close": (),
 }
 # What stands in memory, or opens a stream of its own.
-SERVED = {"create", "open", "add_shards", "options", "origin", "has_ids", "lineage", "is_replay"}
+SERVED = {
+    "create",
+    "open",
+    "add_shards",
+    "archive_shards",
+    "options",
+    "origin",
+    "has_ids",
+    "lineage",
+    "is_replay",
+}
 
 
 @pytest.fixture(scope="module")
