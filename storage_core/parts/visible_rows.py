@@ -47,7 +47,7 @@ class Split(NamedTuple):
     """Holds where `below` does for a column's values below a number, and `above` for the others."""
 
     column: str
-    at: int
+    boundary: int
     below: "Rule"
     above: "Rule"
 
@@ -102,8 +102,8 @@ def _tree(column: str, choices: Sequence[tuple[int, Rule]]) -> Rule:
     if len(choices) == 1:
         return choices[0][1]
     middle = len(choices) // 2
-    at, _ = choices[middle]
-    return Split(column, at, _tree(column, choices[:middle]), _tree(column, choices[middle:]))
+    boundary, _ = choices[middle]
+    return Split(column, boundary, _tree(column, choices[:middle]), _tree(column, choices[middle:]))
 
 
 def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
@@ -122,8 +122,10 @@ def as_sql(rule: Rule) -> str:
             return " AND ".join(f"({as_sql(each)})" for each in rules)
         case AnyOf(rules):
             return " OR ".join(f"({as_sql(each)})" for each in rules)
-        case Split(column, at, below, above):
-            return f'CASE WHEN "{column}" < {at} THEN {as_sql(below)} ELSE {as_sql(above)} END'
+        case Split(column, boundary, below, above):
+            return (
+                f'CASE WHEN "{column}" < {boundary} THEN {as_sql(below)} ELSE {as_sql(above)} END'
+            )
 
 
 def as_condition(rule: Rule, column: Callable[[str], Any]) -> Any:  # noqa: ANN401
@@ -135,7 +137,7 @@ def as_condition(rule: Rule, column: Callable[[str], Any]) -> Any:  # noqa: ANN4
             return reduce(and_, (as_condition(each, column) for each in rules))
         case AnyOf(rules):
             return reduce(or_, (as_condition(each, column) for each in rules))
-        case Split(name, at, below, above):
-            is_below, is_above = (_OPERATORS[sign](column(name), at) for sign in ("<", ">="))
+        case Split(name, boundary, below, above):
+            is_below, is_above = (_OPERATORS[sign](column(name), boundary) for sign in ("<", ">="))
             of_below = is_below & as_condition(below, column)
             return of_below | (is_above & as_condition(above, column))
