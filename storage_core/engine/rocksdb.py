@@ -43,6 +43,7 @@ from storage_core.engine.segments import (
     SegmentReader,
     SegmentWriter,
 )
+from storage_core.engine.store_mirror import StoreMirror, may_write_config
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -72,11 +73,17 @@ class RocksDbStore:
     """A RocksDB open for writing, or as a secondary of a writer in another process."""
 
     def __init__(
-        self, path: Path, database: Rdict, *, segments: SegmentWriter | None = None
+        self,
+        path: Path,
+        database: Rdict,
+        *,
+        segments: SegmentWriter | None = None,
+        mirror: StoreMirror | None = None,
     ) -> None:
         """Take over an open database, a writer's with its segments."""
         self.path = path
         self._segments = segments
+        self._mirror = mirror
         self._segment_reader = SegmentReader(path)
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
@@ -153,6 +160,8 @@ class RocksDbStore:
     def catch_up(self) -> None:
         """Follow the writer to about now (a secondary only)."""
         with translated_errors(self.path, "following the writer"):
+            if self._mirror is not None:
+                self._mirror.follow()
             self._opened().try_catch_up_with_primary()
 
     def flush(self) -> None:
@@ -328,6 +337,7 @@ def _live_segments(path: Path, database: Rdict) -> LiveSegments:
 def open_secondary(path: Path, private: Path) -> RocksDbStore:
     """Open a store that another process writes; `private` is for this instance alone."""
     with translated_errors(path, "opening as a reader", OPENING_KINDS):
+        mirror = None if may_write_config(path) else StoreMirror(path, private / "store")
         access = AccessType.secondary(str(private))
-        database = open_database(path, access)
-        return RocksDbStore(path, database)
+        database = open_database(path if mirror is None else mirror.path, access)
+        return RocksDbStore(path, database, mirror=mirror)

@@ -20,13 +20,11 @@ A shard of which nothing was ever committed is empty whatever its store looks li
 writer may be about to make it, or may have died over it.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -42,7 +40,6 @@ from storage_core.errors import (
     ClosedError,
     CorruptionError,
     ForeignDataError,
-    InvalidRequestError,
     LostRangeError,
     UnavailableError,
 )
@@ -70,7 +67,6 @@ _TRIES_AT_ONCE: Final = 2
 _RETRY_PAUSE_S: Final = 0.05
 # NOTE: rocksdict (0.3.29) writes its own configuration beside the store at every opening, also when
 # it opens one that another process writes.
-_CONFIG_FILE: Final = "rocksdict-config.json"
 
 
 @dataclass(slots=True)
@@ -386,7 +382,6 @@ class ShardFollower:
 
     def _opened_store(self) -> RocksDbStore:
         if self._store is None:
-            _refuse_unwritable(self._directory / "db")
             self._private = PrivateDirectory(self._clock)
             self._logs = log_sizes(self._directory / "db")
             try:
@@ -419,15 +414,3 @@ def _went_back(last: MarkerState, state: MarkerState) -> bool:
     """Tell whether a marker says less than it did; a new generation may take rows back."""
     is_same_writer = state.generation == last.generation
     return _age(state) < _age(last) or (is_same_writer and state.committed < last.committed)
-
-
-def _refuse_unwritable(store: Path) -> None:
-    """Refuse a store whose file a reader may not write; time does not change that."""
-    config = store / _CONFIG_FILE
-    path = config if os.access(config, os.F_OK) else store
-    if os.access(path, os.F_OK) and not os.access(path, os.W_OK):
-        message = (
-            f"a reader must be allowed to write {_CONFIG_FILE}, which the store's library writes "
-            "at every opening: give this user the right, or read a copy that is writable"
-        )
-        raise InvalidRequestError(message, path=store)
