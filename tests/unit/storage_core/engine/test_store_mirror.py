@@ -1,5 +1,7 @@
 """A store that is read through links: what a writer does meanwhile is seen as by any reader."""
 
+from typing import Any
+
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
@@ -27,7 +29,8 @@ def test_reader_through_links_follows_a_writer_through_new_files(tmp_path):
                 stream.commit()
                 if primary % 7 == 0:
                     # What was in memory becomes files; what they replace goes.
-                    stream._shards[0]._store._database.flush()
+                    store: Any = stream._shards[0]._store
+                    store._database.flush()
                 if primary % 20 == 0:
                     stream.seal()
                 reader.refresh()
