@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def beside_store(tmp_path):
 @pytest.fixture
 def once_linked(monkeypatch):
     """What is to happen once, behind the next look at the files and before they are opened."""
-    steps = []
+    steps: list[Callable[[], None]] = []
 
     def follow(mirror, original=StoreMirror.follow):
         original(mirror)
