@@ -2,7 +2,8 @@
 
 A stream's cap is shared out evenly: each shard may hold its part, rounded up, whatever the others
 do. A retry shard takes nothing of it: it may hold as much as its partition's shard, beside it.
-The oldest go first, as they came: a cap takes the rows of the log's first addresses (write/log_sizes.py).
+The oldest go first, as they came: a cap takes the rows of the log's first addresses
+(write/log_sizes.py).
 """
 
 from collections.abc import Collection
