@@ -20,8 +20,8 @@ def store(root, shards, **caps):
     )
     with Stream.open(root, TOPIC) as stream:
         for shard in shards:
-            for at in range(ROWS):
-                stream.append_batch(rows.slice(at, 1), shard=shard, addresses=[at])
+            for address in range(ROWS):
+                stream.append_batch(rows.slice(address, 1), shard=shard, addresses=[address])
                 stream.commit()
         stream.expire(ROWS)
         return {shard: sum(rows.num_rows for rows in stream.tail(shard)) for shard in shards}
