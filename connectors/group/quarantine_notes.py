@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from connectors.group.partition_files import WHOLE_TOPIC, PartitionFiles
+from connectors.group.partition_files import WHOLE_TOPIC, PartitionFiles, decoded_note
 from connectors.kafka import Partition
 
 __all__ = ["WHOLE_TOPIC", "QuarantineNote", "QuarantineNotes"]
@@ -40,25 +40,10 @@ class QuarantineNote:
     kind: str
     reason: str
 
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the note a file holds.
-
-        Raises:
-            ValueError: It holds none.
-        """
-        content = json.loads(text)
-        try:
-            return cls(
-                str(content["stream"]),
-                int(content["shard"]),
-                int(content["since_ms"]),
-                str(content["kind"]),
-                str(content["reason"]),
-            )
-        except (KeyError, TypeError) as error:
-            message = f"no note: {error}"
-            raise ValueError(message) from error
+    @property
+    def partition(self) -> Partition:
+        """The partition; a negative number for all of the topic."""
+        return Partition(self.stream, self.shard)
 
     def facts(self) -> dict[str, str | int]:
         """Return what is told of it to programs, beside the place."""
@@ -84,7 +69,7 @@ class QuarantineNotes:
     def write(self, note: QuarantineNote) -> None:
         """Leave a note, in place of one that is there; under a root only that is there."""
         with suppress(OSError):
-            self._files.write(Partition(note.stream, note.shard), note.encode(), is_durable=False)
+            self._files.write(note.partition, note.encode(), is_durable=False)
 
     def remove(self, partition: Partition) -> None:
         """Take a note away, if there is one."""
@@ -101,10 +86,14 @@ class QuarantineNotes:
             return self._files.place(partition).stat().st_mtime_ns
         return 0
 
+    def of_stream(self, stream: str) -> dict[Partition, QuarantineNote]:
+        """Return the notes on a stream's partitions, and on all of it."""
+        return {note.partition: note for note in self.read() if note.stream == stream}
+
     def read(self) -> Iterator[QuarantineNote]:
         """Yield all notes by stream and shard; a file that holds none is skipped."""
         notes = []
         for text in self._files.texts():
             with suppress(ValueError):
-                notes.append(QuarantineNote.decode(text))
+                notes.append(decoded_note(text, QuarantineNote))
         yield from sorted(notes, key=lambda note: (note.stream, note.shard))
