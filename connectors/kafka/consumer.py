@@ -51,6 +51,7 @@ class Consumer:
         self.is_native = self._native is not None
         self._topics: set[str] = set()
         self._failure: Exception | None = None
+        self._is_in_callback = False
         self._group_answer: dict[Partition, int] | None = None
 
     def subscribe(
@@ -71,10 +72,13 @@ class Consumer:
             callback: Callable[[list[Partition]], None],
         ) -> Callable[[Any, list[TopicPartition]], None]:
             def call(_consumer: Any, places: list[TopicPartition]) -> None:  # noqa: ANN401 - ourselves
+                self._is_in_callback = True
                 try:
                     callback([_partition(place) for place in places])
                 except Exception as error:  # noqa: BLE001 - raised again outside of librdkafka
                     self._failure = self._failure or error
+                finally:
+                    self._is_in_callback = False
 
             return call
 
@@ -185,10 +189,13 @@ class Consumer:
     ) -> None:
         """Commit the group's offsets, for those who watch lag; `take_group_answer` has the answer.
 
-        The last commit waits for the answer, up to `wait_s`.
+        The last commit waits for the answer, up to `wait_s`; but not inside a callback, where none
+        can come. What is committed there reaches the group before the partitions do go.
+
+        NOTE: confluent-kafka (2.16) lets no other thread call the client while a callback runs.
         """
         offsets = [_place(*item) for item in places.items()]
-        if is_last:
+        if is_last and not self._is_in_callback:
             self._note_group(None, self._answered(offsets, wait_s))
             return
         try:
