@@ -40,6 +40,11 @@ class DeadLetterLedger:
         self._topic = topic
         self._noted: defaultdict[int, _Noted] = defaultdict(_Noted)
 
+    @property
+    def shards(self) -> list[int]:
+        """Those of which some were to be retried or discarded."""
+        return [at for at, noted in self._noted.items() if noted.to_retry or noted.to_discard]
+
     def waiting(self, shard: int) -> list[int]:
         """Return the offsets of those that a shard keeps."""
         with StreamReader.open(self._lab.root, self._topic.name) as reader:

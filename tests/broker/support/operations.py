@@ -9,7 +9,7 @@ Records without a key are dead letters, which are retried and discarded (dead_le
 import inspect
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,8 @@ from tests.waiting import WAIT_MAX_S, await_that
 _KILLED_WITHIN_S: Final = 0.4
 # Of some commands half a second goes by before they begin.
 _KILLED_LATE_S: Final = 1.2
+# How often what is paused is resumed behind an operation.
+_GOES_ON: Final = 0.5
 _EXECUTE: Final = ["--execute"] if "execute" in inspect.signature(dlq.discard).parameters else []
 _WORKERS_MAX: Final = 3
 
@@ -100,6 +102,9 @@ class RandomOperator:
         self.done.append(operation.__name__)
         operation(self)
         self._await_one_worker()
+        if self._standing and self._lab.chance.random() < _GOES_ON:
+            # Or soon all would be paused, and nothing new to work on.
+            self._resume(list(self._standing))
         self._expect_paused_to_stand()
 
     # --- operations ------------------------------------------------------------------------
@@ -113,7 +118,9 @@ class RandomOperator:
 
     def resume(self) -> None:
         """Resume some partitions, or all, paused or not."""
-        shards = self._some()
+        self._resume(self._some())
+
+    def _resume(self, shards: Collection[int]) -> None:
         ran = self._run("resume", shards)
         assert ran.code == 0, ran
         self._forget_resumed()
@@ -165,7 +172,7 @@ class RandomOperator:
 
     def reset(self) -> None:
         """Have a paused shard go on from another offset, to either side, or from the same."""
-        shard, ends = self._paused_one(), self._topic.ends()
+        shard, ends = self._paused_one(self._dead_letters.shards), self._topic.ends()
         before = self._facts(shard)
         sides = (0, before.next), (before.next, ends[shard])
         target = self._lab.chance.randint(*self._lab.chance.choice(sides))
@@ -196,9 +203,14 @@ class RandomOperator:
         self._work_through_dead_letters("discard", _EXECUTE)
 
     def _work_through_dead_letters(self, verb: str, options: list[str]) -> None:
-        shard = self._paused_one()
-        waiting = self._dead_letters.waiting(shard)
-        first, last = sorted(self._lab.chance.choices([*waiting, 0], k=2))
+        shard = self._paused_one([at for at in self._shards if self._dead_letters.waiting(at)])
+        waiting = self._dead_letters.waiting(shard) or [0]
+        # Half of the time from the first on, half of the time up to the last.
+        first, last = sorted(self._lab.chance.choices(waiting, k=2))
+        first, last = (
+            self._lab.chance.choice([0, first]),
+            self._lab.chance.choice([last, *waiting[-1:]]),
+        )
         chosen = [offset for offset in waiting if first <= offset <= last]
         ran = self._run(
             verb,
@@ -277,18 +289,17 @@ class RandomOperator:
     def _some(self) -> list[int]:
         return self._lab.chance.sample(self._shards, self._lab.chance.randint(1, len(self._shards)))
 
-    def _paused_one(self) -> int:
-        """Pause a shard and return it, closed."""
-        shard = self._lab.chance.choice(self._shards)
+    def _paused_one(self, preferred: Sequence[int]) -> int:
+        """Pause a shard and return it, closed; one of those preferred, where there is any."""
+        shard = self._lab.chance.choice(preferred or self._shards)
         paused = self._run("pause", [shard])
         assert paused.code == 0, paused
         self._expect_closed([shard])
         return shard
 
     def _some_time_or_none(self) -> float | None:
-        """Return after which time a command is killed, None for one in three."""
-        killed_s = self._lab.chance.uniform(0, _KILLED_LATE_S)
-        return self._lab.chance.choice([None, killed_s, killed_s])
+        """Return after which time a command is killed, None for half of them."""
+        return self._lab.chance.choice([None, self._lab.chance.uniform(0, _KILLED_LATE_S)])
 
     def _running(self) -> list[WorkerProcess]:
         return [worker for worker in self._workers if worker.process.poll() is None]
@@ -332,6 +343,7 @@ OPERATIONS: Final[list[Callable[[RandomOperator], None]]] = [
     RandomOperator.stop_worker,
     RandomOperator.add_worker,
     RandomOperator.damage_and_retry,
+    RandomOperator.reset,
     RandomOperator.reset,
     RandomOperator.reset,
     RandomOperator.retry_dead_letters,
