@@ -204,13 +204,10 @@ class RandomOperator:
 
     def _work_through_dead_letters(self, verb: str, options: list[str]) -> None:
         shard = self._paused_one([at for at in self._shards if self._dead_letters.waiting(at)])
-        waiting = self._dead_letters.waiting(shard) or [0]
+        waiting = self._dead_letters.waiting(shard)
         # Half of the time from the first on, half of the time up to the last.
-        first, last = sorted(self._lab.chance.choices(waiting, k=2))
-        first, last = (
-            self._lab.chance.choice([0, first]),
-            self._lab.chance.choice([last, *waiting[-1:]]),
-        )
+        first, last = sorted(self._lab.chance.choices(waiting or [0], k=2))
+        first, last = self._lab.chance.choice([0, first]), self._lab.chance.choice([last, 10**9])
         chosen = [offset for offset in waiting if first <= offset <= last]
         ran = self._run(
             verb,
