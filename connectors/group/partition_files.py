@@ -75,6 +75,20 @@ class PartitionFiles:
         if is_durable:
             self.sync()
 
+    def prepare(self) -> None:
+        """Make the directory while there is room for it, if the disk takes it."""
+        with suppress(OSError):
+            self.directory.mkdir(exist_ok=True)
+
+    def touch(self, partition: Partition) -> None:
+        """Make an empty file, which takes no room, or give one that is there the time of now.
+
+        Raises:
+            OSError: The disk does not even take that.
+        """
+        self.directory.mkdir(exist_ok=True)
+        self.place(partition).touch()
+
     def sync(self) -> None:
         """Make names that came and went durable."""
         for path in (self.directory, self.directory.parent):

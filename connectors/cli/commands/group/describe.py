@@ -200,6 +200,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
     lag, unknown = None, ends.unknown
     if shard.committed is not None:
         lag, unknown = lag_of(shard.committed, end, ends, note)
+    member = view.member_of(partition)
     facts = PartitionFacts(
         next=shard.committed,
         readable_end=None if lag is None else stable,
@@ -209,8 +210,8 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
         note=note,
         pause=pause,
         rewind=rewind,
+        member=None if member is None else member.client_id,
     )
-    member = view.member_of(partition)
     return _Described(
         partition=partition,
         current=shard.committed,
