@@ -38,6 +38,7 @@ class PartitionFacts:
         note: Its fault, or its topic's.
         pause: Its pause, or its stream's.
         rewind: What was last fetched again of it.
+        member: The client id of the group's member that Kafka says it is assigned to.
     """
 
     next: int | None
@@ -48,6 +49,7 @@ class PartitionFacts:
     note: QuarantineNote | None = None
     pause: Pause | None = None
     rewind: Rewind | None = None
+    member: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ def state_of(facts: PartitionFacts, now_ms: int) -> PartitionState:
             "quarantined", facts.note.since_ms, f"{facts.note.kind}: {facts.note.reason}"
         )
     if facts.owner is None:
-        return PartitionState("stopped", facts.committed_ms, "no process holds its shard")
+        reason = "no process holds its shard"
+        if facts.member is not None:
+            reason += f"; the group has given it to {facts.member}, whose log says why"
+        return PartitionState("stopped", facts.committed_ms, reason)
     return _state_under(facts.owner, facts, now_ms)
 
 

@@ -23,7 +23,8 @@ from connectors.cli.input.arguments import kafka_settings
 from connectors.cli.log_ends import Brokers, GroupView, LogEnds
 from connectors.cli.output.formatting import format_age
 from connectors.cli.output.printing import print_json, print_line, print_table
-from connectors.cli.output.shard_status import lag_of, note_on
+from connectors.cli.output.shard_status import lag_of
+from connectors.group.partition_files import note_of
 from connectors.group.partition_state import PartitionFacts, PartitionState, state_of
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
@@ -146,7 +147,8 @@ def _look(
     root: Path, stream: str | None, group: str, brokers: Brokers, now_ms: int
 ) -> tuple[list[_Described], GroupView, ShardlogError | None]:
     """Return each partition as it stands, the group, and the first error."""
-    notes, pauses = list(QuarantineNotes(root).read()), Pauses(root)
+    notes = {note.partition: note for note in QuarantineNotes(root).read()}
+    pauses = {pause.partition: pause for pause in Pauses(root).read()}
     rewinds = Rewinds(root).read()
     views: list[GroupView] = []
 
@@ -167,8 +169,8 @@ def _look(
                 shard,
                 ends,
                 view,
-                note_on(notes, name, number),
-                pauses.of(Partition(name, number)),
+                note_of(notes, Partition(name, number)),
+                note_of(pauses, Partition(name, number)),
                 _of_incarnation(rewinds.get(Partition(name, number)), incarnation),
                 now_ms,
             )
@@ -198,6 +200,7 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
     lag, unknown = None, ends.unknown
     if shard.committed is not None:
         lag, unknown = lag_of(shard.committed, end, ends, note)
+    member = view.member_of(partition)
     facts = PartitionFacts(
         next=shard.committed,
         readable_end=None if lag is None else stable,
@@ -207,8 +210,8 @@ def _described(  # noqa: PLR0913 - what a partition's state follows from
         note=note,
         pause=pause,
         rewind=rewind,
+        member=None if member is None else member.client_id,
     )
-    member = view.member_of(partition)
     return _Described(
         partition=partition,
         current=shard.committed,
