@@ -143,6 +143,7 @@ class Stream(StreamFacade[Shard]):
         name: str,
         starts: Mapping[int, int],
         *,
+        beside: Mapping[int, int] | None = None,
         environment: Environment | None = None,
     ) -> Sequence[ArchivedShard]:
         """Put new, empty logs in the place of shards' logs, which are archived by lineage.
@@ -154,6 +155,7 @@ class Stream(StreamFacade[Shard]):
             root: The directory that holds the streams.
             name: The stream; its shards are the partitions of an origin.
             starts: For each shard the first address of its new log.
+            beside: The same for shards that are archived with them if they are there by then.
             environment: Time, for tests.
 
         Raises:
@@ -161,7 +163,7 @@ class Stream(StreamFacade[Shard]):
             ShardLockedError: A writer holds a shard; nothing was changed.
             CorruptionError: The stream's files, or a shard's marker, are damaged.
         """
-        return archive_shards(root, name, starts, environment=environment)
+        return archive_shards(root, name, starts, beside=beside, environment=environment)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say

@@ -46,6 +46,7 @@ def archive_shards(
     name: str,
     starts: Mapping[int, int],
     *,
+    beside: Mapping[int, int] | None = None,
     environment: Environment | None = None,
 ) -> Sequence[ArchivedShard]:
     """Put new logs in the place of shards' logs, which are archived; durable on return.
@@ -62,6 +63,8 @@ def archive_shards(
         root: The directory that holds the streams.
         name: The stream; its shards are the partitions of an origin.
         starts: For each shard the first address of its new log.
+        beside: The same for shards that are archived with them where they are there by then, which
+            is looked at under the stream's lock.
         environment: Time, for tests.
 
     Raises:
@@ -69,7 +72,9 @@ def archive_shards(
         ShardLockedError: A writer holds a shard; nothing was changed.
         CorruptionError: The stream's files, or a shard's marker, are damaged.
     """
+    optional = beside or {}
     check_starts(starts)
+    check_starts(optional)
     clock = (environment or Environment()).clock
     files = read_stream(Path(root).absolute(), name, is_whole=False, shards_open=starts)
     if files.meta.origin is None:
@@ -80,6 +85,9 @@ def archive_shards(
     with taking_errors(files.directory, "archiving a shard"), ExitStack() as held:
         held.enter_context(locked(files.directory))
         files = files.reread()
+        # IMPORTANT: under the lock; who makes a shard takes it too.
+        there = {n: at for n, at in optional.items() if n in files.settings.lineages}
+        starts = {**starts, **there}
         _clear_away(files, starts)
         for shard in sorted(starts):
             directory = files.shard_directory(shard)
