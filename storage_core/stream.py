@@ -9,13 +9,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archive_shards, finish_archiving
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.catalog.stream_meta import ArchivedShard
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.engine.rocksdb_binding import refuse_writing_in_fork
@@ -196,19 +197,29 @@ class Stream(StreamFacade[Shard]):
         """
         refuse_writing_in_fork()
         outside = environment or Environment()
-        files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
-        numbers = shard_numbers(files, shards)
-        files = replace(files, shards_open=frozenset(numbers))
-        finish_archiving(files)
+        place = Path(root).absolute()
+        wanted: object = list(shards) if isinstance(shards, Iterable) else shards
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
+        return opened_by_files(
+            lambda: read_stream(place, name, is_whole=wanted is None),
+            lambda files: cls._opened(files, wanted, outside, given_up),
+        )
+
+    @classmethod
+    def _opened(
+        cls, files: StreamFiles, wanted: object, environment: Environment, given_up: GiveUp
+    ) -> Self:
+        numbers = shard_numbers(files, wanted)
+        files = replace(files, shards_open=frozenset(numbers))
+        finish_archiving(files)
         return with_shards_open(
             files,
             numbers,
-            outside,
+            environment,
             given_up,
-            lambda opened: cls(files, with_correct_names(opened), outside),
+            lambda opened: cls(files, with_correct_names(opened), environment),
         )
 
     # --- writing ---------------------------------------------------------------------------

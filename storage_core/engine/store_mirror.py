@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from storage_core.engine.rocksdb_binding import CONFIG_FILE
+from storage_core.engine.left_config import CONFIG_FILE
 
 
 def may_write_config(store: Path) -> bool:

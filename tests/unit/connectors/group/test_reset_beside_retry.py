@@ -45,7 +45,7 @@ LOCKED = ("", "ShardLockedError", "ForeignDataError")
 
 
 @pytest.fixture
-def kept(tmp_path):
+def letters(tmp_path):
     return KeptLetters(tmp_path)
 
 
@@ -57,26 +57,26 @@ def expect_told(*outcomes):
 
 
 @pytest.mark.parametrize("step", RETRY_STEPS)
-def test_reset_before_a_step_of_the_first_retry_leaves_no_row_that_comes_again(kept, step):
-    with before(RETRY_STEPS[step], kept.resets) as outcomes:
-        retried = refusal_of(kept.retries)
+def test_reset_before_a_step_of_the_first_retry_leaves_no_row_that_comes_again(letters, step):
+    with before(RETRY_STEPS[step], letters.resets) as outcomes:
+        retried = refusal_of(letters.retries)
     assert len(outcomes) == 1
     expect_told(retried, *outcomes)
-    kept.expect_each_once()
+    letters.expect_each_once()
 
 
 @pytest.mark.parametrize("step", RESET_STEPS)
-def test_first_retry_before_a_step_of_a_reset_leaves_no_row_that_comes_again(kept, step):
-    with before(RESET_STEPS[step], kept.retries) as outcomes:
-        reset = refusal_of(kept.resets)
+def test_first_retry_before_a_step_of_a_reset_leaves_no_row_that_comes_again(letters, step):
+    with before(RESET_STEPS[step], letters.retries) as outcomes:
+        reset = refusal_of(letters.resets)
     assert len(outcomes) == 1
     expect_told(reset, *outcomes)
-    kept.expect_each_once()
+    letters.expect_each_once()
 
 
-def test_retry_that_has_the_partition_and_waits_for_the_stream_has_the_reset_refused(kept):
+def test_retry_that_has_the_partition_and_waits_for_the_stream_has_the_reset_refused(letters):
     makes_shard = Event()
-    retry = Thread(target=kept.retries)
+    retry = Thread(target=letters.retries)
 
     def begin_retry():
         retry.start()
@@ -84,14 +84,14 @@ def test_retry_that_has_the_partition_and_waits_for_the_stream_has_the_reset_ref
 
     under_lock = Step(archiving, "_clear_away")
     with before(Step(Stream, "add_shards"), makes_shard.set), before(under_lock, begin_retry):
-        reset = refusal_of(kept.resets)
+        reset = refusal_of(letters.resets)
     retry.join()
     assert reset.startswith("ShardLockedError")
-    assert len(kept.rows) == len(OFFSETS)
-    kept.expect_each_once()
+    assert len(letters.rows) == len(OFFSETS)
+    letters.expect_each_once()
 
 
-def dying(kept):
+def dying(letters):
     """A retry that ends before it clears what it has stored."""
 
     def die(*_, **__):
@@ -100,25 +100,25 @@ def dying(kept):
     def retries_in_part():
         with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
             patch.setattr(Stream, "clear_dead_letters", die)
-            kept.retries()
-        assert len(kept.rows) == len(kept.waiting), "it was to die with both"
+            letters.retries()
+        assert len(letters.rows) == len(letters.waiting), "it was to die with both"
 
     return retries_in_part
 
 
 @pytest.mark.parametrize("call", ["opens", "discards", "retries"])
 @pytest.mark.parametrize("step", ["list the shards", "open them"])
-def test_retry_that_died_while_others_opened_the_partition_is_finished(kept, step, call):
-    with before(OPEN_STEPS[step], dying(kept)) as outcomes:
-        done = refusal_of(getattr(kept, call))
+def test_retry_that_died_while_others_opened_the_partition_is_finished(letters, step, call):
+    with before(OPEN_STEPS[step], dying(letters)) as outcomes:
+        done = refusal_of(getattr(letters, call))
     assert (outcomes, done) == ([""], "")
-    kept.expect_each_once()
-    assert kept.waiting == []
+    letters.expect_each_once()
+    assert letters.waiting == []
 
 
 @pytest.mark.parametrize("step", OPEN_STEPS)
-def test_worker_that_opens_the_partition_beside_the_first_retry_has_all_of_it(kept, step):
-    with before(OPEN_STEPS[step], kept.retries) as outcomes:
-        opened = refusal_of(kept.opens)
+def test_worker_that_opens_the_partition_beside_the_first_retry_has_all_of_it(letters, step):
+    with before(OPEN_STEPS[step], letters.retries) as outcomes:
+        opened = refusal_of(letters.opens)
     expect_told(opened, *outcomes)
-    kept.expect_each_once()
+    letters.expect_each_once()
