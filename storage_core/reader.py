@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core.catalog.archived_shards import read_archived
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
@@ -68,19 +69,13 @@ class StreamReader(StreamFacade[ShardFollower]):
         """
         clock = (environment or Environment()).clock
         place = Path(root).absolute()
-        if archived is None:
-            files = read_stream(place, name)
-        else:
-            files = read_archived(place, name, archived)
-        followers: dict[int, ShardFollower] = {}
-        shards = len(files.settings.lineages)
-        open_files().require_for_reader(shards, f"{shards} markers to read", name)
-        with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
-            for number in sorted(files.settings.lineages):
-                followers[number] = ShardFollower(files, number, clock)
-                undo.callback(followers[number].close)
-            undo.pop_all()
-        return cls(files, followers, clock)
+
+        def files() -> StreamFiles:
+            if archived is None:
+                return read_stream(place, name)
+            return read_archived(place, name, archived)
+
+        return opened_by_files(files, lambda read: cls(read, _followers(read, clock), clock))
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed.
@@ -215,3 +210,16 @@ class StreamReader(StreamFacade[ShardFollower]):
                 shards = {**self._open.by_number, number: follower}
                 self._open.by_number = dict(sorted(shards.items()))
             self._stamp = stamp
+
+
+def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
+    """Return what follows each shard; after an error none is open."""
+    shards = len(files.settings.lineages)
+    open_files().require_for_reader(shards, f"{shards} markers to read", files.meta.name)
+    followers: dict[int, ShardFollower] = {}
+    with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
+        for number in sorted(files.settings.lineages):
+            followers[number] = ShardFollower(files, number, clock)
+            undo.callback(followers[number].close)
+        undo.pop_all()
+    return followers

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from connectors.group.home_mark import HomeMark
 from connectors.group.reset_target import Target, clamped
-from connectors.group.retry_shards import partition_of, shards_of
+from connectors.group.retry_shards import partition_of, retry_shard_of
 from connectors.kafka import OffsetAdmin, Partition, Place
 from storage_core import (
     ArchivedShard,
@@ -229,9 +229,14 @@ def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
                 source.pop("epoch", None)
                 shard.skip(number, target, source=source)
                 return None
-    starts = dict.fromkeys(shards_of(number, describe_stream(root, stream).shards), 0)
-    starts[number] = target
-    logs = Stream.archive_shards(root, stream, starts, environment=_ENVIRONMENT)
+    logs = Stream.archive_shards(
+        root,
+        stream,
+        {number: target},
+        # Made by the first retry, perhaps at this moment: its records come again too.
+        beside={retry_shard_of(number): 0},
+        environment=_ENVIRONMENT,
+    )
     return next(log for log in logs if log.shard == number)
 
 

@@ -55,7 +55,7 @@ from storage_core.platform.durable_file import reading_errors
 from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
-from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
+from storage_core.read.follow.near_end import bytes_in_logs, files_of, log_sizes, prove_near_end
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
@@ -370,7 +370,7 @@ class ShardFollower:
             return
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return
-        tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+        tables = len(files_of(self._directory / "db", "*.sst"))
         require = partial(
             open_files().require_for_reader, stream=self._meta.name, shard=self._place.shard
         )
