@@ -19,6 +19,7 @@ from tests.broker.support.cluster import Transactions
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_quarantine import recreate
 from tests.unit.connectors.command import Ran, Shardlog, runner
+from tests.waiting import WAIT_MAX_S
 
 
 class Operator:
@@ -42,7 +43,8 @@ class Operator:
         return partitions
 
     def does(self, verb: str, topic: Topic, *arguments: object) -> Ran:
-        ran = self._shardlog("group", verb, self.lab.root, topic.name, *arguments)
+        waits = f"--wait={WAIT_MAX_S}"
+        ran = self._shardlog("group", verb, self.lab.root, topic.name, waits, *arguments)
         assert ran.code == 0, ran
         return ran
 
