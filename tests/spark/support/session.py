@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tests.spark.support.shared_classes import class_archive
@@ -21,7 +22,10 @@ _WORKER_PATH = Path(__file__).parent / "worker_path"
 # programs for costs more than it saves. Spark as it comes runs the source and the sink in
 # test_twins.py, a command in test_roll_up.py, and all where every case is wanted (make faults
 # KIND=spark).
-_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
+# Where Spark has it: PySpark 4.0 has another place.
+_FILES = "org.apache.spark.sql.execution.streaming" + (
+    "" if pyspark.__version__.startswith("4.0.") else ".checkpointing"
+)
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUICK = {
     "spark.driver.extraJavaOptions": JVM,
