@@ -8,7 +8,7 @@
 
 No other module asks for a version, and none but this one calls what PySpark keeps to itself. It is
 found out by what is there to import, but for the reader of Parquet, which is Java's. All of it is
-tested with each version (`make versions`).
+tested with each version (`make spark-versions`).
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming_jobs.common.spark_features import HAS_ADMISSION
+from streaming_jobs.jobs.stream_query import start_to_end
 from tests.unit.streaming_jobs.source.source_lab import NAME
 
 OFFSETS_A_BATCH = 100
@@ -37,11 +39,13 @@ def see_until(
     choice, _, chosen = subscription.partition("=")
     options = {"path": str(place / "root"), choice: chosen, "startingOffsets": "earliest"}
     options["maxOffsetsPerTrigger"] = str(OFFSETS_A_BATCH)
+    if not HAS_ADMISSION:
+        options["availableNow"] = "true"
     frame = spark.readStream.format("shardlog").options(**options).load()
     query = frame.writeStream.foreachBatch(note).option(
         "checkpointLocation", str(place / "checkpoint")
     )
-    query.trigger(availableNow=True).start().awaitTermination()
+    start_to_end(query).awaitTermination()
 
 
 def see_all(spark: SparkSession, place: Path, subscription: str) -> None:
