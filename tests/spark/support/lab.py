@@ -26,6 +26,8 @@ from streaming_jobs.jobs.stream_query import start_to_end
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
 SECONDS_MAX = 600
+# What a source must know of a run that `start_to_end` begins; where Spark tells it, nothing.
+TO_END: dict[str, object] = {} if HAS_ADMISSION else {"availableNow": "true"}
 Numbers = list[tuple[int, int]]
 
 
@@ -71,8 +73,8 @@ class SparkLab:
     ) -> StreamingQuery:
         """Start a query that notes what each batch sees; batch `failing` fails after that."""
         reader = self.spark.readStream.format(self.format)
-        if trigger is None and not HAS_ADMISSION:
-            options = {"availableNow": "true", **options}
+        if trigger is None:
+            options = {**TO_END, **options}
         frame = reader.options(**self.log.options(**options)).load()
 
         def note(batch: DataFrame, number: int) -> None:
