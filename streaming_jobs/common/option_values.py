@@ -50,7 +50,9 @@ STARTING: Final = (
     "startingOffsetsByTimestampStrategy",
 )
 ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+LIMITS: Final = (
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "availableNow"),
+)
 FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
 SOURCE_OPTIONS: Final = (
     *("path", "stream", "subscribe", "subscribePattern", "assign"),

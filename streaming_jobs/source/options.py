@@ -42,11 +42,12 @@ Mode = Literal["stream", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How much of the backlog one batch of a stream takes."""
+    """How much of the backlog one batch of a stream takes, and whether a run of it has an end."""
 
     offsets_max: int | None = None
     offsets_min: int | None = None
     delay_max: timedelta = _DELAY_MAX
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         values.whole("maxOffsetsPerTrigger", 1),
         values.whole("minOffsetsPerTrigger", 1),
         _DELAY_MAX if delay is None else delay,
+        values.truth("availableNow", default=False),
     )
     most, least = admission.offsets_max, admission.offsets_min
     if most is not None and least is not None and least > most:
