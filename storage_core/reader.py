@@ -12,6 +12,7 @@ from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
+from storage_core.engine.stores import refuse_if_not_installed
 from storage_core.errors import InvalidRequestError
 from storage_core.facade import StreamFacade
 from storage_core.open_shards import OpenShards
@@ -66,6 +67,7 @@ class StreamReader(StreamFacade[ShardFollower]):
             CorruptionError: A file of it is damaged.
             UnavailableError: The system does not give a file, or no more of them.
         """
+        refuse_if_not_installed()
         clock = (environment or Environment()).clock
         place = Path(root).absolute()
         if archived is None:

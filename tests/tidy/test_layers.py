@@ -69,6 +69,7 @@ DOORS = {
         "storage_core/engine/rocksdb.py",
         "storage_core/engine/rocksdb_binding.py",
     ),
+    "xxhash": ("storage_core/platform/xxh3.py",),
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
@@ -99,6 +100,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.name_suggestions",
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
+    "storage_core.platform.xxh3",
     "storage_core.parts.visible_rows",
     "storage_core.testing",
 )
