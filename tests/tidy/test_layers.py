@@ -28,7 +28,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("catalog",),
         ("ids", "parts"),
         ("read",),
-        ("write",),
+        ("write", "protocol"),
         ("transactions", "verify", "retention"),
         ("tiering",),
         ("open_shards", "testing"),
@@ -102,6 +102,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.python_values",
     "storage_core.platform.xxh3",
     "storage_core.parts.visible_rows",
+    "storage_core.protocol",
     "storage_core.testing",
 )
 
