@@ -34,9 +34,9 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("open_shards", "testing"),
         ("rows",),
         ("facade",),
-        ("stream_maintenance",),
+        ("stream_maintenance", "remote"),
         ("stream", "reader"),
-        ("staging", "sql", "export"),
+        ("remote_reader", "staging", "sql", "export"),
         ("__init__",),
     ),
     "connectors": (

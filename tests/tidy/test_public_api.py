@@ -38,6 +38,7 @@ PUBLIC = {
     "ReadRequest",
     "Record",
     "SchemaEntry",
+    "ServerOptions",
     "ShardExpiry",
     "ShardOwner",
     "ShardProgress",
