@@ -262,6 +262,10 @@ class RemoteReader(StreamReader):
         )
         return ranges
 
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes that each shard takes on the server's disk."""
+        return self._of_open(self._client.result("sizes"))
+
     # --- following -----------------------------------------------------------------------------
 
     def refresh(self) -> dict[int, int]:

@@ -20,7 +20,7 @@ from storage_core import InvalidRequestError, StreamReader
 
 def read(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     stream: str,
     ids: list[int] | None,
     start: str | None,
