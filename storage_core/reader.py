@@ -35,10 +35,14 @@ class StreamReader(StreamFacade[ShardFollower]):
     """
 
     def __init__(
-        self, files: StreamFiles, followers: Mapping[int, ShardFollower], clock: Clock
+        self,
+        files: StreamFiles,
+        followers: Mapping[int, ShardFollower],
+        clock: Clock,
+        read_bytes_max: int | None = None,
     ) -> None:
         """Take over followers; use `open`."""
-        super().__init__(OpenShards(files, followers, "reader"))
+        super().__init__(OpenShards(files, followers, "reader"), read_bytes_max)
         self._clock = clock
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
@@ -50,6 +54,7 @@ class StreamReader(StreamFacade[ShardFollower]):
         name: str,
         *,
         archived: str | None = None,
+        read_bytes_max: int | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """Open a stream for reading; nothing is locked or changed.
@@ -59,6 +64,8 @@ class StreamReader(StreamFacade[ShardFollower]):
             name: The stream.
             archived: The lineage of an archived log, or what it begins with: the reader then has
                 that log alone, as it was when `Stream.archive_shards` put another in its place.
+            read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here;
+                without it, and where that is less, the stream's own option.
             environment: Time, for tests.
 
         Raises:
@@ -80,7 +87,7 @@ class StreamReader(StreamFacade[ShardFollower]):
                 followers[number] = ShardFollower(files, number, clock)
                 undo.callback(followers[number].close)
             undo.pop_all()
-        return cls(files, followers, clock)
+        return cls(files, followers, clock, read_bytes_max)
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed.
