@@ -40,10 +40,14 @@ class StreamReader(StreamFacade[FollowedShard]):
     """
 
     def __init__(
-        self, files: StreamFiles, followers: Mapping[int, FollowedShard], clock: Clock
+        self,
+        files: StreamFiles,
+        followers: Mapping[int, FollowedShard],
+        clock: Clock,
+        read_bytes_max: int | None = None,
     ) -> None:
         """Take over followers; use `open`."""
-        super().__init__(OpenShards(files, followers, "reader"))
+        super().__init__(OpenShards(files, followers, "reader"), read_bytes_max)
         self._clock = clock
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
@@ -55,6 +59,7 @@ class StreamReader(StreamFacade[FollowedShard]):
         name: str,
         *,
         archived: str | None = None,
+        read_bytes_max: int | None = None,
         server: ServerOptions | None = None,
         environment: Environment | None = None,
     ) -> Self:
@@ -66,6 +71,8 @@ class StreamReader(StreamFacade[FollowedShard]):
             name: The stream.
             archived: The lineage of an archived log, or what it begins with: the reader then has
                 that log alone, as it was when `Stream.archive_shards` put another in its place.
+            read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here;
+                without it, and where that is less, the stream's own option.
             server: How servers are asked; what is not said is in the environment.
             environment: Time, for tests.
 
@@ -80,7 +87,12 @@ class StreamReader(StreamFacade[FollowedShard]):
             by_server = import_module("storage_core.remote_reader").open_remote_reader
             clock = None if environment is None else environment.clock
             reader: Self = by_server(
-                str(root), name, archived=archived, options=server, clock=clock
+                str(root),
+                name,
+                archived=archived,
+                options=server,
+                read_bytes_max=read_bytes_max,
+                clock=clock,
             )
             return reader
         refuse_if_not_installed()
@@ -98,7 +110,7 @@ class StreamReader(StreamFacade[FollowedShard]):
                 followers[number] = ShardFollower(files, number, clock)
                 undo.callback(followers[number].close)
             undo.pop_all()
-        return cls(files, followers, clock)
+        return cls(files, followers, clock, read_bytes_max)
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed.

@@ -53,6 +53,7 @@ def open_remote_reader(
     *,
     archived: str | None = None,
     options: ServerOptions | None = None,
+    read_bytes_max: int | None = None,
     clock: Clock | None = None,
 ) -> "RemoteReader":
     """Open a stream of a server for reading.
@@ -62,6 +63,7 @@ def open_remote_reader(
         name: The stream.
         archived: The lineage of an archived log, or what it begins with.
         options: How servers are asked; what is not said is in the environment.
+        read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here.
         clock: Time, for tests.
 
     Raises:
@@ -76,17 +78,24 @@ def open_remote_reader(
     except BaseException:
         client.close()
         raise
-    return RemoteReader(asks, facts, time)
+    return RemoteReader(asks, facts, time, read_bytes_max)
 
 
 class RemoteReader(StreamReader):
     """Reads all shards of a stream from a server. Any thread may call it. A context manager."""
 
-    def __init__(self, client: StreamClient, facts: StreamFacts, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: StreamClient,
+        facts: StreamFacts,
+        clock: Clock,
+        read_bytes_max: int | None = None,
+    ) -> None:
         """Take over a client; use `open_remote_reader`."""
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
-        super().__init__(_files_of(facts), shards, clock)
+        super().__init__(_files_of(facts), shards, clock, read_bytes_max)
+        client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
 
     def __repr__(self) -> str:

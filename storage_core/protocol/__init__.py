@@ -13,7 +13,7 @@ from storage_core.protocol.calls import (
     call_named,
     request_values,
 )
-from storage_core.protocol.documents import ShardSize, StreamFacts
+from storage_core.protocol.documents import StreamFacts
 from storage_core.protocol.error_documents import (
     decode_error,
     encode_error,
@@ -44,7 +44,7 @@ from storage_core.protocol.parameters import (
     encode_query,
 )
 from storage_core.protocol.results import decode_result, encode_result
-from storage_core.protocol.row_stream import RowStream, encode_rows
+from storage_core.protocol.row_stream import Compression, RowStream, encode_rows
 
 __all__ = [
     "AUTHORIZATION",
@@ -62,10 +62,10 @@ __all__ = [
     "VERSION",
     "AnswerKind",
     "Call",
+    "Compression",
     "Parameter",
     "Right",
     "RowStream",
-    "ShardSize",
     "StreamFacts",
     "bearer",
     "call_named",

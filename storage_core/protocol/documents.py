@@ -48,14 +48,6 @@ class StreamFacts:
     committed: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardSize:
-    """What a shard takes on a disk."""
-
-    shard: int
-    bytes: int
-
-
 def encode_facts(facts: StreamFacts) -> dict[str, Any]:
     """Return what a stream is as a document."""
     return {

@@ -31,7 +31,7 @@ _ERROR: Final = b"shardlog.error"
 _ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-Codec = Literal["lz4", "zstd"]
+Compression = Literal["lz4", "zstd"]
 T = TypeVar("T")
 
 
@@ -39,7 +39,7 @@ def encode_rows(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     result: object = None,
-    compression: Codec | None = None,
+    compression: Compression | None = None,
 ) -> Generator[pa.Buffer | bytes, None, ShardlogError | None]:
     """Yield the bytes of a stream, a message at a time; return the error that ended it, if any.
 
@@ -71,7 +71,7 @@ def encode_rows(
 class _Encoder:
     """Batches of one schema as messages."""
 
-    def __init__(self, schema: pa.Schema, compression: Codec | None) -> None:
+    def __init__(self, schema: pa.Schema, compression: Compression | None) -> None:
         self._schema = schema
         self._head = schema.serialize().size
         self._options = pa.ipc.IpcWriteOptions(compression=compression)

@@ -9,7 +9,7 @@ The server that answered last is asked first. Any thread may call.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -40,6 +40,7 @@ from storage_core.protocol import (
     encode_query,
     error_from_answer,
 )
+from storage_core.read.rows import Collected
 from storage_core.remote.addresses import Servers
 from storage_core.remote.connections import (
     TRANSPORT_ERRORS,
@@ -110,9 +111,13 @@ class RowAnswer:
             raise StopIteration
         return batch
 
-    def table(self) -> pa.Table:
-        """Return all rows."""
-        return pa.Table.from_batches(list(self), schema=self.schema)
+    def table(self, bytes_max: int) -> pa.Table:
+        """Return all rows, if they come to no more bytes (0: any number)."""
+        collected = Collected(bytes_max)
+        with closing(self):
+            for batch in self:
+                collected.add(batch)
+        return pa.Table.from_batches(collected.batches, schema=self.schema)
 
     def close(self) -> None:
         """Leave the rest."""
@@ -193,15 +198,15 @@ class ServerClient:
         return self._called(CALLS[name], subject, values or {}, RowAnswer)
 
     def table(
-        self, name: str, subject: Subject, values: Mapping[str, object] | None = None
+        self, name: str, subject: Subject, values: Mapping[str, object], bytes_max: int = 0
     ) -> tuple[pa.Table, Any]:
         """Return all rows of a call, and its result; an answer that was cut is asked for again."""
 
         def whole(answer: Answer) -> tuple[pa.Table, Any]:
             rows = RowAnswer(answer)
-            return rows.table(), rows.result
+            return rows.table(bytes_max), rows.result
 
-        return self._called(CALLS[name], subject, values or {}, whole)
+        return self._called(CALLS[name], subject, values, whole)
 
     def close(self) -> None:
         """Close all connections; answers that are still read close theirs."""

@@ -22,6 +22,7 @@ class StreamClient:
         self._client = client
         self._subject = subject
         self._root: str | None = None
+        self._bytes_max = 0
         self._refuse_if_closed: Callable[[], None] = lambda: None
 
     @classmethod
@@ -51,6 +52,10 @@ class StreamClient:
             identity[ROOT] = self._root
         self._subject = identified(self._subject, identity)
 
+    def gather(self, bytes_max: int) -> None:
+        """Let a table have so many bytes at most; 0 for what the server gives."""
+        self._bytes_max = bytes_max
+
     def check_first(self, refuse_if_closed: Callable[[], None]) -> None:
         """Let each call begin with a check that may raise."""
         self._refuse_if_closed = refuse_if_closed
@@ -63,7 +68,7 @@ class StreamClient:
     def table(self, name: str, values: Mapping[str, object]) -> tuple[pa.Table, Any]:
         """Return all rows of a call, and its result."""
         self._refuse_if_closed()
-        return self._client.table(name, self._subject, values)
+        return self._client.table(name, self._subject, values, self._bytes_max)
 
     def batches(self, name: str, values: Mapping[str, object]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a call as they come; it is made when the first is asked for."""

@@ -36,7 +36,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("facade",),
         ("stream_maintenance", "remote"),
         ("stream", "reader"),
-        ("remote_reader", "staging", "sql", "export"),
+        ("remote_reader", "staging", "sql", "export", "answering"),
         ("__init__",),
     ),
     "connectors": (
@@ -45,6 +45,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("dlq",),
         ("ingest",),
         ("monitoring",),
+        ("serve",),
         ("__init__",),
         ("devtools",),
         ("cli",),
@@ -88,6 +89,7 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
+    "storage_core.answering",
     "storage_core.sql",
     "storage_core.sql.field_columns",
     "storage_core.sql.query_errors",
@@ -96,6 +98,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql.type_unification",
     "storage_core.export",
     "storage_core.avro",
+    "storage_core.platform.disk_usage",
     "storage_core.platform.durable_file",
     "storage_core.platform.name_suggestions",
     "storage_core.platform.lazy_exports",

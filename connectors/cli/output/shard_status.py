@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
-from connectors.cli.output.formatting import disk_bytes
 from connectors.group.pauses import Pause
 from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
 from storage_core import (
@@ -26,6 +25,7 @@ from storage_core import (
     Unit,
     describe_stream,
 )
+from storage_core.platform.disk_usage import disk_bytes
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
 # transaction, four times as many are, so often.
