@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from storage_core.read.request import ReadRequest
     from storage_core.read.shard_reader import ShardReader
     from storage_core.reader import StreamReader
+    from storage_core.remote.options import ServerOptions
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
     from storage_core.staging import StagingArea
     from storage_core.stream import Stream
@@ -115,6 +116,7 @@ else:
             "read.request": ("ReadRequest",),
             "read.shard_reader": ("ShardReader",),
             "reader": ("StreamReader",),
+            "remote.options": ("ServerOptions",),
             "staging": ("StagingArea",),
             "engine.environment": ("Environment",),
             "engine.open_files": ("files_needed",),
@@ -161,6 +163,7 @@ __all__ = [
     "ReadRequest",
     "Record",
     "SchemaEntry",
+    "ServerOptions",
     "ShardExpiry",
     "ShardLockedError",
     "ShardOwner",

@@ -17,9 +17,9 @@ from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.engine.database_process import refuse_writing_in_fork
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
-from storage_core.engine.rocksdb_binding import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.format.keys import ADDRESS_MAX

@@ -61,10 +61,14 @@ class Brokers:
         if self._settings is None or self.failure is not None:
             return LogEnds()
         stream = describe_stream(root, name)
-        if stream.origin is None:
+        return self.log_ends_of(stream.origin, stream.shards)
+
+    def log_ends_of(self, origin: StreamOrigin | None, shards: Iterable[int]) -> LogEnds:
+        """Return the ends of these partitions of an origin, as far as they are known."""
+        if self._settings is None or self.failure is not None or origin is None:
             return LogEnds()
         try:
-            return self._fetched(self._connected(self._settings), stream.origin, stream.shards)
+            return self._fetched(self._connected(self._settings), origin, shards)
         except InvalidRequestError as error:
             return LogEnds(unknown=error.message)
         except ShardlogError as error:
