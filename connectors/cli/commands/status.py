@@ -106,6 +106,7 @@ def status(  # noqa: PLR0913 - one parameter an option
     """Show the state of each shard; the exit code is 5 where a range is lost."""
     known, now_ns = known_root(root), SystemClock().now_ns()
     faults, pauses = _kept_by_workers(known, stream)
+    notes = list(faults.values())
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
