@@ -1,4 +1,4 @@
-"""A reset is refused while processes hold the shards, by one line that says which and what to do."""
+"""A reset is refused while processes hold shards, by one line that says which and what to do."""
 
 import pytest
 
@@ -12,9 +12,10 @@ def refusal(root, held, reset):
     """Return the line that refuses to reset partitions, some of which are held here."""
     make_stream(root, 14)
     resets = [Reset(Partition(TOPIC, number), 0, 5) for number in reset]
-    with Stream.open(root, TOPIC, shards=held), pytest.raises(ShardLockedError) as error:
+    with Stream.open(root, TOPIC, shards=held):
         owner = shard_owners(root, TOPIC)[held[0]]
-        refuse_held(root, TOPIC, resets)
+        with pytest.raises(ShardLockedError) as error:
+            refuse_held(root, TOPIC, resets)
     return error.value.message.replace(str(owner), "OWNER").replace(str(root), "ROOT")
 
 
