@@ -118,7 +118,7 @@ def planned_resets(
     stands = {number: shard.committed for number, shard in shard_progress(root, stream).items()}
     owned = {number for number in stands if partition_of(number) is None}
     partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
-    _refuse_missing(stream, partitions, offsets.counted(origin.topic))
+    _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
     current = _known(
         stream, {at.number: stands[at.number] for at in partitions if at.number in stands}
     )
@@ -150,14 +150,14 @@ def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
     if len(numbers) == 1:
         raise _held(root, stream, numbers[0], f"{next(iter(held))} holds the shard")
     named = set(numbers[:_NAMED_MAX])
-    who = [
+    holders = [
         f"{owner} holds partitions {', '.join(str(one) for one in of_owner if one in named)}"
         for owner, of_owner in held.items()
         if named & set(of_owner)
     ]
     more = f" and {len(numbers) - _NAMED_MAX} more" if len(numbers) > _NAMED_MAX else ""
     message = (
-        f"{'; '.join(who)}{more}: run `shardlog group pause {root} {stream}`, with --partition N "
+        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with --partition N "
         f"for one of them, reset, then `shardlog group resume {root} {stream}`"
     )
     raise ShardLockedError(message, stream=stream)
