@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
     from storage_core.catalog.index_options import IndexOptions
     from storage_core.catalog.options import StreamOptions
-    from storage_core.catalog.origin import StreamOrigin, is_stream_name
+    from storage_core.catalog.origin import RETRY_SHARDS_FROM, StreamOrigin, is_stream_name
     from storage_core.catalog.owners import ShardOwner, ShardProgress, shard_owners, shard_progress
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
@@ -79,7 +79,7 @@ else:
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
-            "catalog.origin": ("StreamOrigin", "is_stream_name"),
+            "catalog.origin": ("RETRY_SHARDS_FROM", "StreamOrigin", "is_stream_name"),
             "catalog.owners": ("ShardOwner", "ShardProgress", "shard_owners", "shard_progress"),
             "catalog.position": ("Position", "ShardPosition"),
             "catalog.root_file": ("list_streams", "root_id"),
@@ -134,6 +134,7 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "KEY_BYTES_MAX",
+    "RETRY_SHARDS_FROM",
     "UNITS_PER_SECOND",
     "AppendReport",
     "ArchivedShard",

@@ -6,20 +6,45 @@ No topic has a `~` in its name, so none meets these. A file is replaced as a who
 directory has changed since it was read costs one call to find out.
 """
 
+import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, get_type_hints
 
 from connectors.kafka import Partition
+
+_T = TypeVar("_T")
 
 # In place of a partition's number: all of a topic.
 WHOLE_TOPIC: Final = -1
 _ALL: Final = "all"
 # The times of a directory are this coarse: a change so soon after a read may not move them.
 _COARSE_NS: Final = 50 * 10**6
+
+
+def note_of(notes: Mapping[Partition, _T], partition: Partition) -> _T | None:
+    """Return the note that holds for a partition: its own, or that of its whole topic."""
+    return notes.get(partition) or notes.get(Partition(partition.topic, WHOLE_TOPIC))
+
+
+def decoded_note(text: str, kind: type[_T]) -> _T:
+    """Return the note that a file holds: a value of a dataclass, by the names of its fields.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    content = json.loads(text)
+    values: dict[str, Any] = {}
+    try:
+        for name, of_type in get_type_hints(kind).items():
+            values[name] = of_type(content[name])
+    except (KeyError, TypeError) as error:
+        message = f"no {kind.__name__}: {error}"
+        raise ValueError(message) from error
+    return kind(**values)
 
 
 class PartitionFiles:
@@ -49,6 +74,20 @@ class PartitionFiles:
             raise
         if is_durable:
             self.sync()
+
+    def prepare(self) -> None:
+        """Make the directory while there is room for it, if the disk takes it."""
+        with suppress(OSError):
+            self.directory.mkdir(exist_ok=True)
+
+    def touch(self, partition: Partition) -> None:
+        """Make an empty file, which takes no room, or give one that is there the time of now.
+
+        Raises:
+            OSError: The disk does not even take that.
+        """
+        self.directory.mkdir(exist_ok=True)
+        self.place(partition).touch()
 
     def sync(self) -> None:
         """Make names that came and went durable."""

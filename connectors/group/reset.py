@@ -28,6 +28,8 @@ from storage_core import (
     shard_owners,
 )
 
+# A refusal names so many partitions, and counts the others.
+_NAMED_MAX: Final = 10
 _ENVIRONMENT: Final = Environment(purpose="a reset")
 
 Effect = Literal["nothing", "gap", "archive", "new shard"]
@@ -113,7 +115,7 @@ def planned_resets(
         current = reader.refresh()
         owned = {number for number in current if partition_of(number) is None}
         partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
-        _refuse_missing(stream, partitions, offsets.counted(origin.topic))
+        _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
         lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
         wanted = _wanted(partitions, target, current, lows, ends, offsets)
         resets: list[Reset] = []
@@ -127,16 +129,34 @@ def planned_resets(
 
 
 def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
-    """Refuse to reset shards that a process holds, before anything is changed.
+    """Refuse to reset shards that processes hold, before anything is changed.
 
     Raises:
-        ShardLockedError: A process holds one.
+        ShardLockedError: A process holds some; the message names them all, up to ten.
     """
     owners = shard_owners(root, stream)
+    held: dict[str, list[int]] = {}
     for reset in resets:
         owner = owners.get(reset.partition.number)
         if owner is not None and reset.effect != "nothing":
-            raise _held(root, stream, reset.partition.number, f"{owner} holds the shard")
+            held.setdefault(str(owner), []).append(reset.partition.number)
+    numbers = [number for of_owner in held.values() for number in of_owner]
+    if not numbers:
+        return
+    if len(numbers) == 1:
+        raise _held(root, stream, numbers[0], f"{next(iter(held))} holds the shard")
+    named = set(numbers[:_NAMED_MAX])
+    holders = [
+        f"{owner} holds partitions {', '.join(str(one) for one in of_owner if one in named)}"
+        for owner, of_owner in held.items()
+        if named & set(of_owner)
+    ]
+    more = f" and {len(numbers) - _NAMED_MAX} more" if len(numbers) > _NAMED_MAX else ""
+    message = (
+        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with --partition N "
+        f"for one of them, reset, then `shardlog group resume {root} {stream}`"
+    )
+    raise ShardLockedError(message, stream=stream)
 
 
 def run_reset(

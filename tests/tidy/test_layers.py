@@ -34,7 +34,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("open_shards", "testing"),
         ("rows",),
         ("facade",),
-        ("stream_maintenance",),
+        ("stream_maintenance", "stream_writes"),
         ("stream", "reader"),
         ("staging", "sql", "export"),
         ("__init__",),

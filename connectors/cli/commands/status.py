@@ -26,7 +26,8 @@ from connectors.cli.output.formatting import (
     format_ranges,
 )
 from connectors.cli.output.printing import print_json, print_lines, print_table
-from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
+from connectors.cli.output.shard_status import ShardStatus, shard_statuses, with_log_end
+from connectors.group.partition_files import note_of
 from connectors.group.pauses import Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from connectors.kafka import Partition
@@ -98,7 +99,8 @@ def status(  # noqa: PLR0913 - one parameter an option
     """Show the state of each shard; the exit code is 5 where a range is lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     notes = [note for note in QuarantineNotes(root).read() if stream in (None, note.stream)]
-    pauses = Pauses(root)
+    faults = {note.partition: note for note in notes}
+    pauses = {pause.partition: pause for pause in Pauses(root).read()}
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
@@ -110,8 +112,8 @@ def status(  # noqa: PLR0913 - one parameter an option
                 with_log_end(
                     shard,
                     ends,
-                    note_on(notes, name, shard.shard),
-                    pauses.of(Partition(name, shard.shard)),
+                    note_of(faults, Partition(name, shard.shard)),
+                    note_of(pauses, Partition(name, shard.shard)),
                 ),
                 unit,
             )

@@ -5,7 +5,7 @@ first and last. So the newest row is sought among the last thousand addresses; o
 not found.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.formatting import disk_bytes
 from connectors.group.pauses import Pause
-from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
+from connectors.group.quarantine_notes import QuarantineNote
 from storage_core import (
     UNITS_PER_SECOND,
     LostRangeError,
@@ -155,12 +155,6 @@ def shard_statuses(
                 ),
                 unit,
             )
-
-
-def note_on(notes: Iterable[QuarantineNote], stream: str, shard: int) -> QuarantineNote | None:
-    """Return the note on a shard, or on the whole topic."""
-    of_stream = {note.shard: note for note in notes if note.stream == stream}
-    return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
 def with_log_end(
