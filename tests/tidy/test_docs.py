@@ -88,8 +88,8 @@ def anchors(text: str) -> set[str]:
     seen: Counter[str] = Counter()
     found_anchors = set()
     for heading in HEADING.findall(FENCED.sub("", text)):
-        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
-        anchor = re.sub(r"[^\w -]", "", shown).strip().lower().replace(" ", "-")
+        text_of_heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w -]", "", text_of_heading).strip().lower().replace(" ", "-")
         found_anchors.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
         seen[anchor] += 1
     return found_anchors

@@ -46,7 +46,7 @@ def shardlog(capsys: pytest.CaptureFixture[str]) -> Shardlog:
     return runner(capsys)
 
 
-def told(shardlog: Shardlog, lab: Lab, topic: Topic, *arguments: object) -> list[dict[str, Any]]:
+def said_of(shardlog: Shardlog, lab: Lab, topic: Topic, *arguments: object) -> list[dict[str, Any]]:
     """Return what one of our commands says of a stream's group, as JSON."""
     verb, *options = arguments
     names = (f"--bootstrap={lab.bootstrap}", f"--group={topic.name}", "--json")
@@ -75,7 +75,7 @@ def test_offsets_lag_and_members_are_those_of_kafkas_tool(lab: Lab, shardlog: Sh
                 str(line[name])
                 for name in ("group_offset", "log_end_offset", "lag", "member_id", "client_id")
             )
-            for line in told(shardlog, lab, topic, "describe")
+            for line in said_of(shardlog, lab, topic, "describe")
         }
 
     def theirs() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_offsets_lag_and_members_are_those_of_kafkas_tool(lab: Lab, shardlog: Sh
 
     await_that(lambda: theirs() == ours(), lambda: f"{theirs()} == {ours()}")
     assert {lag for _, _, lag, *_ in ours().values()} != {"0"}
-    (member,) = told(shardlog, lab, topic, "describe", "--members")
+    (member,) = said_of(shardlog, lab, topic, "describe", "--members")
     (their_member,) = tool.describes("--members")
     assert their_member["CONSUMER-ID"] == member["member_id"]
     assert their_member["CLIENT-ID"] == member["client_id"]
@@ -107,7 +107,7 @@ def test_dry_run_of_each_target_is_that_of_kafkas_tool(lab: Lab, shardlog: Shard
     for target in TARGETS:
         words = [word.replace("{middle}", middle.removesuffix("+00:00")) for word in target]
         theirs = tool.would_reset(topic.name, words)
-        plans = told(shardlog, lab, topic, "reset", "=".join(words))
+        plans = said_of(shardlog, lab, topic, "reset", "=".join(words))
         ours = {plan["partition"]: plan["new_offset"] for plan in plans}
         assert set(theirs) == set(RECORDS)
         if ours != theirs:
@@ -120,6 +120,6 @@ def test_reset_group_is_seen_by_kafkas_tool(lab: Lab, shardlog: Shardlog) -> Non
     worker, tool = lab.worker(topic), KafkaTool(lab.bootstrap, topic.name)
     lab.await_no_lag(topic)
     assert worker.stop() == 0, worker.said()
-    told(shardlog, lab, topic, "reset", "--to-offset=45", "--execute")
+    said_of(shardlog, lab, topic, "reset", "--to-offset=45", "--execute")
     offsets = {line["PARTITION"]: line["CURRENT-OFFSET"] for line in tool.describes()}
     assert offsets == {"0": "45", "1": "45"}
