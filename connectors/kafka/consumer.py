@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, TopicPartition
 
 from connectors.kafka.fetched import FetchResults
 from connectors.kafka.native_fetch import open_client
@@ -19,6 +19,10 @@ from connectors.kafka.settings import (
 from connectors.kafka.terms import Partition, Place
 from connectors.kafka.translate import is_lost_ownership, translated, unless_lost
 from storage_core import ShardlogError
+
+# NOTE: as times they are questions of Kafka's protocol; confluent-kafka (2.16) has no other one of
+# many partitions that a consumer can ask.
+_EDGES: Final = (OFFSET_BEGINNING, OFFSET_END)
 
 
 def check_settings(settings: Mapping[str, object], fetch: FetchWay = "auto") -> str:
@@ -150,6 +154,27 @@ class Consumer:
             )
         return low, high
 
+    def watermarks_of(
+        self, partitions: Collection[Partition], wait_s: float
+    ) -> dict[Partition, tuple[int, int]]:
+        """Ask for the first offsets and the ends of many partitions, in two questions.
+
+        A partition of which the cluster says nothing has none.
+
+        Raises:
+            BrokerUnavailableError: There is no answer.
+        """
+        lows, ends = (self._offsets_at(partitions, edge, wait_s) for edge in _EDGES)
+        return {part: (low, ends[part]) for part, low in lows.items() if part in ends}
+
+    def _offsets_at(
+        self, partitions: Iterable[Partition], time: int, wait_s: float
+    ) -> dict[Partition, int]:
+        requested = [TopicPartition(*part, time) for part in partitions]
+        with translated("asking for offsets"):
+            answers = self._client.offsets_for_times(requested, timeout=wait_s)
+        return {_partition(at): at.offset for at in answers if not at.error and at.offset >= 0}
+
     def cached_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the end of each partition from the client's cache, without a request.
 
@@ -169,11 +194,13 @@ class Consumer:
             (answer,) = self._client.offsets_for_times([requested], timeout=REQUEST_TIMEOUT_S)
         return answer.offset if answer.offset >= 0 else None
 
-    def group_places(self, partitions: Iterable[Partition]) -> dict[Partition, Place]:
+    def group_places(
+        self, partitions: Iterable[Partition], wait_s: float = REQUEST_TIMEOUT_S
+    ) -> dict[Partition, Place]:
         """Return the group's committed offsets, where there are any."""
         requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for the group's offsets"):
-            committed = self._client.committed(requested, timeout=REQUEST_TIMEOUT_S)
+            committed = self._client.committed(requested, timeout=wait_s)
         return {
             _partition(place): Place(place.offset, metadata=place.metadata or "")
             for place in committed

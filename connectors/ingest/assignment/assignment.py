@@ -125,7 +125,7 @@ class Assignment:
         self.paused |= paused
         starts: dict[Partition, Place] = dict.fromkeys(paused, Place(0))
         faults: dict[ShardlogError, list[Partition]] = {}
-        for partition, opened in self._opened(at for at in partitions if at not in paused):
+        for partition, opened in self._opened([at for at in partitions if at not in paused]):
             starts[partition] = opened.place if isinstance(opened, PartitionWriter) else Place(0)
             if isinstance(opened, UnavailableError):
                 self._wait_for(partition, opened)
@@ -181,7 +181,7 @@ class Assignment:
             raise failures[0]
 
     def _opened(
-        self, partitions: Iterable[Partition]
+        self, partitions: Collection[Partition]
     ) -> Iterator[tuple[Partition, PartitionWriter | ShardlogError]]:
         """Open shards; what holds for all of a topic is asked once.
 
@@ -189,6 +189,7 @@ class Assignment:
         """
         silence: BrokerUnavailableError | None = None
         of_topics: dict[str, ShardlogError] = {}
+        self._opening.ask(partitions, is_anew=True)
         for partition in partitions:
             opened: PartitionWriter | ShardlogError | None = silence or of_topics.get(
                 partition.topic
@@ -223,6 +224,7 @@ class Assignment:
         due = self._quarantine.due(now_s, self.paused)
         if due is not None:
             self._try_again(due)
+        self._opening.ask(self._waiting.due(now_s))
         for partition, waiting in self._waiting.turn(now_s):
             try:
                 writer = self._open(partition)

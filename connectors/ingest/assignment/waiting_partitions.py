@@ -64,11 +64,17 @@ class WaitingPartitions:
         """Have a partition wait no longer, if it does."""
         self._waiting.pop(partition, None)
 
+    def due(self, now_s: float) -> list[Partition]:
+        """Return those that are due, in the order in which their turn comes."""
+        return [at for at, waiting in self._waiting.items() if now_s >= waiting.next_try_s]
+
     def turn(self, now_s: float) -> Iterator[tuple[Partition, Waiting]]:
         """Yield those that are due, one at least, until the turn's time is over."""
         end_s = self._clock.monotonic_s() + TURN_MAX_S
-        for partition, waiting in list(self._waiting.items()):
-            if now_s < waiting.next_try_s:
+        for partition in self.due(now_s):
+            waiting = self._waiting.get(partition)
+            if waiting is None:
+                # Another's fault was its topic's.
                 continue
             yield partition, waiting
             if self._clock.monotonic_s() >= end_s:

@@ -1,6 +1,6 @@
 """Partitions of a topic whose shards are open, as a worker holds them; no broker answers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -37,6 +37,9 @@ class ScriptedOpening:
         self.requested: list[Partition] = []
         # What else happens, as time that passes.
         self.meanwhile: Callable[[], None] = lambda: None
+
+    def ask(self, partitions: Collection[Partition], *, is_anew: bool = False) -> None:
+        """Ask nobody."""
 
     def open(self, partition: Partition) -> PartitionWriter:
         self.requested.append(partition)
