@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from streaming_jobs.source.field_options import FieldRequest
 
 _LOG: Final = logging.getLogger("shardlog")
+# What Spark makes of several paths in `load`.
+_INSTEAD: Final = {"paths": "a source reads one root, load(root); subscribe names its streams"}
 _SNAPSHOT_NOW: Final = "now"
 _DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31
@@ -95,7 +97,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
 
     `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
-    values = OptionValues(options, SOURCE_OPTIONS)
+    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD)
     path, subscription = values.root(), parse_subscription(values)
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span(
