@@ -137,7 +137,7 @@ class OpenStreams:
             opened.check(headers, name)
             yield opened.reader
         finally:
-            self._let_go(opened)
+            self._release(opened)
 
     def close(self) -> None:
         """Close all that nobody uses; the rest goes with its last request."""
@@ -231,7 +231,7 @@ class OpenStreams:
         for key in closing:
             self._replace(key, None)
 
-    def _let_go(self, opened: OpenStream) -> None:
+    def _release(self, opened: OpenStream) -> None:
         with self._lock:
             opened.users -= 1
             is_last = opened.is_replaced and not opened.users
