@@ -16,6 +16,7 @@ from typing import Final
 from connectors.serve.settings import Bounds
 from storage_core import (
     Clock,
+    Environment,
     ForeignDataError,
     InvalidRequestError,
     StreamReader,
@@ -193,7 +194,11 @@ class OpenStreams:
                 return opened
         self._make_room()
         reader = StreamReader.open(
-            self._root, name, archived=archived, read_bytes_max=self._bounds.read_bytes
+            self._root,
+            name,
+            archived=archived,
+            read_bytes_max=self._bounds.read_bytes,
+            environment=Environment(clock=self._clock),
         )
         opened = OpenStream(
             reader, reader.position().incarnation, description.directories, now_s, now_s, users=1

@@ -68,7 +68,12 @@ class Served:
         if answer.status != 200:
             raise error_from_answer(answer.status, answer.read(), "the server")
         rows = RowStream(answer)
-        table = rows.read_all()
+        try:
+            table = rows.read_all()
+        except ShardlogError:
+            # Some of the answer may still be on its way.
+            self._connection.close()
+            raise
         answer.read()
         assert rows.is_whole
         return table, rows.result

@@ -1,7 +1,9 @@
 """Each call answers what the reader does, by body and by query, and health and metrics answer."""
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,35 +11,43 @@ import pytest
 
 from storage_core import ReadRequest, Record, StreamReader, root_id
 from storage_core.answering import facts_of
-from storage_core.protocol import CALLS, PROTOCOL, ROOT, RowStream, request_values
+from storage_core.protocol import CALLS, COMPRESSION, PROTOCOL, ROOT, RowStream, request_values
+from tests.log.fixtures import MEMORY
 from tests.log.serve.served import Served, serving
 from tests.log.topics import NAME
-from tests.log.workbench import batch_of
+from tests.log.workbench import Workbench, batch_of
 
 STREAM = "stream-0"
 REQUEST = ReadRequest(1, order="primary", ids=(1,), end=900, limit=30, latest_by="primary")
 
 
-@pytest.fixture
-def stream(make_bench) -> Any:
-    """A stream of two shards with rows of three ids, some late, some without a payload."""
-    bench = make_bench(shards=2, jitter=2)
+def fill(bench: Workbench) -> None:
+    """Append rows of three ids, some late, some without a payload."""
     for secondary in range(3):
         primaries = [*range(0, 3000, 3), 5, 7]
         payloads = [None if n % 50 == 0 else b"%d" % n for n in primaries]
         bench.stream.append_batch(batch_of(primaries, secondary=secondary, payload=payloads))
     bench.commit()
-    return bench
 
 
-@pytest.fixture
-def served(stream) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def stream() -> Iterator[Workbench]:
+    """A stream of two shards with rows of three ids."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        bench = Workbench(Path(folder), STREAM, shards=2, jitter=2)
+        fill(bench)
+        yield bench
+        bench.release()
+
+
+@pytest.fixture(scope="module")
+def served(stream: Workbench) -> Iterator[Served]:
     with serving(stream.root) as served:
         yield served
 
 
-@pytest.fixture
-def reader(stream) -> Iterator[StreamReader]:
+@pytest.fixture(scope="module")
+def reader(stream: Workbench) -> Iterator[StreamReader]:
     with StreamReader.open(stream.root, stream.name) as reader:
         yield reader
 
@@ -182,8 +192,9 @@ def test_answer_without_rows_has_their_columns(served: Served, call: str) -> Non
 def test_buffers_are_compressed_as_the_client_wants(
     served: Served, reader: StreamReader, compression: str
 ) -> None:
-    served.headers["Shardlog-Compression"] = compression
+    served.headers[COMPRESSION] = compression
     assert served.rows("read", STREAM) == reader.read()
+    del served.headers[COMPRESSION]
 
 
 def test_rows_appended_since_are_in_the_next_answer(served: Served, stream) -> None:
@@ -213,13 +224,13 @@ def test_each_answer_says_who_answers(served: Served, stream) -> None:
 
 
 def test_health_and_metrics_are_on_the_same_port(served: Served) -> None:
-    served.rows("read", STREAM)
+    rows = served.rows("read", STREAM).num_rows
     for path in ("/health/live", "/health/ready"):
         answer = served.get(path)
         assert (answer.status, json.loads(answer.read())) == (200, {"healthy": True})
-    assert served.metric("shardlog_server_rows_total") == 3006
+    assert served.metric("shardlog_server_rows_total") >= rows
+    assert served.metric("shardlog_server_bytes_total") > rows
     assert served.metric("shardlog_server_streams") == 1
-    assert served.metric("shardlog_server_bytes_total") > 3006
 
 
 def test_lost_range_comes_as_its_error_behind_rows_that_do_not_count(bench: Any) -> None:
@@ -237,8 +248,9 @@ def test_lost_range_comes_as_its_error_behind_rows_that_do_not_count(bench: Any)
     assert not rows.is_whole
 
 
-def test_stream_needs_no_writer(stream, reader: StreamReader) -> None:
-    expected = reader.read().num_rows
-    stream.close()
-    with serving(stream.root) as served:
-        assert served.rows("read", STREAM).num_rows == expected
+def test_stream_needs_no_writer(bench: Workbench) -> None:
+    bench.keep([1, 2])
+    bench.close()
+    with serving(bench.root) as served:
+        assert served.rows("read", bench.name).num_rows == 2
+        assert served.metric("shardlog_server_rows_total") == 2
