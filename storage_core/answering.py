@@ -23,7 +23,11 @@ from storage_core.reader import StreamReader
 ROWS_AT_ONCE: Final = 65_536
 _RECORDS_AT_ONCE: Final = 1024
 _DEAD_LETTERS_AT_ONCE: Final = 256
-_DEAD_LETTERS: Final = pa.schema({"address": pa.int64(), "dead_letter": pa.binary()})
+_DEAD_LETTER_TYPES: Final[dict[str, pa.DataType]] = {
+    "address": pa.int64(),
+    "dead_letter": pa.binary(),
+}
+_DEAD_LETTERS: Final = pa.schema(_DEAD_LETTER_TYPES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class StreamReader(StreamFacade[FollowedShard]):
         self._growing = threading.Lock()
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - what an opener may say
         cls,
         root: str | PathLike[str],
         name: str,

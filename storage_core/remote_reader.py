@@ -47,7 +47,7 @@ from storage_core.rows import Id
 _RECORD_FIELDS: Final = tuple(field.name for field in fields(Record))
 
 
-def open_remote_reader(
+def open_remote_reader(  # noqa: PLR0913 - what an opener may say
     servers: str,
     name: str,
     *,

@@ -16,6 +16,7 @@ from typing import Final
 from connectors.serve.settings import Bounds
 from storage_core import (
     Clock,
+    Environment,
     ForeignDataError,
     InvalidRequestError,
     StreamReader,
@@ -137,7 +138,7 @@ class OpenStreams:
             opened.check(headers, name)
             yield opened.reader
         finally:
-            self._let_go(opened)
+            self._release(opened)
 
     def close(self) -> None:
         """Close all that nobody uses; the rest goes with its last request."""
@@ -193,7 +194,11 @@ class OpenStreams:
                 return opened
         self._make_room()
         reader = StreamReader.open(
-            self._root, name, archived=archived, read_bytes_max=self._bounds.read_bytes
+            self._root,
+            name,
+            archived=archived,
+            read_bytes_max=self._bounds.read_bytes,
+            environment=Environment(clock=self._clock),
         )
         opened = OpenStream(
             reader, reader.position().incarnation, description.directories, now_s, now_s, users=1
@@ -231,7 +236,7 @@ class OpenStreams:
         for key in closing:
             self._replace(key, None)
 
-    def _let_go(self, opened: OpenStream) -> None:
+    def _release(self, opened: OpenStream) -> None:
         with self._lock:
             opened.users -= 1
             is_last = opened.is_replaced and not opened.users

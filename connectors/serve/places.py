@@ -73,7 +73,7 @@ class Places:
             BusyError: Together with those of other answers they are too many.
         """
         with self._changed:
-            if self._held and self._held + size > self._bounds.held_bytes:
+            if size and self._held and self._held + size > self._bounds.held_bytes:
                 message = (
                     f"answers hold {self._held} bytes of rows; with {size} more they would be "
                     f"above {self._bounds.held_bytes}; try again, or use `scan`"

@@ -16,7 +16,7 @@ ENCRYPTED: Final = "shardlogs://"
 PORT_DEFAULT: Final = 8085
 _PORT_MAX: Final = 65535
 _ADDRESSES_MAX: Final = 64
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:/?#\s]+)(?::(\d{1,5}))?")
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^\[\]:/?#\s]+)(?::(\d{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ class ServerClient:
     ) -> T:
         """Ask each server until one answers."""
         count, first = len(self._connections), self._first
-        failed: list[UnavailableError] = []
+        failed: dict[int, UnavailableError] = {}
         for turn in range(count):
             place = (first + turn) % count
             try:
@@ -251,13 +251,13 @@ class ServerClient:
                     self._answer(self._connections[place], question, subject, patience_s)
                 )
             except UnavailableError as error:
-                failed.append(error)
+                failed[place] = error
                 continue
             self._first = place
             return value
         if count == 1:
             raise failed[0]
-        message = "; ".join(error.message for error in failed)
+        message = "; ".join(failed[place].message for place in sorted(failed))
         raise _with_message(failed[0], f"none of {count} servers answered: {message}") from failed[
             0
         ]
@@ -277,7 +277,8 @@ class ServerClient:
             raise _refusal(answer)
         spoken = answer.header(PROTOCOL)
         if spoken != str(PROTOCOL_NUMBER):
-            answer.close()
+            # Of headers that were cut nothing is said: what should follow them is missing, too.
+            answer.body()
             raise _unknown_protocol(answer, spoken)
         return answer
 

@@ -190,7 +190,12 @@ class Connections:
     ) -> Answer:
         connection.sock.settimeout(self._timeout_s + patience_s)
         connection.request(question.method, question.target, question.body, headers)
-        return Answer(self, connection, connection.getresponse())
+        response = connection.getresponse()
+        if response.length is None and not response.chunked:
+            # NOTE: http.client (3.11) takes headers that were cut for all of them.
+            response.close()
+            raise RemoteDisconnected
+        return Answer(self, connection, response)
 
 
 def translated(error: Exception, address: Address, when: str) -> ShardlogError:
@@ -209,7 +214,10 @@ def translated(error: Exception, address: Address, when: str) -> ShardlogError:
     elif isinstance(error, BadStatusLine):
         reason = "it answers, but not in HTTP; over TLS it is shardlogs://"
     elif isinstance(error, TimeoutError):
+        is_in_handshake = "handshake" in str(error)
         reason = "it is silent"
+        if is_in_handshake:
+            reason += f" when TLS begins; without TLS it is shardlog://{address.text}"
     else:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or repr(error)
     message = f"{address.text} is not to be had {when}: {reason}"
