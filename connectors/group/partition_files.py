@@ -2,24 +2,60 @@
 
     <root>/<directory>/<topic>~<partition>.json      ~all for a whole topic
 
-No topic has a `~` in its name, so none meets these. A file is replaced as a whole. Whether the
-directory has changed since it was read costs one call to find out.
+No topic has a `~` in its name, so none meets these. Where the longest names leave no room for it,
+`.json` is left out. A file is replaced as a whole. Whether the directory has changed since it was
+read costs one call to find out. Commands may run as root and workers as somebody else: what one
+makes is for all whom the root is for.
 """
 
+import json
 import os
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, get_type_hints
 
 from connectors.kafka import Partition
+
+_T = TypeVar("_T")
 
 # In place of a partition's number: all of a topic.
 WHOLE_TOPIC: Final = -1
 _ALL: Final = "all"
+_SUFFIX: Final = ".json"
+# What file systems take, in bytes; Kafka's names have one each character.
+_NAME_MAX: Final = 255
+# The last moment that has a date.
+_TIME_MS_MAX: Final = 253_402_300_799_999
 # The times of a directory are this coarse: a change so soon after a read may not move them.
 _COARSE_NS: Final = 50 * 10**6
+
+
+def note_of(notes: Mapping[Partition, _T], partition: Partition) -> _T | None:
+    """Return the note that holds for a partition: its own, or that of its whole topic."""
+    return notes.get(partition) or notes.get(Partition(partition.topic, WHOLE_TOPIC))
+
+
+def decoded_note(text: str, kind: type[_T]) -> _T:
+    """Return the note that a file holds: a value of a dataclass, by the names of its fields.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    values: dict[str, Any] = {}
+    try:
+        content = json.loads(text)
+        for name, of_type in get_type_hints(kind).items():
+            values[name] = of_type(content[name])
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
+        message = f"no {kind.__name__}: {error}"
+        raise ValueError(message) from error
+    if not 0 <= values["since_ms"] <= _TIME_MS_MAX:
+        message = f"no {kind.__name__}: since_ms {values['since_ms']} is no time"
+        raise ValueError(message)
+    return kind(**values)
 
 
 class PartitionFiles:
@@ -34,10 +70,11 @@ class PartitionFiles:
         Raises:
             OSError: The disk does not take it.
         """
-        self.directory.mkdir(exist_ok=True)
+        self._make_directory()
         draft = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}.draft"
         try:
             with draft.open("w", encoding="utf-8") as file:
+                _share(draft, self.directory.parent, 0o666)
                 file.write(text)
                 file.flush()
                 if is_durable:
@@ -49,6 +86,29 @@ class PartitionFiles:
             raise
         if is_durable:
             self.sync()
+
+    def prepare(self) -> None:
+        """Make the directory while there is room for it, if the disk takes it."""
+        with suppress(OSError):
+            self._make_directory()
+
+    def touch(self, partition: Partition) -> None:
+        """Make an empty file, which takes no room, or give one that is there the time of now.
+
+        Raises:
+            OSError: The disk does not even take that.
+        """
+        self._make_directory()
+        place = self.place(partition)
+        place.touch()
+        _share(place, self.directory.parent, 0o666)
+
+    def _make_directory(self) -> None:
+        try:
+            self.directory.mkdir()
+        except FileExistsError:
+            return
+        _share(self.directory, self.directory.parent, 0o7777)
 
     def sync(self) -> None:
         """Make names that came and went durable."""
@@ -72,8 +132,10 @@ class PartitionFiles:
         return True
 
     def has(self, partition: Partition) -> bool:
-        """Tell whether there is a file."""
-        return self.place(partition).exists()
+        """Tell whether there is a file; none is there that may not be looked for."""
+        with suppress(OSError):
+            return self.place(partition).exists()
+        return False
 
     def texts(self) -> Iterator[str]:
         """Yield what the files hold; one that goes meanwhile, or cannot be read, is left out."""
@@ -97,8 +159,9 @@ class PartitionFiles:
 
     def place(self, partition: Partition) -> Path:
         """Return where the file of a partition is."""
-        number = partition.number if partition.number >= 0 else _ALL
-        return self.directory / f"{partition.topic}~{number}.json"
+        name = f"{partition.topic}~{partition.number if partition.number >= 0 else _ALL}"
+        is_long = len(name) + len(_SUFFIX) > _NAME_MAX
+        return self.directory / (name if is_long else name + _SUFFIX)
 
 
 class DirectoryChanges:
@@ -134,11 +197,19 @@ class DirectoryChanges:
         self._seen = (-1, -1)
 
 
+def _share(made: Path, root: Path, mode: int) -> None:
+    """Let something new be for whom the root is: as many as its mode says, and of its owner."""
+    with suppress(OSError):
+        of_root = root.stat()
+        made.chmod(stat.S_IMODE(of_root.st_mode) & mode)
+        if os.geteuid() == 0:
+            os.chown(made, of_root.st_uid, of_root.st_gid)
+
+
 def _partition_of(name: str) -> Partition | None:
     """Return whose file has a name, None where it is nobody's."""
-    stem, _, suffix = name.rpartition(".")
-    topic, _, number = stem.rpartition("~")
-    if suffix != "json" or not topic:
+    topic, _, number = name.removesuffix(_SUFFIX).rpartition("~")
+    if not topic:
         return None
     if number == _ALL:
         return Partition(topic, WHOLE_TOPIC)

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from connectors.group.partition_files import WHOLE_TOPIC, DirectoryChanges, PartitionFiles
+from connectors.group.partition_files import DirectoryChanges, PartitionFiles, decoded_note, note_of
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, UnavailableError
 
@@ -41,25 +41,6 @@ class Pause:
     shard: int
     since_ms: int
     reason: str = ""
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the pause a file holds.
-
-        Raises:
-            ValueError: It holds none.
-        """
-        content = json.loads(text)
-        try:
-            return cls(
-                str(content["stream"]),
-                int(content["shard"]),
-                int(content["since_ms"]),
-                str(content["reason"]),
-            )
-        except (KeyError, TypeError) as error:
-            message = f"no pause: {error}"
-            raise ValueError(message) from error
 
     @property
     def partition(self) -> Partition:
@@ -141,7 +122,7 @@ class Pauses:
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that holds for a partition: its own, or its stream's."""
-        return pause_of({pause.partition: pause for pause in self.read()}, partition)
+        return note_of({pause.partition: pause for pause in self.read()}, partition)
 
     def _refused(self, error: OSError) -> InvalidRequestError | UnavailableError:
         message = f"what is paused cannot be written: {error.strerror or error}"
@@ -180,17 +161,12 @@ class PauseWatch:
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that held for a partition at the last look."""
-        return pause_of(self._by_partition, partition)
+        return note_of(self._by_partition, partition)
 
     def among(self, partitions: Iterable[Partition]) -> dict[Partition, Pause]:
         """Return those of these partitions that were paused at the last look."""
         pauses = ((partition, self.of(partition)) for partition in partitions)
         return {partition: pause for partition, pause in pauses if pause is not None}
-
-
-def pause_of(pauses: Mapping[Partition, Pause], partition: Partition) -> Pause | None:
-    """Return the pause that holds for a partition: its own, or its stream's."""
-    return pauses.get(partition) or pauses.get(Partition(partition.topic, WHOLE_TOPIC))
 
 
 def _read(partition: Partition, place: Path) -> Pause | None:
@@ -203,7 +179,7 @@ def _read(partition: Partition, place: Path) -> Pause | None:
     except (OSError, ValueError) as error:
         return Pause(*partition, 0, f"its file cannot be read: {error}")
     try:
-        pause = Pause.decode(text)
+        pause = decoded_note(text, Pause)
     except ValueError as error:
         return Pause(*partition, since_ms, f"its file cannot be read: {error}")
     return replace(pause, stream=partition.topic, shard=partition.number)

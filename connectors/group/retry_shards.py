@@ -8,13 +8,13 @@ rows and clearing their dead letters is finished by whoever comes next: a retry,
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from storage_core import RETRY_SHARDS_FROM
 
 if TYPE_CHECKING:
     # Commands that only ask which shards these are load no writer.
     from storage_core import Stream
-
-RETRY_SHARDS_FROM: Final = 1_000_000
 
 
 def retry_shard_of(partition: int) -> int:

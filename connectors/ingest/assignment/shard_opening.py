@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from connectors.group.home_mark import HomeMark, decode_home_mark
-from connectors.group.retry_shards import finish_retry, shards_of
+from connectors.group.partition_shards import open_partition_shards
+from connectors.group.retry_shards import finish_retry, retry_shard_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.cluster_answers import ClusterAnswers
 from connectors.ingest.assignment.partition_writer import PartitionWriter
@@ -80,10 +81,9 @@ class ShardOpening:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
-        numbers = shards_of(partition.number, {*born, partition.number})
-        stream = Stream.open(self._options.root, partition.topic, shards=numbers)
+        stream = open_partition_shards(self._options.root, *partition)
         try:
-            if len(numbers) > 1:
+            if retry_shard_of(partition.number) in stream.committed():
                 # Before they are forwarded, or dropped.
                 finish_retry(stream, partition.number)
             return self._writer(partition, stream, origin)

@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.group.retry_shards import finish_retry, retry_shard_of
 from connectors.ingest.dead_letters.opening import open_partition, partitions_with_dead_letters
 from connectors.ingest.dead_letters.selection import Selection
-from storage_core import StreamReader, describe_stream
+from storage_core import StreamReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def discard(
 
 def _discarded(root: Path, name: str, number: int, selection: Selection) -> Iterator[int]:
     with open_partition(root, name, number, with_retry_shard=False) as stream:
-        if retry_shard_of(number) in describe_stream(root, name).shards:
+        if retry_shard_of(number) in stream.committed():
             finish_retry(stream, number)  # 1
         start = selection.start
         while batch := next(replace(selection, start=start).batches(stream, number), None):

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from connectors.group.retry_shards import partition_of, retry_shard_of, shards_of
+from connectors.group.partition_shards import add_retry_shard, open_partition_shards
+from connectors.group.retry_shards import partition_of
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import (
     InvalidRequestError,
     ShardLockedError,
     Stream,
     StreamReader,
-    describe_stream,
 )
 
 
@@ -49,13 +49,9 @@ def open_partition(root: Path, name: str, number: int, *, with_retry_shard: bool
         ShardLockedError: A process has one of them; nothing was made.
     """
     try:
-        shards = describe_stream(root, name).shards
-        if with_retry_shard and retry_shard_of(number) not in shards:
-            # IMPORTANT: with the partition's lock; nothing is made where we may not go on.
-            with Stream.open(root, name, shards=[number]):
-                Stream.add_shards(root, name, {retry_shard_of(number): 0})
-            shards = describe_stream(root, name).shards
-        return Stream.open(root, name, shards=shards_of(number, shards))
+        if with_retry_shard:
+            add_retry_shard(root, name, number)
+        return open_partition_shards(root, name, number)
     except ShardLockedError as error:
         message = (
             f"{error.message}; free it with `shardlog group pause {root} {name} --partition "

@@ -21,7 +21,7 @@ from storage_core import StreamReader, describe_stream, shard_owners
 from storage_core.sql import connect
 from tests.broker.support.dead_letter_ledger import DeadLetterLedger, is_dead, retried_rows
 from tests.broker.support.forked_command import ForkedCommand
-from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
+from tests.broker.support.lab import CLOCK, PATIENT_S, Lab, Topic, WorkerProcess
 from tests.waiting import WAIT_MAX_S, await_that
 
 # A command is over within this time, or is killed somewhere in it.
@@ -322,7 +322,10 @@ class RandomOperator:
         log.touch()
         is_all = len(shards) == len(self._shards)
         chosen = [] if is_all else [f"--partition={shard}" for shard in shards]
-        arguments = [of, verb, os.fspath(self._lab.root), self._topic.name, *chosen, *options]
+        # Owners that are short of processor time close their shards late.
+        waits = [f"--wait={PATIENT_S}"] if verb == "pause" else []
+        place = [os.fspath(self._lab.root), self._topic.name]
+        arguments = [of, verb, *place, *chosen, *waits, *options]
         command = ForkedCommand(arguments, log, dict(os.environ))
         if kill_after_s is not None:
             CLOCK.sleep(kill_after_s)

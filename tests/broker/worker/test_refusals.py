@@ -237,7 +237,7 @@ def test_unknown_key_of_the_file_is_named(lab: Lab, tmp_path) -> None:
     config = tmp_path / "shardlog.toml"
     config.write_text(f'root = "{lab.root}"\ntopics = ["a"]\nlinger = 5\n')
     command = [sys.executable, "-m", "connectors.cli.main", "worker", f"--config={config}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
     assert done.returncode == EXIT_USAGE
     assert done.stderr.count("\n") == 1
     assert "linger: unknown key" in done.stderr
