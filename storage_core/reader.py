@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from storage_core.catalog.archived_shards import read_archived
 from storage_core.catalog.opening_by_files import opened_by_files
@@ -20,10 +21,14 @@ from storage_core.facade import StreamFacade
 from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
+from storage_core.platform.loading import loading
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.read.shard_reader import FollowedShard
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.options import ServerOptions
+
+if TYPE_CHECKING:
+    from storage_core.verify.verify import Progress, VerifyReport
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01
@@ -204,6 +209,34 @@ class StreamReader(StreamFacade[FollowedShard]):
             self._clock.sleep(min(pause, left))
             pause = min(2 * pause, _WAIT_PAUSE_MAX_S)
         return True
+
+    def verify(self, progress: "Progress | None" = None) -> "VerifyReport":
+        """Read all committed blocks and compare what follows from them, as `Stream.verify` does.
+
+        Nothing is locked or changed, so that a place can be verified that may only be read; the
+        report's `unchecked` says what that leaves open.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
+            CorruptionError: A shard cannot be read at all.
+        """
+        # Only who verifies needs it, and it loads what writes.
+        with loading(self._open.meta.name):
+            from storage_core.verify.followed import verify_followed  # noqa: PLC0415
+            from storage_core.verify.schema_checks import fingerprint_of  # noqa: PLC0415
+            from storage_core.verify.verify import VerifyReport  # noqa: PLC0415
+
+        report = VerifyReport()
+        files = self._open.files
+        for number in self._open.opened():
+            follow = partial(ShardFollower, files, number, self._clock)
+            directory = files.shard_directory(number)
+            report = report.plus(verify_followed(follow, directory, progress, fingerprint_of))
+        return report
 
     def position(self) -> Position:
         """Return where the stream stands."""

@@ -45,6 +45,11 @@ class GroupView:
     members: Sequence["kafka_client.GroupMember"] = ()
     is_known: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether Kafka knows nothing of the group."""
+        return self.is_known and not self.offsets and not self.members
+
     def member_of(self, partition: "kafka_client.Partition") -> "kafka_client.GroupMember | None":
         """Return the member that a partition is assigned to."""
         return next((each for each in self.members if partition in each.partitions), None)

@@ -157,8 +157,8 @@ def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
     ]
     more = f" and {len(numbers) - _NAMED_MAX} more" if len(numbers) > _NAMED_MAX else ""
     message = (
-        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with --partition "
-        f"N for one of them, reset, then `shardlog group resume {root} {stream}`"
+        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with "
+        f"--partition N for one of them, reset, then `shardlog group resume {root} {stream}`"
     )
     raise ShardLockedError(message, stream=stream)
 

@@ -145,8 +145,8 @@ def test_partition_without_a_shard_and_a_group_that_nobody_has_are_told(
     assert said == [("stopped", "it has no shard yet", lag) for lag in (0, 40)]
     assert [each["log_end_offset"] for each in partitions[2:]] == [0, 40]
     assert operator.asks(topic, "--partition=2").code == 0
-    one = operator.asks(topic, "--partition=3", "--json")
-    assert (one.code, json.loads(one.out), one.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
+    ran = operator.asks(topic, "--partition=3", "--json")
+    assert (ran.code, json.loads(ran.out), ran.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
     assert operator.asks(topic, "--partition=4").code == EXIT_USAGE
     nobody = operator.asks(topic, "--group=nobody")
     assert "no offsets and no members of group 'nobody'" in nobody.err
