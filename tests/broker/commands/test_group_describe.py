@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -203,12 +204,13 @@ def test_record_that_has_just_come_to_an_idle_partition_is_no_stall(
     lab: Lab, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, worker = idle_behind_a_frozen_worker(lab)
-    sleep, woken = SystemClock.sleep, []
+    sleep, is_woken = SystemClock.sleep, Event()
 
     def wake_and_sleep(clock: SystemClock, seconds: float) -> None:
         # The record is not stored at the first look, and is at the next one.
-        if not woken:
-            woken.append(worker.wake())
+        if not is_woken.is_set():
+            is_woken.set()
+            worker.wake()
             lab.await_no_lag(topic)
         sleep(clock, seconds)
 
