@@ -31,6 +31,7 @@ _TRIES: Final = 10
 # A hang, and no download: at 0.1 MB a second one takes seventy minutes.
 _FETCH_MAX_S: Final = 3 * 3600.0
 _LOOK_EVERY_S: Final = 1.0
+_PACKED_MB: Final = 440
 _TELL_EVERY_MB: Final = 100
 _MEGABYTE: Final = 1_000_000
 _CLOCK: Final = SystemClock()
@@ -76,12 +77,12 @@ def environment(place: Path) -> dict[str, str]:
     paths = [str(place), *filter(None, [os.environ.get("PYTHONPATH")])]
     left_out = ("SPARK_HOME", "SHARDLOG_TEST_FORKS")
     # What pytest tells its own processes is not for one that runs in a test.
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name not in left_out and not name.startswith("PYTEST_")
     }
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**variables, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _fetch(version: str, place: Path, tell: Tell) -> None:
@@ -94,12 +95,16 @@ def _fetch(version: str, place: Path, tell: Tell) -> None:
         *("--cache-dir", str(cache), "--target", str(draft), f"pyspark=={version}"),
     ]
     settings = {"UV_HTTP_TIMEOUT": str(_SILENT_MAX_S), "UV_HTTP_RETRIES": str(_TRIES)}
-    tell(f"PySpark {version} is fetched, 440 MB, into {place}")
+    tell(f"PySpark {version} is fetched, {_PACKED_MB} MB, into {place}")
     try:
         with subprocess.Popen(
             command, env={**os.environ, **settings}, stderr=subprocess.PIPE, text=True
         ) as fetching:
-            _await_end(fetching, cache, lambda done: tell(f"PySpark {version}: {done} of 440 MB"))
+            try:
+                _await_end(fetching, cache, lambda done: tell(f"{done} MB of PySpark {version}"))
+            except BaseException:
+                fetching.kill()
+                raise
             said = "" if fetching.stderr is None else fetching.stderr.read()
         if fetching.returncode != 0:
             message = f"PySpark {version} cannot be fetched: {said.strip()}"
@@ -113,14 +118,14 @@ def _fetch(version: str, place: Path, tell: Tell) -> None:
 
 
 def _await_end(fetching: "subprocess.Popen[str]", cache: Path, tell: Callable[[int], None]) -> None:
-    told, deadline = 0, _CLOCK.monotonic_s() + _FETCH_MAX_S
+    reported, deadline = 0, _CLOCK.monotonic_s() + _FETCH_MAX_S
     while fetching.poll() is None:
         with suppress(subprocess.TimeoutExpired):
             fetching.wait(_LOOK_EVERY_S)
         done = _size_of(cache) // _MEGABYTE // _TELL_EVERY_MB * _TELL_EVERY_MB
         # Then it is unpacked, which takes as much again.
-        if told < done < 440:
-            told = done
+        if reported < done < _PACKED_MB:
+            reported = done
             tell(done)
         if _CLOCK.monotonic_s() > deadline:
             fetching.kill()
@@ -128,8 +133,9 @@ def _await_end(fetching: "subprocess.Popen[str]", cache: Path, tell: Callable[[i
 
 def _size_of(place: Path) -> int:
     size = 0
-    for path in place.rglob("*"):
-        # It may be renamed meanwhile.
-        with suppress(OSError):
-            size += path.lstat().st_size
+    for folder, _, names in os.walk(place):
+        for name in names:
+            # It may be renamed meanwhile.
+            with suppress(OSError):
+                size += Path(folder, name).lstat().st_size
     return size

@@ -100,5 +100,5 @@ def test_limit_that_ends_a_run_early_is_told_once(ten, monkeypatch, caplog, has_
     monkeypatch.setattr(module, "HAS_ADMISSION", has_admission)
     reader = ten.tail(startingOffsets="earliest", maxOffsetsPerTrigger=4)
     run(reader, reader.initialOffset())
-    told = [each for each in caplog.messages if "maxOffsetsPerTrigger ends early" in each]
-    assert len(told) == (0 if has_admission else 1)
+    warnings = [each for each in caplog.messages if "maxOffsetsPerTrigger ends early" in each]
+    assert len(warnings) == (0 if has_admission else 1)
