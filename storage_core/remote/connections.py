@@ -194,7 +194,8 @@ class Connections:
         if response.length is None and not response.chunked:
             # NOTE: http.client (3.11) takes headers that were cut for all of them.
             response.close()
-            raise RemoteDisconnected("")
+            message = "its headers were cut"
+            raise RemoteDisconnected(message)
         return Answer(self, connection, response)
 
 
