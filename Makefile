@@ -71,11 +71,11 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo docs faults mutants walks bench wheel clean
+.PHONY: help setup fmt check quick test demo docs faults mutants walks spark-versions bench wheel clean
 
 help: ## List the targets.
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
-		| while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
+		| while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP) ## Make .venv with everything that the other targets need.
 
@@ -158,6 +158,9 @@ mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each c
 
 walks: $(STAMP) ## Count the files and functions that tiny runs enter; WALK=seal lists those of one.
 	$(BIN)/python -m tests.walks $(if $(WALK),--files $(WALK))
+
+spark-versions: $(STAMP) ## Run the tests of Spark on each PySpark that is supported; VERSION=4.0.5 on one.
+	@$(IN_PLACE) $(BIN)/python -m tests.versions --jobs $(CORES) $(VERSION)
 
 docs: $(STAMP) ## Write what documents take from docstrings: the list of modules, numbered steps.
 	$(BIN)/python -m tests.tidy.documents
