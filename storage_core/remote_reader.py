@@ -283,9 +283,9 @@ class RemoteReader(StreamReader):
         with self._growing:
             self._client.know(facts)
             self._open.files = _files_of(facts)
-            known = self._open.by_number
+            shards = self._open.by_number
             self._open.by_number = {
-                number: known.get(number) or RemoteShard(self._client, number)
+                number: shards.get(number) or RemoteShard(self._client, number)
                 for number in sorted(facts.lineages)
             }
         return dict(sorted(facts.committed.items()))

@@ -129,20 +129,20 @@ class Connections:
             InvalidRequestError: It does not speak TLS, or is not who its certificate says.
         """
         with self._lock:
-            kept = self._idle.pop() if self._idle else None
-        if kept is not None:
+            reused = self._idle.pop() if self._idle else None
+        if reused is not None:
             try:
-                return self._asked(kept, question, headers, patience_s)
+                return self._exchange(reused, question, headers, patience_s)
             except (ConnectionError, BadStatusLine, ssl.SSLEOFError):
                 # The server has closed it, and the others that are as old probably too.
-                kept.close()
+                reused.close()
                 self._close_idle()
             except TRANSPORT_ERRORS as error:
-                kept.close()
+                reused.close()
                 raise translated(error, self.address, "when it was asked") from error
         connection = self._connected()
         try:
-            return self._asked(connection, question, headers, patience_s)
+            return self._exchange(connection, question, headers, patience_s)
         except TRANSPORT_ERRORS as error:
             connection.close()
             raise translated(error, self.address, "when it was asked") from error
@@ -181,7 +181,7 @@ class Connections:
             raise translated(error, self.address, "when it was connected to") from error
         return connection
 
-    def _asked(
+    def _exchange(
         self,
         connection: HTTPConnection,
         question: Question,
@@ -194,7 +194,8 @@ class Connections:
         if response.length is None and not response.chunked:
             # NOTE: http.client (3.11) takes headers that were cut for all of them.
             response.close()
-            raise RemoteDisconnected
+            message = "its headers were cut"
+            raise RemoteDisconnected(message)
         return Answer(self, connection, response)
 
 

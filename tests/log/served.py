@@ -31,9 +31,9 @@ def served(root: Path, **settings: Any) -> Iterator[str]:
 @contextmanager
 def opened_by(door: str, root: Path, name: str, **how: Any) -> Iterator[StreamReader]:
     """Open a stream for reading by a door."""
-    with ExitStack() as kept:
+    with ExitStack() as opened:
         place: Any = root
         if door == "server":
-            place = kept.enter_context(served(root))
+            place = opened.enter_context(served(root))
             how["server"] = AT_ONCE
-        yield kept.enter_context(StreamReader.open(place, name, **how))
+        yield opened.enter_context(StreamReader.open(place, name, **how))

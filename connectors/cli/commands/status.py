@@ -17,7 +17,7 @@ import typer
 from connectors.cli.commands.each_stream import of_streams
 from connectors.cli.exit_codes import exit_code_of_fault
 from connectors.cli.input.arguments import kafka_settings
-from connectors.cli.input.roots import KnownRoot, known_root, sizes_of
+from connectors.cli.input.roots import NamedRoot, root_named, sizes_of
 from connectors.cli.log_ends import Brokers, LogEnds
 from connectors.cli.output.formatting import (
     counted,
@@ -104,13 +104,13 @@ def status(  # noqa: PLR0913 - one parameter an option
     broker_wait: float,
 ) -> int:
     """Show the state of each shard; the exit code is 5 where a range is lost."""
-    known, now_ns = known_root(root), SystemClock().now_ns()
-    faults, pauses = _kept_by_workers(known, stream)
+    source, now_ns = root_named(root), SystemClock().now_ns()
+    faults, pauses = _kept_by_workers(source, stream)
     notes = list(faults.values())
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
-        statuses, ends = _asked(known, name, now_ns, brokers)
+        statuses, ends = _statuses_and_ends(source, name, now_ns, brokers)
         return [
             (
                 with_log_end(
@@ -124,12 +124,12 @@ def status(  # noqa: PLR0913 - one parameter an option
             for shard, unit in statuses
         ]
 
-    shards, error = of_streams(known.streams if stream is None else [stream], look)
+    shards, error = of_streams(source.streams if stream is None else [stream], look)
     if as_json:
         facts = [asdict(shard) for shard, _ in shards]
-        print_json([*facts, *_without_shards(known, notes, facts)])
+        print_json([*facts, *_without_shards(source, notes, facts)])
     elif shards or error is None:
-        print_lines([f"root {known.place} (id {known.root_id})"])
+        print_lines([f"root {source.place} (id {source.root_id})"])
         print_table(*_table(shards))
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
@@ -144,28 +144,28 @@ def status(  # noqa: PLR0913 - one parameter an option
 
 
 def _kept_by_workers(
-    known: KnownRoot, stream: str | None
+    source: NamedRoot, stream: str | None
 ) -> tuple[dict[Partition, QuarantineNote], dict[Partition, Pause]]:
     """Return what workers and operators keep beside the streams; a server does not tell it."""
-    if known.directory is None:
+    if source.directory is None:
         return {}, {}
-    notes = QuarantineNotes(known.directory).read()
+    notes = QuarantineNotes(source.directory).read()
     return (
         {note.partition: note for note in notes if stream in (None, note.stream)},
-        {pause.partition: pause for pause in Pauses(known.directory).read()},
+        {pause.partition: pause for pause in Pauses(source.directory).read()},
     )
 
 
-def _asked(
-    known: KnownRoot, name: str, now_ns: int, brokers: Brokers
+def _statuses_and_ends(
+    source: NamedRoot, name: str, now_ns: int, brokers: Brokers
 ) -> tuple[list[tuple[ShardStatus, Unit]], LogEnds]:
     """Return the shards of a stream, and what Kafka says of their partitions."""
-    if known.directory is not None:
-        statuses = list(shard_statuses(known.directory, known.root_id, name, now_ns))
+    if source.directory is not None:
+        statuses = list(shard_statuses(source.directory, source.root_id, name, now_ns))
         # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
-        return statuses, brokers.log_ends(known.directory, name)
-    with StreamReader.open(known.place, name) as reader:
-        places = ShardPlaces(known.place, known.root_id, name)
+        return statuses, brokers.log_ends(source.directory, name)
+    with StreamReader.open(source.place, name) as reader:
+        places = ShardPlaces(source.place, source.root_id, name)
         statuses = list(statuses_of(reader, places, partial(sizes_of, reader), now_ns))
         shards = [shard.shard for shard, _ in statuses]
         return statuses, brokers.log_ends_of(reader.origin, shards)
@@ -191,7 +191,7 @@ def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 
 
 def _without_shards(
-    known: KnownRoot, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
+    source: NamedRoot, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
 ) -> Iterable[dict[str, Any]]:
     """Yield quarantined partitions of streams that do not exist, in the form of other shards."""
     listed = {(one["stream"], one["shard"]) for one in facts}
@@ -201,8 +201,8 @@ def _without_shards(
             continue
         yield {
             **dict.fromkeys(each.name for each in fields(ShardStatus)),
-            "root": known.place,
-            "root_id": known.root_id,
+            "root": source.place,
+            "root_id": source.root_id,
             "stream": note.stream,
             "shard": None if note.shard < 0 else note.shard,
             "quarantined": note.facts(),

@@ -10,7 +10,7 @@ from storage_core.remote_reader import RemoteReader
 
 
 @dataclass(frozen=True, slots=True)
-class KnownRoot:
+class NamedRoot:
     """A root, wherever it lies.
 
     Attributes:
@@ -26,7 +26,7 @@ class KnownRoot:
     streams: tuple[str, ...]
 
 
-def known_root(root: str) -> KnownRoot:
+def root_named(root: str) -> NamedRoot:
     """Return what a root is.
 
     Raises:
@@ -34,9 +34,9 @@ def known_root(root: str) -> KnownRoot:
     """
     if names_servers(root):
         served = ask_root(root)
-        return KnownRoot(served.servers, served.root_id, None, served.streams)
+        return NamedRoot(served.servers, served.root_id, None, served.streams)
     directory = Path(root).absolute()
-    return KnownRoot(str(directory), root_id(directory), directory, tuple(list_streams(directory)))
+    return NamedRoot(str(directory), root_id(directory), directory, tuple(list_streams(directory)))
 
 
 def sizes_of(reader: StreamReader) -> dict[int, int]:

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from connectors.cli.parsing.work import COMMAND_CLASS
+
 _OPTION: Final = "--server"
 _SCHEMES: Final = ("shardlog://", "shardlogs://")
-_CLASS: Final = "command_class"
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -60,14 +61,8 @@ def _option() -> Any:  # noqa: ANN401 - typer has no public name for an option
 
 def by_server(declared: _F) -> _F:
     """Let a declared command read from servers, too."""
-    vars(declared)[_CLASS] = ServerCommand
+    vars(declared)[COMMAND_CLASS] = ServerCommand
     return declared
-
-
-def class_of(declared: Callable[..., object]) -> type[TyperCommand]:
-    """Return of which class a declared command is."""
-    chosen: type[TyperCommand] = vars(declared).get(_CLASS, TyperCommand)
-    return chosen
 
 
 def _without_option(args: list[str]) -> tuple[list[str], str | None]:

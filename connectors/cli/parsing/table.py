@@ -7,8 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from connectors.cli.parsing.group import Group
-from connectors.cli.parsing.servers import class_of
-from connectors.cli.parsing.work import imported
+from connectors.cli.parsing.work import COMMAND_CLASS, imported
 
 # By name: the declaration in `connectors/cli/parsers`, and the line of help.
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -55,7 +54,7 @@ class LazyCommand(TyperCommand):
         if isinstance(declared, typer.Typer):
             return typer.main.get_command(declared)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(self._called, cls=class_of(declared))(declared)
+        alone.command(self._called, cls=vars(declared).get(COMMAND_CLASS, TyperCommand))(declared)
         return typer.main.get_command(alone)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as typer calls it

@@ -83,13 +83,13 @@ class Relay:
 def speaking(answer: bytes | None) -> Iterator[str]:
     """Answer each connection with some bytes and end it; with None be silent for good."""
     listener = socket.create_server(("127.0.0.1", 0))
-    kept: list[socket.socket] = []
+    clients: list[socket.socket] = []
 
     def answers() -> None:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                kept.append(client)
+                clients.append(client)
                 client.recv(_PIECE_BYTES)
                 if answer is not None:
                     client.sendall(answer)
@@ -102,6 +102,6 @@ def speaking(answer: bytes | None) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        for client in kept:
+        for client in clients:
             client.close()
         thread.join()

@@ -4,7 +4,7 @@ import multiprocessing
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -98,12 +98,12 @@ def test_reader_goes_on_with_a_server_that_was_started_again(bench):
         port = server.port
         reader = StreamReader.open(f"shardlog://{server.address}", bench.name, server=PATIENT)
         expected = reader.read()
-    found: list[object] = []
-    asks = threading.Thread(target=lambda: found.append(reader.read()))
+    answers: list[object] = []
+    asks = threading.Thread(target=lambda: answers.append(reader.read()))
     asks.start()
     with listening(bench.root, port):
         asks.join()
-        assert found == [expected]
+        assert answers == [expected]
         assert reader.read() == expected
     reader.close()
 
@@ -237,7 +237,7 @@ def test_reader_who_has_enough_leaves_no_connection_half_read(bench):
 
 
 @pytest.fixture
-def token_file(tmp_path) -> Path:
+def token_file(tmp_path: Path) -> Path:
     path = tmp_path / "token"
     path.write_text(f"# of the reader\n{TOKEN}\n")
     return path
@@ -289,7 +289,7 @@ def test_options_with_a_token_are_not_pickled_into_a_plan():
 
 
 def test_server_over_tls_is_verified(bench):
-    tls = {"tls_certificate": HERE / "certificate.pem", "tls_key": HERE / "key.pem"}
+    tls: dict[str, Any] = {"tls_certificate": HERE / "certificate.pem", "tls_key": HERE / "key.pem"}
     trusting = replace(AT_ONCE, ca_file=HERE / "certificate.pem")
     with listening(bench.root, **tls) as server:
         encrypted = f"shardlogs://{server.address}"
@@ -314,7 +314,7 @@ def test_reports_are_those_of_a_reader_by_path(filled):
     filled.append(3, [100, 104], dead={101: b"raw", 102: b""}, source={"next": 105})
     filled.stream.commit()
     filled.stream.seal()
-    calls = {
+    calls: dict[str, Callable[[StreamReader], object]] = {
         name: methodcaller(name)
         for name in (
             *("committed", "refresh", "position", "lost_ranges", "gaps", "schemas", "parts"),
@@ -379,10 +379,10 @@ def test_many_threads_share_a_reader(bench):
             threading.Thread(target=lambda n=n: counts.append(reader.read([n]).num_rows))
             for n in (0, 1, 2) * 5
         ]
-        for each in asks:
-            each.start()
-        for each in asks:
-            each.join()
+        for ask in asks:
+            ask.start()
+        for ask in asks:
+            ask.join()
     assert counts == [1000] * 15
 
 

@@ -94,10 +94,10 @@ def test_status_is_the_same_but_for_where_the_root_is(shardlog, root, address, s
     by_server = json.loads(shardlog("status", address, *named, "--json").out)
     assert {one.pop("root") for one in by_server} == {address}
     assert {one.pop("root") for one in by_path} == {str(root)}
-    for one in (*by_path, *by_server):
-        assert one.pop("bytes") > 0
+    for shard in (*by_path, *by_server):
+        assert shard.pop("bytes") > 0
         # Of a moment each.
-        assert (one.pop("age_s") is None) == (one["last"] is None)
+        assert (shard.pop("age_s") is None) == (shard["last"] is None)
     assert by_server == by_path
 
 
