@@ -2,9 +2,14 @@
 
 import re
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 
+from connectors.cli.main import app
+from connectors.cli.parsing.table import LazyCommand
 from tests.tidy.documents.tables import page, rows_below
 from tests.tidy.test_readme import unknown_words
 
@@ -51,3 +56,21 @@ def test_every_command_within_a_sentence_is_one(name: str) -> None:
         for words in commands
     }
     assert {command: words for command, words in unknown.items() if words} == {}
+
+
+def command_names(command: Any, before: str = "shardlog") -> Iterator[str]:
+    """Yield each command with the words before it."""
+    command = command.loaded() if isinstance(command, LazyCommand) else command
+    if not hasattr(command, "commands"):
+        yield before
+    else:
+        for name, inner in command.commands.items():
+            yield from command_names(inner, f"{before} {name}")
+
+
+def test_every_command_is_in_the_table_of_commands() -> None:
+    names = [*command_names(typer.main.get_command(app))]
+    assert len(names) > 30
+    cells = [row[0] for row in rows_below("command", page("COMMANDS.md"))]
+    missing = [name for name in names if not any(re.search(rf"`{name}\b", cell) for cell in cells)]
+    assert missing == []
