@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from connectors.group.home_mark import HomeMark
 from connectors.group.reset_target import Target, clamped
-from connectors.group.retry_shards import partition_of, retry_shard_of
+from connectors.group.retry_shards import partition_of, refuse_beyond, retry_shard_of
 from connectors.kafka import OffsetAdmin, Partition, Place
 from storage_core import (
     ArchivedShard,
@@ -113,6 +113,8 @@ def planned_resets(
         current = reader.refresh()
         owned = {number for number in current if partition_of(number) is None}
         partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
+        for partition in partitions:
+            refuse_beyond(partition)
         _refuse_missing(stream, partitions, offsets.counted(origin.topic))
         lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
         wanted = _wanted(partitions, target, current, lows, ends, offsets)

@@ -1,9 +1,11 @@
 """What Kafka's records and places are called here; loads no client."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Headers = list[tuple[str, bytes | None]]
+# Partitions of a topic have numbers below it: the shards of retried dead letters lie from there on.
+PARTITIONS_MAX: Final = 1_000_000
 
 
 class Partition(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka import FetchWay, printable_consumer_settings
+from connectors.kafka import PARTITIONS_MAX, FetchWay, printable_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,
@@ -32,11 +32,10 @@ ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 _INTERNAL: Final = "^__"
 _LEFT_OUT: Final = "topic.blacklist"
 _GROUP_DEFAULT: Final = "shardlog"
-_PARTITION_MAX: Final = 2**31 - 1
 
 FaultKind = Literal["refused", "unavailable", "foreign", "out_of_range", "damage", "write_failed"]
 OnFault = Literal["quarantine", "stop"]
-PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
+PartitionNumber = Annotated[int, Field(ge=0, lt=PARTITIONS_MAX)]
 
 
 class FaultSettings(Section):
@@ -85,8 +84,8 @@ class WorkerOptions(Section):
             matches them.
         mode: `group`: the consumer group assigns partitions; `static`: those of `partitions`.
         partitions: In mode `static`, the partitions of each topic.
-        start: Where a new shard begins: `earliest`, `latest`, or a time (ISO with zone, or
-            milliseconds). Partitions and topics that appear later begin at their first record.
+        start: Where a new shard begins: `earliest`, `latest`, or a time (ISO, UTC without a zone,
+            or milliseconds). Partitions and topics that appear later begin at their first record.
         on_out_of_range: When Kafka's retention has deleted records that were not stored: `stop`
             there, a fault that names them, or `skip`: record the gap and go on.
         on_fault: What a fault of one partition or topic does, by kind: `quarantine` it while the
