@@ -8,6 +8,7 @@ are a copy of it.
     rewinds            what is fetched again, since its store lacks it
     retry_requests     which quarantined partitions are to be tried again now
     operations         pause, resume and retry, as commands and programs call them
+    pause_of_command   pauses that end with the command that made them
 """
 
 from typing import TYPE_CHECKING

@@ -80,7 +80,7 @@ def pause(
     paused = {number: pauses.of(Partition(stream, number)) for number in chosen}
     for number in named or [WHOLE_TOPIC]:
         pauses.write(Pause(stream, number, now_ms, " ".join(reason.split())))
-    owners = _await_owners(root, stream, chosen, lambda _, owner: owner is None, wait_s)
+    owners = await_owners(root, stream, chosen, lambda _, owner: owner is None, wait_s)
     return [
         _paused(
             Partition(stream, number), paused[number], before.get(number), owners[number], wait_s
@@ -129,7 +129,7 @@ def resume(
     if not chosen:
         text = "resumed; nothing is stored of it yet"
         return [Outcome(Partition(stream, WHOLE_TOPIC), is_done=True, text=text)]
-    owners = _await_owners(
+    owners = await_owners(
         root,
         stream,
         paused,
@@ -257,7 +257,7 @@ def _quarantined(root: Path, stream: str) -> dict[Partition, QuarantineNote]:
     }
 
 
-def _await_owners(
+def await_owners(
     root: Path,
     stream: str,
     chosen: Iterable[int],

@@ -6,20 +6,25 @@ No topic has a `~` in its name, so none meets these. A file is replaced as a who
 directory has changed since it was read costs one call to find out.
 """
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from connectors.kafka import Partition
+from storage_core import SystemClock
 
 # In place of a partition's number: all of a topic.
 WHOLE_TOPIC: Final = -1
 _ALL: Final = "all"
 # The times of a directory are this coarse: a change so soon after a read may not move them.
 _COARSE_NS: Final = 50 * 10**6
+# Who holds the lock of a directory does so for a few calls.
+_LOCK_WAIT_MAX_S: Final = 10.0
+_LOCK_LOOK_S: Final = 0.005
 
 
 class PartitionFiles:
@@ -34,21 +39,89 @@ class PartitionFiles:
         Raises:
             OSError: The disk does not take it.
         """
+        os.close(self._write(partition, text, is_durable=is_durable, is_held=False))
+
+    def write_held(self, partition: Partition, text: str) -> int:
+        """Do as `write`, durably, and return a descriptor of the file that holds its lock.
+
+        Nobody ever sees the file without the lock, but once the descriptor is closed, or the
+        process has ended in whatever way.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        return self._write(partition, text, is_durable=True, is_held=True)
+
+    def is_held(self, partition: Partition) -> bool:
+        """Tell whether a process holds the lock of a partition's file, which may be gone."""
+        try:
+            descriptor = os.open(self.place(partition), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            # IMPORTANT: shared, or each of two who look would take the other for the holder.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def is_of(self, partition: Partition, descriptor: int) -> bool:
+        """Tell whether a partition's file is the one that a descriptor is of."""
+        try:
+            return os.path.samestat(self.place(partition).stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from deciding what to put, or remove, while this process does.
+
+        Raises:
+            OSError: The directory cannot be made or locked; another process held it for too long.
+        """
+        self.directory.mkdir(exist_ok=True)
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        clock = SystemClock()
+        until_s = clock.monotonic_s() + _LOCK_WAIT_MAX_S
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if clock.monotonic_s() >= until_s:
+                        raise
+                    clock.sleep(_LOCK_LOOK_S)
+                else:
+                    break
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, partition: Partition, text: str, *, is_durable: bool, is_held: bool) -> int:
+        """Put a file in place and return a descriptor of it."""
         self.directory.mkdir(exist_ok=True)
         draft = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}.draft"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o644)
         try:
-            with draft.open("w", encoding="utf-8") as file:
+            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.write(text)
-                file.flush()
-                if is_durable:
-                    os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(descriptor)
+            if is_held:
+                # IMPORTANT: before it has its name.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             draft.replace(self.place(partition))
+            if is_durable:
+                self.sync()
         except BaseException:
+            os.close(descriptor)
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
-        if is_durable:
-            self.sync()
+        return descriptor
 
     def sync(self) -> None:
         """Make names that came and went durable."""

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +18,10 @@ from connectors.cli.output.printing import (
 )
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.cli.parsing.dead_letter_filters import DeadLetterFilters
+from connectors.group.pause_of_command import paused_for_command
 from connectors.ingest.dead_letters.discard import DiscardReport
 from connectors.ingest.dead_letters.discard import discard as discard_dead_letters
+from connectors.ingest.dead_letters.opening import partitions_with_dead_letters
 from connectors.ingest.dead_letters.retry import RetryReport, RetrySettings
 from connectors.ingest.dead_letters.retry import retry as retry_dead_letters
 from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter, waiting_in
@@ -83,13 +86,19 @@ def retry(  # noqa: PLR0913 - one parameter an option
     config: Path | None,
     registry: str | None,
     filters: DeadLetterFilters,
+    pause: bool,
+    wait: float,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Store dead letters as rows that are well by now."""
     selection = selection_of(filters)
     settings = _settings(config, registry)
-    with progress_bar(_total(root, stream, selection), _NOUN) as show:
+    pausing = _Pausing("shardlog dlq retry", wait, is_wanted=pause and not dry_run)
+    with (
+        pausing.of(root, stream, selection),
+        progress_bar(_total(root, stream, selection), _NOUN) as show,
+    ):
         reports = retry_dead_letters(root, stream, selection, settings, show, is_dry_run=dry_run)
     if as_json:
         print_json([_facts(report) for report in reports])
@@ -103,6 +112,8 @@ def discard(  # noqa: PLR0913 - one parameter an option
     stream: str,
     filters: DeadLetterFilters,
     all_: bool,
+    pause: bool,
+    wait: float,
     execute: bool,
     as_json: bool,
 ) -> None:
@@ -111,7 +122,11 @@ def discard(  # noqa: PLR0913 - one parameter an option
     if selection == Selection() and execute and not all_:
         message = "without a filter all would be deleted: add --all if that is meant"
         raise InvalidRequestError(message, stream=stream)
-    with progress_bar(_total(root, stream, selection), _NOUN) as show:
+    pausing = _Pausing("shardlog dlq discard", wait, is_wanted=pause and execute)
+    with (
+        pausing.of(root, stream, selection),
+        progress_bar(_total(root, stream, selection), _NOUN) as show,
+    ):
         reports = discard_dead_letters(root, stream, selection, show, is_dry_run=not execute)
     if as_json:
         print_json([{**_discarded(report), "is_executed": execute} for report in reports])
@@ -122,6 +137,25 @@ def discard(  # noqa: PLR0913 - one parameter an option
     else:
         print_table(_DISCARD_COLUMNS, [tuple(_row(report)) for report in reports])
         print_line("nothing was changed; add --execute to do it")
+
+
+class _Pausing:
+    """Pauses the partitions of chosen dead letters while a command works on them."""
+
+    def __init__(self, command: str, wait_s: float, *, is_wanted: bool) -> None:
+        self._command = command
+        self._wait_s = wait_s
+        self._is_wanted = is_wanted
+
+    @contextmanager
+    def of(self, root: Path, stream: str, selection: Selection) -> Iterator[None]:
+        """Pause them for as long as the body runs."""
+        if not self._is_wanted:
+            yield
+            return
+        numbers = partitions_with_dead_letters(root, stream, selection)
+        with paused_for_command(root, stream, numbers, self._command, wait_s=self._wait_s):
+            yield
 
 
 def _settings(config: Path | None, registry: str | None) -> RetrySettings:

@@ -38,6 +38,17 @@ DryRun = Annotated[
         "--dry-run", help="Only judge, and say what would come of it; nothing is changed."
     ),
 ]
+PausesFirst = Annotated[
+    bool,
+    typer.Option(
+        "--pause",
+        help="Pause the partitions meanwhile, and let those go on that were not paused before.",
+    ),
+]
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="With --pause, how long to wait for workers."),
+]
 From = Annotated[int, typer.Option("--from", metavar="OFFSET", min=0, help="The first offset.")]
 
 Limit = Annotated[
@@ -115,6 +126,8 @@ def retry(  # noqa: PLR0913 - one parameter an option
         typer.Option(metavar="URL", help="The schema registry, instead of that of --config."),
     ] = None,
     filters: DeadLetterFilters = ALL,
+    pause: PausesFirst = False,
+    wait: Wait = 60.0,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -122,8 +135,8 @@ def retry(  # noqa: PLR0913 - one parameter an option
 
     Mend the cause first: register the schema, raise payload_bytes_max by `shardlog alter`. Rows go
     to the partition's retry shard, 1000000 + its number; readers and queries see them as new rows.
-    Nothing is sent to Kafka. The partition must be paused (`shardlog group pause`) or its worker
-    stopped; a dry run needs neither. What is still refused stays, and the reasons are printed.
+    Nothing is sent to Kafka. The partition must be paused (--pause, `shardlog group pause`) or its
+    worker stopped; a dry run needs neither. What is still refused stays, with its reasons.
 
     Example: shardlog dlq retry ./data telemetry --config shardlog.toml
     """
@@ -137,13 +150,16 @@ def discard(  # noqa: PLR0913 - one parameter an option
     stream: StreamName,
     filters: DeadLetterFilters = ALL,
     all_: Annotated[bool, typer.Option("--all", help="All dead letters of the stream.")] = False,
+    pause: PausesFirst = False,
+    wait: Wait = 60.0,
     execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete dead letters for good, and count them as discarded.
 
     Without --execute a table says which it would be, and nothing is changed. Without a filter it
-    needs --all. The partition must be paused (`shardlog group pause`) or its worker stopped.
+    needs --all. The partition must be paused (--pause, `shardlog group pause`) or its worker
+    stopped.
 
     Example: shardlog dlq discard ./data telemetry --reason body --execute
     """

@@ -54,7 +54,7 @@ def open_partition(root: Path, name: str, number: int, *, with_retry_shard: bool
         return open_partition_shards(root, name, number)
     except ShardLockedError as error:
         message = (
-            f"{error.message}; free it with `shardlog group pause {root} {name} --partition "
-            f"{number}`, and `shardlog group resume` afterwards"
+            f"{error.message}; add --pause, or free it with `shardlog group pause {root} {name} "
+            f"--partition {number}`, and `shardlog group resume` afterwards"
         )
         raise ShardLockedError(message, stream=name, shard=number) from error

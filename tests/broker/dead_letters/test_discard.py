@@ -80,6 +80,36 @@ def test_killed_discard_leaves_the_rest_and_the_next_one_goes_on(lab: Lab) -> No
     assert stats(lab, topic).dead_letters_discarded == MANY
 
 
+def test_pause_of_the_command_frees_the_shard_and_the_worker_goes_on(lab: Lab) -> None:
+    topic, worker = keeping(lab, 30)
+    code, out, err = dlq("discard", lab.root, topic.name, "--all", "--pause", "--execute")
+    assert (code, out, err) == (0, "partition 0: 30 dead letters discarded\n", "")
+    assert Pauses(lab.root).read() == []
+    worker.await_event("resumed")
+    lab.produce(topic, 10)
+    lab.await_no_lag(topic)
+    pause(lab.root, topic.name, [0])
+    code, _, err = dlq("discard", lab.root, topic.name, "--all", "--pause", "--execute")
+    assert (code, err) == (0, "")
+    assert Pauses(lab.root).of(Partition(topic.name, 0)) is not None
+    assert worker.stop() == 0
+
+
+def test_worker_goes_on_where_a_command_was_killed_over_its_pause(lab: Lab) -> None:
+    topic, worker = keeping(lab, MANY)
+    options = lab.root, topic.name, "--all", "--pause", "--execute"
+    code, _, _ = dlq("discard", *options, first=die_at_the_second_batch)
+    assert code == DIED
+    worker.await_event("resumed")
+    lab.produce(topic, 10)
+    lab.await_no_lag(topic)
+    assert Pauses(lab.root).read() == []
+    code, _, err = dlq("discard", *options)
+    assert (code, err) == (0, "")
+    assert stats(lab, topic).dead_letters_discarded == MANY
+    assert worker.stop() == 0
+
+
 def test_wrong_filters_are_refused_in_a_line_and_change_nothing(lab: Lab) -> None:
     topic, worker = keeping(lab, 3)
     worker.stop()
