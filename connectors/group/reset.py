@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from connectors.group.home_mark import HomeMark
 from connectors.group.reset_target import Target, clamped
-from connectors.group.retry_shards import partition_of, retry_shard_of
+from connectors.group.retry_shards import partition_of, refuse_beyond, retry_shard_of
 from connectors.kafka import OffsetAdmin, Partition, Place
 from storage_core import (
     ArchivedShard,
@@ -118,6 +118,8 @@ def planned_resets(
     stands = {number: shard.committed for number, shard in shard_progress(root, stream).items()}
     owned = {number for number in stands if partition_of(number) is None}
     partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
+    for partition in partitions:
+        refuse_beyond(partition)
     _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
     current = _known(
         stream, {at.number: stands[at.number] for at in partitions if at.number in stands}

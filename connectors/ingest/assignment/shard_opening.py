@@ -12,7 +12,7 @@ from typing import Any
 
 from connectors.group.home_mark import HomeMark, decode_home_mark
 from connectors.group.partition_shards import open_partition_shards
-from connectors.group.retry_shards import finish_retry, retry_shard_of
+from connectors.group.retry_shards import finish_retry, refuse_beyond, retry_shard_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.cluster_answers import ClusterAnswers
 from connectors.ingest.assignment.partition_writer import PartitionWriter
@@ -74,7 +74,9 @@ class ShardOpening:
                 trying again may help.
             ForeignDataError: The topic, or the data, is not ours.
             LostRangeError: Retention has passed records that were not stored.
+            InvalidRequestError: Its number is one that no shard of a partition has.
         """
+        refuse_beyond(partition)
         topic_id = self._identities.id_of(partition.topic)
         born, origin = self._stream_of(partition, topic_id)
         if partition.number not in born:

@@ -24,14 +24,14 @@ def partitions_with_dead_letters(root: Path, name: str, selection: Selection) ->
             message = "it was not made from a topic; nothing is known of what its dead letters are"
             raise InvalidRequestError(message, stream=name)
         shards = sorted(reader.refresh())
-        missing = sorted(selection.partitions - set(shards))
+        present = [shard for shard in shards if partition_of(shard) is None]
+        missing = sorted(selection.partitions - set(present))
         if missing:
-            present = [shard for shard in shards if partition_of(shard) is None]
             message = f"there is no partition {missing[0]}; there are {present}"
             raise InvalidRequestError(message, stream=name)
         return [
             number
-            for number in shards
+            for number in present
             if next(selection.dead_letters(reader, number), None) is not None
         ]
 
@@ -54,7 +54,7 @@ def open_partition(root: Path, name: str, number: int, *, with_retry_shard: bool
         return open_partition_shards(root, name, number)
     except ShardLockedError as error:
         message = (
-            f"{error.message}; free it with `shardlog group pause {root} {name} --partition "
-            f"{number}`, and `shardlog group resume` afterwards"
+            f"{error.message}; add --pause, or free it with `shardlog group pause {root} {name} "
+            f"--partition {number}`, and `shardlog group resume` afterwards"
         )
         raise ShardLockedError(message, stream=name, shard=number) from error
