@@ -8,16 +8,19 @@ read costs one call to find out. Commands may run as root and workers as somebod
 makes is for all whom the root is for.
 """
 
+import fcntl
 import json
 import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from connectors.kafka import Partition
+from storage_core import SystemClock
 
 _T = TypeVar("_T")
 
@@ -31,6 +34,9 @@ _NAME_MAX: Final = 255
 _TIME_MS_MAX: Final = 253_402_300_799_999
 # The times of a directory are this coarse: a change so soon after a read may not move them.
 _COARSE_NS: Final = 50 * 10**6
+# Who holds the lock of a directory does so for a few calls.
+_LOCK_WAIT_MAX_S: Final = 10.0
+_LOCK_LOOK_S: Final = 0.005
 
 
 def note_of(notes: Mapping[Partition, _T], partition: Partition) -> _T | None:
@@ -41,14 +47,20 @@ def note_of(notes: Mapping[Partition, _T], partition: Partition) -> _T | None:
 def decoded_note(text: str, kind: type[_T]) -> _T:
     """Return the note that a file holds: a value of a dataclass, by the names of its fields.
 
+    A field that has a default may be missing, as in files of before it was there.
+
     Raises:
         ValueError: It holds none.
     """
     values: dict[str, Any] = {}
+    optional = {each.name for each in fields(cast("Any", kind)) if each.default is not MISSING}
     try:
         content = json.loads(text)
         for name, of_type in get_type_hints(kind).items():
-            values[name] = of_type(content[name])
+            if name not in content and name in optional:
+                continue
+            value = content[name]
+            values[name] = value is True if of_type is bool else of_type(value)
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         message = f"no {kind.__name__}: {error}"
         raise ValueError(message) from error
@@ -70,22 +82,106 @@ class PartitionFiles:
         Raises:
             OSError: The disk does not take it.
         """
+        os.close(self._write(partition, text, is_durable=is_durable, is_held=False))
+
+    def write_held(self, partition: Partition, text: str) -> int:
+        """Do as `write`, durably, and return a descriptor of the file that holds its lock.
+
+        Nobody ever sees the file without the lock, but once the descriptor is closed, or the
+        process has ended in whatever way.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        return self._write(partition, text, is_durable=True, is_held=True)
+
+    def is_held(self, partition: Partition) -> bool:
+        """Tell whether a process holds the lock of a partition's file, which may be gone."""
+        try:
+            descriptor = os.open(self.place(partition), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            # IMPORTANT: shared, or each of two who look would take the other for the holder.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def is_of(self, partition: Partition, descriptor: int) -> bool:
+        """Tell whether a partition's file is the one that a descriptor is of."""
+        try:
+            return os.path.samestat(self.place(partition).stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from deciding what to put, or remove, while this process does.
+
+        Raises:
+            OSError: The directory cannot be made or locked; another process held it for too long.
+        """
+        self._make_directory()
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        clock = SystemClock()
+        until_s = clock.monotonic_s() + _LOCK_WAIT_MAX_S
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if clock.monotonic_s() >= until_s:
+                        raise
+                    clock.sleep(_LOCK_LOOK_S)
+                else:
+                    break
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, partition: Partition, text: str, *, is_durable: bool, is_held: bool) -> int:
+        """Put a file in place and return a descriptor of it."""
         self._make_directory()
         draft = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}.draft"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o644)
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                _share(draft, self.directory.parent, 0o666)
+            _share(draft, self.directory.parent, 0o666)
+            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.write(text)
-                file.flush()
-                if is_durable:
-                    os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(descriptor)
+            if is_held:
+                # IMPORTANT: before it has its name.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             draft.replace(self.place(partition))
+            if is_durable:
+                self.sync()
         except BaseException:
+            os.close(descriptor)
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
-        if is_durable:
-            self.sync()
+        return descriptor
+
+    def prepare(self) -> None:
+        """Make the directory while there is room for it, if the disk takes it."""
+        with suppress(OSError):
+            self._make_directory()
+
+    def touch(self, partition: Partition) -> None:
+        """Make an empty file, which takes no room, or give one that is there the time of now.
+
+        Raises:
+            OSError: The disk does not even take that.
+        """
+        self._make_directory()
+        place = self.place(partition)
+        place.touch()
+        _share(place, self.directory.parent, 0o666)
 
     def _make_directory(self) -> None:
         try:

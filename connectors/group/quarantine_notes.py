@@ -3,7 +3,8 @@
     <root>/~quarantine/<topic>~<partition>.json      ~all for a whole topic
 
 A note is information: it is not synced, and a disk that does not take it stops nobody. It stays
-when its worker ends, however it ends, and goes when any worker has opened the shard again.
+when its worker ends, however it ends, and goes when any worker has opened the shard again. Where
+the disk is full an empty file stands for it, as that takes no room.
 """
 
 import json
@@ -20,6 +21,9 @@ from connectors.kafka import Partition
 __all__ = ["WHOLE_TOPIC", "QuarantineNote", "QuarantineNotes"]
 
 _DIRECTORY: Final = "~quarantine"
+# What an empty file says: the note itself is a write that failed.
+_UNWRITTEN_KIND: Final = "write_failed"
+_UNWRITTEN: Final = "the disk has no room for the note that says why; the worker's log has it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,23 @@ class QuarantineNotes:
     def __init__(self, root: Path) -> None:
         self._files = PartitionFiles(root, _DIRECTORY)
 
-    def write(self, note: QuarantineNote) -> None:
-        """Leave a note, in place of one that is there; under a root only that is there."""
-        with suppress(OSError):
+    def prepare(self) -> None:
+        """Make room for empty files, while there is some."""
+        self._files.prepare()
+
+    def write(self, note: QuarantineNote) -> OSError | None:
+        """Leave a note, in place of one that is there; under a root only that is there.
+
+        Returns:
+            Why the disk did not take it; then an empty one is there, if it takes that.
+        """
+        try:
             self._files.write(note.partition, note.encode(), is_durable=False)
+        except OSError as error:
+            with suppress(OSError):
+                self._files.touch(note.partition)
+            return error
+        return None
 
     def remove(self, partition: Partition) -> None:
         """Take a note away, if there is one."""
@@ -93,7 +110,16 @@ class QuarantineNotes:
     def read(self) -> Iterator[QuarantineNote]:
         """Yield all notes by stream and shard; a file that holds none is skipped."""
         notes = []
-        for text in self._files.texts():
-            with suppress(ValueError):
-                notes.append(decoded_note(text, QuarantineNote))
+        with suppress(OSError):
+            for partition, place in self._files.places().items():
+                with suppress(OSError, ValueError):
+                    notes.append(_note_in(partition, place))
         yield from sorted(notes, key=lambda note: (note.stream, note.shard))
+
+
+def _note_in(partition: Partition, place: Path) -> QuarantineNote:
+    text = place.read_text(encoding="utf-8")
+    if text:
+        return decoded_note(text, QuarantineNote)
+    since_ms = place.stat().st_mtime_ns // 10**6
+    return QuarantineNote(*partition, since_ms, _UNWRITTEN_KIND, _UNWRITTEN)

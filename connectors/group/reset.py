@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from connectors.group.home_mark import HomeMark
 from connectors.group.reset_target import Target, clamped
-from connectors.group.retry_shards import partition_of, shards_of
+from connectors.group.retry_shards import partition_of, refuse_beyond, retry_shard_of
 from connectors.kafka import OffsetAdmin, Partition, Place
 from storage_core import (
     ArchivedShard,
@@ -31,6 +31,8 @@ from storage_core import (
     shard_progress,
 )
 
+# A refusal names so many partitions, and counts the others.
+_NAMED_MAX: Final = 10
 _ENVIRONMENT: Final = Environment(purpose="a reset")
 
 Effect = Literal["nothing", "gap", "archive", "new shard"]
@@ -116,7 +118,9 @@ def planned_resets(
     stands = {number: shard.committed for number, shard in shard_progress(root, stream).items()}
     owned = {number for number in stands if partition_of(number) is None}
     partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
-    _refuse_missing(stream, partitions, offsets.counted(origin.topic))
+    for partition in partitions:
+        refuse_beyond(partition)
+    _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
     current = _places(
         stream, {at.number: stands[at.number] for at in partitions if at.number in stands}
     )
@@ -131,16 +135,34 @@ def planned_resets(
 
 
 def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
-    """Refuse to reset shards that a process holds, before anything is changed.
+    """Refuse to reset shards that processes hold, before anything is changed.
 
     Raises:
-        ShardLockedError: A process holds one.
+        ShardLockedError: A process holds some; the message names them all, up to ten.
     """
     owners = shard_owners(root, stream)
+    held: dict[str, list[int]] = {}
     for reset in resets:
         owner = owners.get(reset.partition.number)
         if owner is not None and reset.effect != "nothing":
-            raise _held(root, stream, reset.partition.number, f"{owner} holds the shard")
+            held.setdefault(str(owner), []).append(reset.partition.number)
+    numbers = [number for of_owner in held.values() for number in of_owner]
+    if not numbers:
+        return
+    if len(numbers) == 1:
+        raise _held(root, stream, numbers[0], f"{next(iter(held))} holds the shard")
+    named = set(numbers[:_NAMED_MAX])
+    holders = [
+        f"{owner} holds partitions {', '.join(str(one) for one in of_owner if one in named)}"
+        for owner, of_owner in held.items()
+        if named & set(of_owner)
+    ]
+    more = f" and {len(numbers) - _NAMED_MAX} more" if len(numbers) > _NAMED_MAX else ""
+    message = (
+        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with "
+        f"--partition N for one of them, reset, then `shardlog group resume {root} {stream}`"
+    )
+    raise ShardLockedError(message, stream=stream)
 
 
 def run_reset(
@@ -217,9 +239,14 @@ def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
                 source.pop("epoch", None)
                 shard.skip(number, target, source=source)
                 return None
-    starts = dict.fromkeys(shards_of(number, describe_stream(root, stream).shards), 0)
-    starts[number] = target
-    logs = Stream.archive_shards(root, stream, starts, environment=_ENVIRONMENT)
+    logs = Stream.archive_shards(
+        root,
+        stream,
+        {number: target},
+        # Made by the first retry, perhaps at this moment: its records come again too.
+        beside={retry_shard_of(number): 0},
+        environment=_ENVIRONMENT,
+    )
     return next(log for log in logs if log.shard == number)
 
 

@@ -125,6 +125,34 @@ def test_each_state_is_told_with_its_exit_code(
     again.kill()
 
 
+def test_partition_without_a_shard_and_a_group_that_nobody_has_are_told(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = lab.topic(partitions=2)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    lab.cluster.add_partitions(topic.name, 4)
+    await_that(lambda: len(topic.partitions()) == 4, "partitions that a producer can see")
+    # One that has sent to the topic before learns of a partition minutes later.
+    lab.produce(topic, 40, partition=3, settings={"client.id": "late"})
+    code, partitions = operator.sees(topic)
+    assert (code, [each["has_shard"] for each in partitions]) == (
+        EXIT_UNAVAILABLE,
+        [True, True, False, False],
+    )
+    said = [(each["state"], each["reason"], each["lag"]) for each in partitions[2:]]
+    assert said == [("stopped", "it has no shard yet", lag) for lag in (0, 40)]
+    assert [each["log_end_offset"] for each in partitions[2:]] == [0, 40]
+    assert operator.asks(topic, "--partition=2").code == 0
+    ran = operator.asks(topic, "--partition=3", "--json")
+    assert (ran.code, json.loads(ran.out), ran.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
+    assert operator.asks(topic, "--partition=4").code == EXIT_USAGE
+    nobody = operator.asks(topic, "--group=nobody")
+    assert "no offsets and no members of group 'nobody'" in nobody.err
+
+
 def test_frozen_worker_is_seen_as_one_that_has_the_shard(lab: Lab, operator: Operator) -> None:
     topic = lab.topic(partitions=1)
     lab.produce(topic, 300)

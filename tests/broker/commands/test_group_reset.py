@@ -379,7 +379,7 @@ def test_topic_made_anew_is_not_reset(lab: Lab, operator: Operator) -> None:
 
 BAD_ARGUMENTS = {
     (): "say where to",
-    ("--to-earliest", "--to-latest"): "say where to",
+    ("--to-earliest", "--to-latest"): "there are 2",
     ("--to-datetime=yesterday",): "--to-datetime 'yesterday'",
     ("--by-duration=2h",): "ISO 8601",
     ("--to-earliest", "--partition=7"): "no partition 7",

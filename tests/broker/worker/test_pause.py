@@ -226,6 +226,34 @@ def test_retry_takes_a_mended_partition_at_once(lab: Lab, operator: Operator) ->
     assert again.stop() == 0, again.said()
 
 
+def test_partition_that_no_note_tells_of_is_described_and_tried_all_the_same(
+    lab: Lab, operator: Operator
+) -> None:
+    topic, worker = stored_topic(lab)
+    notes = lab.root / "~quarantine"
+    await_that(notes.is_dir, "room for notes")
+    assert worker.stop() == 0, worker.said()
+    shard, away = lab.root / topic.name / "shard-0001", lab.root.with_name("lost disk")
+    shutil.move(shard, away)
+    notes.rmdir()
+    notes.write_text("a directory cannot be made here, as on a disk that takes nothing")
+    again = lab.worker(topic)
+    again.await_event("quarantine not noted")
+    ran = operator.does("describe", topic, f"--bootstrap={lab.bootstrap}", f"--group={topic.name}")
+    assert (ran.code, "whose log says why" in ran.out) == (EXIT_UNAVAILABLE, True), ran
+    ran = operator.does("retry", topic, "--wait=1")
+    assert (ran.code, "see the worker's log" in ran.out) == (EXIT_UNAVAILABLE, True), ran
+    notes.unlink()
+    await_noted(lab, (topic.name, 1, "damage"))
+    notes_away = lab.root.with_name("notes")
+    notes.rename(notes_away)
+    shutil.move(away, shard)
+    ran = operator.does("retry", topic, "--partition=1")
+    assert (ran.code, "goes on" in ran.out) == (0, True), ran
+    lab.expect_ledger(topic)
+    assert again.stop() == 0, again.said()
+
+
 def test_retry_says_that_a_recreated_topic_is_still_foreign(lab: Lab, operator: Operator) -> None:
     topic, other = lab.topic(partitions=2), lab.topic(partitions=1)
     lab.produce(topic, 100)

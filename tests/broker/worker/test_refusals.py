@@ -276,6 +276,19 @@ def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: 
     assert offsets[0] == 5
 
 
+def test_offsets_of_many_partitions_are_those_of_each(lab: Lab) -> None:
+    topic = lab.topic(partitions=3)
+    for number, count in enumerate((0, 10, 20)):
+        lab.produce(topic, count, partition=number)
+    cut, absent = Partition(topic.name, 2), Partition(topic.name, 9)
+    lab.cluster.delete_records(cut, 5)
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name})
+    edges = consumer.watermarks_of([*topic.partitions(), absent], WAIT_MAX_S)
+    assert edges == {at: consumer.watermarks(at) for at in topic.partitions()}
+    assert edges[cut] == (5, 20)
+    consumer.close()
+
+
 def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> None:
     # A shard moves to a position without records; one from before would pass over some.
     topic = lab.topic(partitions=1)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from storage_core import Stream, StreamOptions
 from tests.thin import covering, thinned
 from tests.waiting import WAIT_MAX_S
@@ -62,18 +64,27 @@ run()
 
 
 @thinned(
-    "name, words",
+    "name, words, extra",
     [
-        ("typer", "--help"),
-        ("rocksdict", "streams /nowhere"),
-        ("confluent_kafka", "dlq replay letters"),
+        ("typer", "--help", "cli"),
+        ("fastavro", "read /nowhere stream", "avro"),
+        ("confluent_kafka", "dlq replay letters", "kafka"),
     ],
     count=2,
 )
-def test_package_that_is_not_installed_is_told_in_one_line(name, words):
+def test_package_that_is_not_installed_is_told_in_one_line(name, words, extra):
     ran = run_entry(LACKING.format(name=name), *words.split())
-    said = f"shardlog: its installation lacks {name}; install shardlog again\n"
+    said = f"shardlog: {name} is missing: pip install 'shardlog[{extra}]'\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize("name", ["rocksdict", "xxhash"])
+def test_store_that_is_not_installed_is_told_where_a_stream_is_read_by_path(name, tmp_path):
+    with Stream.create(tmp_path, "trips") as stream:
+        stream.append(1, 1, b"x")
+    ran = run_entry(LACKING.format(name=name), "read", str(tmp_path), "trips")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert ran.stderr.endswith(f"{name} is missing: pip install 'shardlog[store]'\n")
 
 
 def test_module_of_ours_that_is_missing_is_a_bug_with_its_traceback():
@@ -96,7 +107,7 @@ run()
 """
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 # Imported by the entry; with what the command works with; while its settings are read.
-MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
+MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "structlog"]
 
 
 @thinned("name", MOMENTS, count=1)

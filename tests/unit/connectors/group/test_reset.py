@@ -1,50 +1,44 @@
-"""A reset whose shard is not, by then, where it was planned to be."""
-
-from pathlib import Path
+"""A reset of shards that processes hold is refused in a line: which, and what to do."""
 
 import pytest
 
-from connectors.group.reset import Reset, run_reset
+from connectors.group.reset import Reset, refuse_held
 from connectors.kafka import Partition
-from storage_core import Stream, StreamOptions, StreamOrigin, archived_shards
-from tests.unit.connectors.writers import TOPIC
-
-AT = Partition(TOPIC, 0)
+from storage_core import ShardLockedError, Stream, shard_owners
+from tests.unit.connectors.writers import TOPIC, make_stream
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A root with a stream of one shard, which stands at 50."""
-    origin = StreamOrigin("kafka", TOPIC, "id", "integer", "timestamp")
-    Stream.create(tmp_path, TOPIC, StreamOptions(), origin=origin).close()
-    Stream.add_shards(tmp_path, TOPIC, {0: 0})
-    move(tmp_path, 50)
-    return tmp_path
+def refusal(root, held, reset):
+    """Return the line that refuses to reset partitions, some of which are held here."""
+    make_stream(root, 14)
+    resets = [Reset(Partition(TOPIC, number), 0, 5) for number in reset]
+    with Stream.open(root, TOPIC, shards=held):
+        owner = shard_owners(root, TOPIC)[held[0]]
+        with pytest.raises(ShardLockedError) as error:
+            refuse_held(root, TOPIC, resets)
+    return error.value.message.replace(str(owner), "OWNER").replace(str(root), "ROOT")
 
 
-def move(root: Path, end: int) -> None:
-    with Stream.open(root, TOPIC) as stream:
-        stream.skip(0, end, source={"next": end, "epoch": 3})
+@pytest.mark.parametrize(
+    ("held", "line"),
+    [
+        ([3], "OWNER holds the shard: run `shardlog group pause ROOT orders --partition 3`"),
+        ([1, 3], "OWNER holds partitions 1, 3: run `shardlog group pause ROOT orders`"),
+        (
+            range(10),
+            "OWNER holds partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: run `shardlog group pause",
+        ),
+        (
+            range(13),
+            "OWNER holds partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more: run `shardlog group",
+        ),
+    ],
+)
+def test_all_that_are_held_are_named_up_to_ten(tmp_path, held, line):
+    assert refusal(tmp_path, held, range(14)).startswith(line)
 
 
-def stands(root: Path) -> tuple[int, object]:
-    """Return where the shard stands, and what it knows of its source."""
-    with Stream.open(root, TOPIC) as stream:
-        return stream.committed()[0], stream.source(0)
-
-
-def test_shard_that_has_passed_the_target_meanwhile_is_archived(root: Path) -> None:
-    move(root, 100)
-    outcome = run_reset(root, TOPIC, Reset(AT, 50, 70), None)
-    assert (outcome.error, stands(root)[0]) == (None, 70)
-    assert [log.lineage for log in archived_shards(root, TOPIC)] == [
-        outcome.archived and outcome.archived.lineage
-    ]
-
-
-def test_shard_that_has_come_nearer_meanwhile_has_the_rest_as_a_gap(root: Path) -> None:
-    move(root, 60)
-    outcome = run_reset(root, TOPIC, Reset(AT, 50, 70), None)
-    assert (outcome.error, outcome.archived) == (None, None)
-    # The epoch was that of a record below, which the log at the target may not know.
-    assert stands(root) == (70, {"next": 70})
+def test_what_is_held_and_stays_as_it_is_or_is_not_reset_is_not_named(tmp_path):
+    make_stream(tmp_path, 3)
+    with Stream.open(tmp_path, TOPIC):
+        refuse_held(tmp_path, TOPIC, [Reset(Partition(TOPIC, 1), 5, 5)])
