@@ -53,8 +53,16 @@ class PartitionFiles:
     def __init__(self, root: Path, directory: str) -> None:
         self.directory = root / directory
 
-    def write(self, partition: Partition, text: str, *, is_durable: bool) -> None:
+    def write(
+        self, partition: Partition, text: str, *, is_durable: bool, time_ns: int | None = None
+    ) -> None:
         """Put a file in place of one that is there; under a root only that is there.
+
+        Args:
+            partition: Whose file it is.
+            text: What it holds.
+            is_durable: Whether it is synced.
+            time_ns: The time that the file gets, if not that of now.
 
         Raises:
             OSError: The disk does not take it.
@@ -65,6 +73,8 @@ class PartitionFiles:
             with draft.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
+                if time_ns is not None:
+                    os.utime(file.fileno(), ns=(time_ns, time_ns))
                 if is_durable:
                     os.fsync(file.fileno())
             draft.replace(self.place(partition))
@@ -80,14 +90,21 @@ class PartitionFiles:
         with suppress(OSError):
             self.directory.mkdir(exist_ok=True)
 
-    def touch(self, partition: Partition) -> None:
-        """Make an empty file, which takes no room, or give one that is there the time of now.
+    def touch(self, partition: Partition, time_ns: int | None) -> None:
+        """Make an empty file, which takes no room, or give one that is there another time.
+
+        None for the time of now.
 
         Raises:
             OSError: The disk does not even take that.
         """
-        self.directory.mkdir(exist_ok=True)
-        self.place(partition).touch()
+        try:
+            if time_ns is None:
+                os.utime(self.place(partition))
+            else:
+                os.utime(self.place(partition), ns=(time_ns, time_ns))
+        except FileNotFoundError:
+            self.write(partition, "", is_durable=False, time_ns=time_ns)
 
     def sync(self) -> None:
         """Make names that came and went durable."""
