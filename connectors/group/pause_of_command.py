@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from connectors.group.operations import await_owners
+from connectors.group.owner_waits import await_owners
 from connectors.group.pauses import Pause, Pauses
 from connectors.group.retry_shards import shards_of
 from storage_core import SystemClock, UnavailableError, describe_stream

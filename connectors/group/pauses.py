@@ -20,9 +20,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from connectors.group.partition_files import WHOLE_TOPIC, DirectoryChanges, PartitionFiles
+from connectors.group.partition_files import (
+    WHOLE_TOPIC,
+    DirectoryChanges,
+    PartitionFiles,
+    decoded_note,
+    note_of,
+)
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, UnavailableError
 
@@ -51,26 +57,6 @@ class Pause:
     since_ms: int
     reason: str = ""
     ends_with_command: bool = False
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the pause a file holds.
-
-        Raises:
-            ValueError: It holds none.
-        """
-        content = json.loads(text)
-        try:
-            return cls(
-                str(content["stream"]),
-                int(content["shard"]),
-                int(content["since_ms"]),
-                str(content["reason"]),
-                content.get("ends_with_command") is True,
-            )
-        except (KeyError, TypeError) as error:
-            message = f"no pause: {error}"
-            raise ValueError(message) from error
 
     @property
     def partition(self) -> Partition:
@@ -207,7 +193,7 @@ class Pauses:
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that holds for a partition: its own, or its stream's."""
-        return pause_of({pause.partition: pause for pause in self.read()}, partition)
+        return note_of({pause.partition: pause for pause in self.read()}, partition)
 
     def _annotated(self, pause: Pause | None) -> Pause | None:
         """Return a pause that says so where its command has left it behind."""
@@ -290,17 +276,12 @@ class PauseWatch:
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that held for a partition at the last look."""
-        return pause_of(self._by_partition, partition)
+        return note_of(self._by_partition, partition)
 
     def among(self, partitions: Iterable[Partition]) -> dict[Partition, Pause]:
         """Return those of these partitions that were paused at the last look."""
         pauses = ((partition, self.of(partition)) for partition in partitions)
         return {partition: pause for partition, pause in pauses if pause is not None}
-
-
-def pause_of(pauses: Mapping[Partition, Pause], partition: Partition) -> Pause | None:
-    """Return the pause that holds for a partition: its own, or its stream's."""
-    return pauses.get(partition) or pauses.get(Partition(partition.topic, WHOLE_TOPIC))
 
 
 def _read(partition: Partition, place: Path) -> Pause | None:
@@ -313,7 +294,7 @@ def _read(partition: Partition, place: Path) -> Pause | None:
     except (OSError, ValueError) as error:
         return Pause(*partition, 0, f"its file cannot be read: {error}")
     try:
-        pause = Pause.decode(text)
+        pause = decoded_note(text, Pause)
     except ValueError as error:
         return Pause(*partition, since_ms, f"its file cannot be read: {error}")
     return replace(pause, stream=partition.topic, shard=partition.number)

@@ -8,16 +8,14 @@ rows and clearing their dead letters is finished by whoever comes next: a retry,
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from connectors.kafka import PARTITIONS_MAX, Partition
-from storage_core import InvalidRequestError
+from connectors.kafka.terms import Partition
+from storage_core import RETRY_SHARDS_FROM, InvalidRequestError
 
 if TYPE_CHECKING:
     # Commands that only ask which shards these are load no writer.
     from storage_core import Stream
-
-RETRY_SHARDS_FROM: Final = PARTITIONS_MAX
 
 
 def retry_shard_of(partition: int) -> int:

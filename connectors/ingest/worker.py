@@ -165,6 +165,7 @@ class Worker:
         self._requests_due = Periodic(_OFTEN_S, lambda _now_s: self._requests.apply())
         self._periodics = (
             Periodic(_EACH_SECOND_S, lambda now_s: self._group.commit(assignment.writers, now_s)),
+            Periodic(_EACH_SECOND_S, lambda _now_s: self._requests.keep_room()),
             Periodic(_EACH_SECOND_S, self._dead_letter_watch.tick),
             self._dead_letters_due,
             Periodic(_OFTEN_S, lambda now_s: self._expiry.tick(assignment.writers, now_s)),

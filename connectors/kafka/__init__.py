@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         printable_consumer_settings,
         setting_called,
     )
-    from connectors.kafka.terms import PARTITIONS_MAX, Headers, Partition, Place
+    from connectors.kafka.terms import Headers, Partition, Place
     from connectors.kafka.transaction import TransactionalProducer
     from connectors.kafka.translate import PartitionFault
 else:
@@ -59,7 +59,7 @@ else:
                 "setting_called",
                 "printable_consumer_settings",
             ),
-            "terms": ("PARTITIONS_MAX", "Headers", "Partition", "Place"),
+            "terms": ("Headers", "Partition", "Place"),
             "transaction": ("TransactionalProducer",),
             "translate": ("PartitionFault",),
         },
@@ -68,7 +68,6 @@ else:
 __all__ = [
     "BROKER_NAMES",
     "LOGGER_NAME",
-    "PARTITIONS_MAX",
     "Admin",
     "Consumer",
     "FetchResults",

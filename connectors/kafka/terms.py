@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 Headers = list[tuple[str, bytes | None]]
-# Partitions of a topic have numbers below it: the shards of retried dead letters lie from there on.
-PARTITIONS_MAX: Final = 1_000_000
+# The id of records without a key.
+NULL_KEY_ID: Final = -1
 
 
 class Partition(NamedTuple):

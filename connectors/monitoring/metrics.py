@@ -1,4 +1,4 @@
-"""Which metrics a worker has. docs/OPERATIONS.md has the table.
+"""Which metrics a worker has. docs/METRICS.md has the tables.
 
 The lag has the names of Kafka Lag Exporter, which dashboards know. What a stream counts is there
 for each open shard under the name of its counter, so that a new counter is a new metric.

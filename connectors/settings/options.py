@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka import PARTITIONS_MAX, FetchWay, printable_consumer_settings
+from connectors.kafka import FetchWay, printable_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,
@@ -25,6 +25,7 @@ from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import Section, StreamSettings
+from storage_core import RETRY_SHARDS_FROM
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 
@@ -35,7 +36,7 @@ _GROUP_DEFAULT: Final = "shardlog"
 
 FaultKind = Literal["refused", "unavailable", "foreign", "out_of_range", "damage", "write_failed"]
 OnFault = Literal["quarantine", "stop"]
-PartitionNumber = Annotated[int, Field(ge=0, lt=PARTITIONS_MAX)]
+PartitionNumber = Annotated[int, Field(ge=0, lt=RETRY_SHARDS_FROM)]
 
 
 class FaultSettings(Section):

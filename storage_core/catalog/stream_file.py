@@ -224,6 +224,8 @@ class StreamDescription:
         options: The options that hold.
         shards: The shards there are, whether they can be opened or not, sorted.
         directories: Where each of them lies.
+        lineages: The lineage of each, in hex.
+        births: The first address that each can ever have.
     """
 
     name: str
@@ -232,6 +234,8 @@ class StreamDescription:
     options: StreamOptions
     shards: tuple[int, ...]
     directories: Mapping[int, Path]
+    lineages: Mapping[int, str]
+    births: Mapping[int, int]
 
 
 def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
@@ -250,4 +254,6 @@ def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
         files.settings.options,
         tuple(sorted(files.settings.lineages)),
         {shard: files.shard_directory(shard) for shard in files.settings.lineages},
+        {shard: lineage.hex() for shard, lineage in files.settings.lineages.items()},
+        {shard: files.settings.births.get(shard, 0) for shard in files.settings.lineages},
     )

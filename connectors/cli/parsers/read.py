@@ -13,11 +13,12 @@ from connectors.cli.parsing.options import (
     OutputOption,
     Overwrite,
     Raw,
-    Root,
+    RootOrServers,
     SchemaFile,
     StreamName,
     To,
 )
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 Start = Annotated[
@@ -61,9 +62,10 @@ NullKey = Annotated[
 ]
 
 
+@by_server
 @done_in("connectors.cli.commands.read")
 def read(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     stream: StreamName,
     ids: Ids = None,
     start: Start = None,

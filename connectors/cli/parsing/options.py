@@ -18,6 +18,14 @@ Root = Annotated[
     Path,
     typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
 ]
+RootOrServers = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROOT",
+        help="Directory that holds the streams; left out with --server.",
+        show_default=False,
+    ),
+]
 StreamName = Annotated[
     str, typer.Argument(metavar="STREAM", help="Name of the stream.", show_default=False)
 ]

@@ -77,6 +77,8 @@ class Quarantine:
         self._log = log
         self._faults: dict[Partition, _Fault] = {}
         self._failures: Counter[Partition] = Counter()
+        # Of which the disk has no note, or an empty one.
+        self._unnoted: set[Partition] = set()
 
     @property
     def partitions(self) -> Collection[Partition]:
@@ -133,7 +135,7 @@ class Quarantine:
             since_ms = self._since_ms(partition, error)
             self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
             # Each time: somebody may have taken the note for settled.
-            self._notes.write(QuarantineNote(*partition, since_ms, kind, str(error)))
+            self._note(partition)
 
     def due(self, now_s: float, paused: Collection[Partition] = ()) -> Partition | None:
         """Return one that is to be tried again and is not paused, None if there is none."""
@@ -164,6 +166,7 @@ class Quarantine:
         """Take note that a partition's shard is open."""
         for place in (partition, Partition(partition.topic, WHOLE_TOPIC)):
             self._faults.pop(place, None)
+            self._unnoted.discard(place)
             self._notes.remove(place)
 
     def moved(self, partitions: Iterable[Partition]) -> None:
@@ -176,14 +179,19 @@ class Quarantine:
         """Leave partitions to others; what is noted of them stays until one opens their shards."""
         for partition in partitions:
             self._faults.pop(partition, None)
+            self._unnoted.discard(partition)
             self._failures.pop(partition, None)
 
-    def keep_noted(self, partition: Partition) -> None:
+    def keep_noted(self) -> None:
+        """Leave the notes that the disk has not taken yet, where it does by now."""
+        self._notes.prepare()
+        for partition in list(self._unnoted):
+            self._note(partition)
+
+    def note_again(self, partition: Partition) -> None:
         """Leave the note on what is quarantined again, where somebody has taken it for settled."""
-        fault = self._faults.get(partition)
-        kind = None if fault is None else kind_of(fault.error)
-        if fault is not None and kind is not None and not self._notes.has(partition):
-            self._notes.write(QuarantineNote(*partition, fault.since_ms, kind, str(fault.error)))
+        if partition in self._faults and not self._notes.has(partition):
+            self._note(partition)
 
     def leave_topics_but(self, consumes: Callable[[str], bool]) -> None:
         """Take the notes on whole topics away that nobody here consumes any more.
@@ -193,7 +201,22 @@ class Quarantine:
         """
         for note in self._notes.read():
             if note.shard == WHOLE_TOPIC and not consumes(note.stream):
-                self._notes.remove(Partition(note.stream, note.shard))
+                self._notes.remove(note.partition)
+
+    def _note(self, partition: Partition) -> None:
+        fault = self._faults[partition]
+        kind = kind_of(fault.error)
+        if kind is None:
+            return
+        note = QuarantineNote(*partition, fault.since_ms, kind, str(fault.error))
+        refusal = self._notes.write(note)
+        if refusal is None:
+            self._unnoted.discard(partition)
+            return
+        if not self._unnoted:
+            reason = refusal.strerror or str(refusal)
+            self._log.warning("quarantine not noted", topic=partition.topic, reason=reason)
+        self._unnoted.add(partition)
 
     def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
         fault = self._faults.get(partition)

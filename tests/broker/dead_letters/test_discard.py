@@ -15,7 +15,7 @@ from connectors.kafka import Partition
 from storage_core import Stream, StreamReader, StreamStats
 from tests.broker.support.dlq_process import DIED, dlq
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
-from tests.waiting import await_that
+from tests.waiting import WAIT_MAX_S, await_that
 
 # Two batches of the command.
 MANY = 700
@@ -47,7 +47,7 @@ def test_paused_partition_lets_chosen_ones_be_discarded_and_goes_on(lab: Lab) ->
     code, _, err = dlq("discard", lab.root, topic.name, "--all", "--execute")
     assert code == EXIT_UNAVAILABLE
     assert f"shardlog group pause {lab.root} {topic.name} --partition 0" in err
-    pause(lab.root, topic.name, [0])
+    pause(lab.root, topic.name, [0], wait_s=WAIT_MAX_S)
     code, out, err = dlq("discard", lab.root, topic.name, "--offsets", "5..9", "--execute")
     assert (code, out, err) == (0, "partition 0: 5 dead letters discarded\n", "")
     until = str(BASE_MS + 4)
@@ -138,4 +138,4 @@ def die_at_the_second_batch() -> None:
             os._exit(DIED)
         return usual(*arguments, **named)
 
-    Stream.clear_dead_letters = call  # type: ignore[method-assign]
+    Stream.clear_dead_letters = call

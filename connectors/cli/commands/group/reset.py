@@ -81,7 +81,7 @@ def reset(  # noqa: PLR0913 - one parameter an option
 def _target(targets: Sequence[Target | None]) -> Target:
     named = [target for target in targets if target is not None]
     if len(named) != 1:
-        message = f"say where to: one of {_TARGETS}"
+        message = f"say where to: one of {_TARGETS}; there are {len(named)}"
         raise InvalidRequestError(message)
     return named[0]
 
