@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.catalog.archived_shard import ArchivedShard
     from storage_core.catalog.archived_shards import (
         archived_lineages,
         archived_shard_directory,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
-    from storage_core.catalog.stream_meta import ArchivedShard
     from storage_core.engine.environment import Environment
     from storage_core.engine.open_files import files_needed
     from storage_core.errors import (
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from storage_core.read.request import ReadRequest
     from storage_core.read.shard_reader import ShardReader
     from storage_core.reader import StreamReader
+    from storage_core.remote.options import ServerOptions
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
     from storage_core.staging import StagingArea
     from storage_core.stream import Stream
@@ -75,7 +76,7 @@ else:
                 "archived_shards",
                 "remove_archived_shards",
             ),
-            "catalog.stream_meta": ("ArchivedShard",),
+            "catalog.archived_shard": ("ArchivedShard",),
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
@@ -115,6 +116,7 @@ else:
             "read.request": ("ReadRequest",),
             "read.shard_reader": ("ShardReader",),
             "reader": ("StreamReader",),
+            "remote.options": ("ServerOptions",),
             "staging": ("StagingArea",),
             "engine.environment": ("Environment",),
             "engine.open_files": ("files_needed",),
@@ -161,6 +163,7 @@ __all__ = [
     "ReadRequest",
     "Record",
     "SchemaEntry",
+    "ServerOptions",
     "ShardExpiry",
     "ShardLockedError",
     "ShardOwner",

@@ -46,10 +46,10 @@ class StreamFacade(Generic[S]):
         rows: Reads of the stream's rows; `read`, `scan` and the like are its methods.
     """
 
-    def __init__(self, shards: OpenShards[S]) -> None:
-        """Answer through these shards."""
+    def __init__(self, shards: OpenShards[S], read_bytes_max: int | None = None) -> None:
+        """Answer through these shards; a read gathers so many bytes at most."""
         self._open = shards
-        self.rows = StreamRows(shards)
+        self.rows = StreamRows(shards, read_bytes_max)
 
     def __enter__(self) -> Self:
         return self

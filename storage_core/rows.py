@@ -5,7 +5,8 @@ nothing here knows how a shard answers.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import fields, replace
 from heapq import merge
 from itertools import repeat
@@ -14,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
-from storage_core.format.keys import saturating_add
+from storage_core.format.keys import INT64_MAX, saturating_add
 from storage_core.format.record import Record
 from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.open_shards import OpenShards
@@ -50,13 +51,25 @@ _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 class StreamRows(Generic[S]):
     """The rows of a stream, to its writer and to any reader. Any thread may call it."""
 
-    def __init__(self, shards: OpenShards[S]) -> None:
-        """Read these shards."""
+    def __init__(self, shards: OpenShards[S], read_bytes_max: int | None = None) -> None:
+        """Read these shards; a read gathers so many bytes at most, if the stream allows more."""
         self._shards = shards
+        self._read_bytes_max = INT64_MAX if read_bytes_max is None else read_bytes_max
         self._slots = ReadSlots(shards.meta.name, shards.options)
         self._has_keys = shards.meta.has_keys
         self._key_column = ("key",) if self._has_keys else ()
         self._record_columns = (*READ_COLUMNS, *self._key_column)
+
+    @property
+    def shards(self) -> OpenShards[S]:
+        """The shards that are read."""
+        return self._shards
+
+    def bounded(self, request: ReadRequest) -> ReadRequest:
+        """Return a request for no more bytes than a read may gather here."""
+        most = min(self._shards.options.read_bytes_max, self._read_bytes_max)
+        bytes_max = min(request.bytes_max, most) if request.bytes_max else most
+        return replace(request, bytes_max=bytes_max)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -160,14 +173,29 @@ class StreamRows(Generic[S]):
         if fn is None:
             message = "for_each needs a function to call: fn"
             raise InvalidRequestError(message)
+        with closing(self.records(ids, start, end, keys=keys)) as records:
+            for record in records:
+                if fn(record) is True:
+                    return
+
+    def records(
+        self,
+        ids: Ids = None,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        keys: Keys = None,
+    ) -> Generator[Record, None, None]:
+        """Yield what `for_each` calls its function on."""
         request = self._of(keys, request_of("time", ids, start, end, 0, None, None))
+        return self._records_of(replace(request, columns=self._record_columns))
+
+    def _records_of(self, request: ReadRequest) -> Generator[Record, None, None]:
         with self._reading():
             readers = self._shards.opened()
-            for of_id in self._one_by_one(replace(request, columns=self._record_columns)):
+            for of_id in self._one_by_one(request):
                 records = (_records(self._scan_each({n: r}, of_id)) for n, r in readers.items())
-                for record in merge(*records, key=_by_time):
-                    if fn(record) is True:
-                        return
+                yield from merge(*records, key=_by_time)
 
     def latest(self, ids: Ids = None, *, keys: Keys = None) -> dict[Id, Record]:
         """Return the record with the largest primary of each id or key, of equals the last stored.
@@ -244,12 +272,8 @@ class StreamRows(Generic[S]):
         tombstones: bool = False,
     ) -> ReadRequest:
         """Return a request for keys too, if it fits the stream, of as much as a read may hold."""
-        request = replace(
-            request,
-            keys=checked_keys(keys),
-            latest_by=latest_by,
-            tombstones=tombstones,
-            bytes_max=self._shards.options.read_bytes_max,
+        request = self.bounded(
+            replace(request, keys=checked_keys(keys), latest_by=latest_by, tombstones=tombstones)
         )
         refuse_unfit(self._shards.meta, request)
         return request

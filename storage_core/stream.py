@@ -7,16 +7,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
+from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archive_shards, finish_archiving
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.catalog.stream_meta import ArchivedShard
+from storage_core.engine.database_process import refuse_writing_in_fork
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
-from storage_core.engine.rocksdb_binding import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.ids.index.worker import IndexWorker
@@ -125,6 +126,7 @@ class Stream(StreamFacade[Shard]):
         name: str,
         starts: Mapping[int, int],
         *,
+        beside: Mapping[int, int] | None = None,
         environment: Environment | None = None,
     ) -> Sequence[ArchivedShard]:
         """Put new, empty logs in the place of shards' logs, which are archived by lineage.
@@ -136,6 +138,7 @@ class Stream(StreamFacade[Shard]):
             root: The directory that holds the streams.
             name: The stream; its shards are the partitions of an origin.
             starts: For each shard the first address of its new log.
+            beside: The same for shards that are archived with them if they are there by then.
             environment: Time, for tests.
 
         Raises:
@@ -143,7 +146,7 @@ class Stream(StreamFacade[Shard]):
             ShardLockedError: A writer holds a shard; nothing was changed.
             CorruptionError: The stream's files, or a shard's marker, are damaged.
         """
-        return archive_shards(root, name, starts, environment=environment)
+        return archive_shards(root, name, starts, beside=beside, environment=environment)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
@@ -176,19 +179,29 @@ class Stream(StreamFacade[Shard]):
         """
         refuse_writing_in_fork()
         outside = environment or Environment()
-        files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
-        numbers = shard_numbers(files, shards)
-        files = replace(files, shards_open=frozenset(numbers))
-        finish_archiving(files)
+        place = Path(root).absolute()
+        wanted: object = list(shards) if isinstance(shards, Iterable) else shards
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
+        return opened_by_files(
+            lambda: read_stream(place, name, is_whole=wanted is None),
+            lambda files: cls._opened(files, wanted, outside, given_up),
+        )
+
+    @classmethod
+    def _opened(
+        cls, files: StreamFiles, wanted: object, environment: Environment, given_up: GiveUp
+    ) -> Self:
+        numbers = shard_numbers(files, wanted)
+        files = replace(files, shards_open=frozenset(numbers))
+        finish_archiving(files)
         return with_shards_open(
             files,
             numbers,
-            outside,
+            environment,
             given_up,
-            lambda opened: cls(files, with_correct_names(opened), outside),
+            lambda opened: cls(files, with_correct_names(opened), environment),
         )
 
     # --- writing ---------------------------------------------------------------------------

@@ -45,6 +45,11 @@ class GroupView:
     members: Sequence["kafka_client.GroupMember"] = ()
     is_known: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether Kafka knows nothing of the group."""
+        return self.is_known and not self.offsets and not self.members
+
     def member_of(self, partition: "kafka_client.Partition") -> "kafka_client.GroupMember | None":
         """Return the member that a partition is assigned to."""
         return next((each for each in self.members if partition in each.partitions), None)
@@ -71,11 +76,19 @@ class Brokers:
         if self._settings is None or self.failure is not None:
             return LogEnds()
         stream = describe_stream(root, name)
-        if stream.origin is None:
+        return self.log_ends_of(stream.origin, stream.shards, of_all=of_all)
+
+    def log_ends_of(
+        self, origin: StreamOrigin | None, shards: Iterable[int], *, of_all: bool = False
+    ) -> LogEnds:
+        """Return the ends of these partitions of an origin, as far as they are known.
+
+        With `of_all` also those of partitions that have no shard yet.
+        """
+        if self._settings is None or self.failure is not None or origin is None:
             return LogEnds()
         try:
-            admin = self._connected(self._settings)
-            return self._fetched(admin, stream.origin, stream.shards, of_all=of_all)
+            return self._fetched(self._connected(self._settings), origin, shards, of_all=of_all)
         except InvalidRequestError as error:
             return LogEnds(unknown=error.message)
         except ShardlogError as error:

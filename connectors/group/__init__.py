@@ -9,6 +9,7 @@ are a copy of it.
     retry_requests     which quarantined partitions are to be tried again now
     operations         pause and resume, as commands and programs call them
     retrying           retry, as commands and programs call it
+    pause_of_command   pauses that end with the command that made them
 """
 
 from typing import TYPE_CHECKING

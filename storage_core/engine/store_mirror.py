@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from storage_core.engine.rocksdb_binding import CONFIG_FILE
+from storage_core.engine.left_config import CONFIG_FILE
 from storage_core.platform.durable_file import reading_errors
 
 _CURRENT: Final = "CURRENT"

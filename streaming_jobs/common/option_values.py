@@ -42,6 +42,10 @@ _NO_TABLES: Final = (
     "SELECT * FROM … WITH (path = '…', stream = '…', columns = '…') with the table's columns in "
     "its order, INSERT INTO … WITH (path = '…', stream = '…') VALUES …"
 )
+_NO_OPTIONS: Final = (
+    'options path and stream are missing: .option("path", …).option("stream", …); if this is a '
+    f"table of the catalog: {_NO_TABLES}"
+)
 # The options of the source; the sink says of each that it is for reading.
 STARTING: Final = (
     "startingOffsets",
@@ -50,7 +54,9 @@ STARTING: Final = (
     "startingOffsetsByTimestampStrategy",
 )
 ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+LIMITS: Final = (
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "availableNow"),
+)
 FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
 SOURCE_OPTIONS: Final = (
     *("path", "stream", "subscribe", "subscribePattern", "assign"),
@@ -91,8 +97,10 @@ class OptionValues:
         """
         self._values = {name.lower(): value for name, value in options.items()}
         self._names = frozenset(names)
-        if _OF_A_TABLE in self._values or not self._values:
+        if _OF_A_TABLE in self._values:
             raise InvalidRequestError(_NO_TABLES)
+        if not self._values:
+            raise InvalidRequestError(_NO_OPTIONS)
         unknown = (
             set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )

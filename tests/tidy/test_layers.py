@@ -28,15 +28,15 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("catalog",),
         ("ids", "parts"),
         ("read",),
-        ("write",),
+        ("write", "protocol"),
         ("transactions", "verify", "retention"),
         ("tiering",),
         ("open_shards", "testing"),
         ("rows",),
         ("facade",),
-        ("stream_maintenance", "stream_writes"),
+        ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader"),
-        ("staging", "sql", "export"),
+        ("remote_reader", "staging", "sql", "export", "answering"),
         ("__init__",),
     ),
     "connectors": (
@@ -45,6 +45,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("dlq",),
         ("ingest",),
         ("monitoring",),
+        ("serve",),
         ("__init__",),
         ("devtools",),
         ("cli",),
@@ -69,6 +70,7 @@ DOORS = {
         "storage_core/engine/rocksdb.py",
         "storage_core/engine/rocksdb_binding.py",
     ),
+    "xxhash": ("storage_core/platform/xxh3.py",),
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
@@ -87,6 +89,7 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
+    "storage_core.answering",
     "storage_core.sql",
     "storage_core.sql.field_columns",
     "storage_core.sql.query_errors",
@@ -95,11 +98,18 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql.type_unification",
     "storage_core.export",
     "storage_core.avro",
+    "storage_core.platform.disk_usage",
     "storage_core.platform.durable_file",
     "storage_core.platform.name_suggestions",
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
+    "storage_core.platform.extras",
+    "storage_core.platform.xxh3",
+    "storage_core.remote.addresses",
+    "storage_core.remote.served_root",
+    "storage_core.remote_reader",
     "storage_core.parts.visible_rows",
+    "storage_core.protocol",
     "storage_core.testing",
 )
 

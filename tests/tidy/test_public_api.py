@@ -39,6 +39,7 @@ PUBLIC = {
     "ReadRequest",
     "Record",
     "SchemaEntry",
+    "ServerOptions",
     "ShardExpiry",
     "ShardOwner",
     "ShardProgress",

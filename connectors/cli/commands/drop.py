@@ -8,7 +8,7 @@ the group's offsets.
 from pathlib import Path
 from typing import Final
 
-from connectors.cli.output.formatting import counted, disk_bytes, format_bytes
+from connectors.cli.output.formatting import counted, format_bytes
 from connectors.cli.output.printing import print_line, print_lines
 from connectors.group.pauses import Pauses
 from connectors.group.quarantine_notes import QuarantineNotes
@@ -22,6 +22,7 @@ from storage_core import (
     drop_stream,
     remove_archived_shards,
 )
+from storage_core.platform.disk_usage import disk_bytes
 
 _UNKNOWN: Final = "its records cannot be counted"
 

@@ -6,9 +6,9 @@ A damaged stream does not hide its neighbours: they are listed first, then its e
 from pathlib import Path
 
 from connectors.cli.commands.each_stream import of_each_stream
-from connectors.cli.output.formatting import disk_bytes
 from connectors.cli.output.printing import print_json, print_table
 from storage_core import StreamReader, archived_shard_directory, archived_shards
+from storage_core.platform.disk_usage import disk_bytes
 
 _COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", "dead letters")
 # Of logs that a reset has archived: a column only where there are any.

@@ -1,9 +1,7 @@
 """Counts, times, ages, ranges and sizes as people read them."""
 
-import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from storage_core import UNITS_PER_SECOND, Unit
@@ -60,26 +58,6 @@ def format_age(age_s: float | None) -> str | None:
         if abs(age_s) >= seconds:
             return f"{sign}{int(abs(age_s) // seconds)} {name}"
     return "0 s"
-
-
-def disk_bytes(path: Path) -> int:
-    """Return the size on disk of the files below a directory; files deleted meanwhile count 0."""
-    total = 0
-    # A part has two names, hard links to one file.
-    counted = set()
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                stat = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - hot
-            except FileNotFoundError:
-                continue
-            if stat.st_nlink > 1:
-                if (stat.st_dev, stat.st_ino) in counted:
-                    continue
-                counted.add((stat.st_dev, stat.st_ino))
-            # RocksDB preallocates files; blocks are what the disk really holds.
-            total += stat.st_blocks * 512
-    return total
 
 
 def format_bytes(count: int) -> str:

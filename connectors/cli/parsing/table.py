@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from connectors.cli.parsing.group import Group
-from connectors.cli.parsing.work import imported
+from connectors.cli.parsing.work import COMMAND_CLASS, imported
 
 # By name: the declaration in `connectors/cli/parsers`, and the line of help.
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -27,6 +27,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "trim": ("tiering.trim", "Delete blocks of the log whose rows are in parts."),
     "parts": ("tiering.parts", "List the parts of a stream."),
     "sql": ("sql.sql", "Run SQL over streams."),
+    "serve": ("server.serve.serve", "Serve the streams of a root to other machines, over HTTP."),
     "export": ("export_import.export", "Write a stream to Parquet, Avro or JSON."),
     "import": ("export_import.import_", "Read an export into a stream."),
     "drop": ("drop.drop", "Drop a stream: move it away, or remove it."),
@@ -53,7 +54,7 @@ class LazyCommand(TyperCommand):
         if isinstance(declared, typer.Typer):
             return typer.main.get_command(declared)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(self._called)(declared)
+        alone.command(self._called, cls=vars(declared).get(COMMAND_CLASS, TyperCommand))(declared)
         return typer.main.get_command(alone)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as typer calls it

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -145,8 +146,8 @@ def test_partition_without_a_shard_and_a_group_that_nobody_has_are_told(
     assert said == [("stopped", "it has no shard yet", lag) for lag in (0, 40)]
     assert [each["log_end_offset"] for each in partitions[2:]] == [0, 40]
     assert operator.asks(topic, "--partition=2").code == 0
-    one = operator.asks(topic, "--partition=3", "--json")
-    assert (one.code, json.loads(one.out), one.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
+    ran = operator.asks(topic, "--partition=3", "--json")
+    assert (ran.code, json.loads(ran.out), ran.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
     assert operator.asks(topic, "--partition=4").code == EXIT_USAGE
     nobody = operator.asks(topic, "--group=nobody")
     assert "no offsets and no members of group 'nobody'" in nobody.err
@@ -203,12 +204,13 @@ def test_record_that_has_just_come_to_an_idle_partition_is_no_stall(
     lab: Lab, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, worker = idle_behind_a_frozen_worker(lab)
-    sleep, woken = SystemClock.sleep, []
+    sleep, is_woken = SystemClock.sleep, Event()
 
     def wake_and_sleep(clock: SystemClock, seconds: float) -> None:
         # The record is not stored at the first look, and is at the next one.
-        if not woken:
-            woken.append(worker.wake())
+        if not is_woken.is_set():
+            is_woken.set()
+            worker.wake()
             lab.await_no_lag(topic)
         sleep(clock, seconds)
 

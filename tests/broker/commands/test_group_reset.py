@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from connectors.cli.exit_codes import EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
 from connectors.group.home_mark import decode_home_mark
+from connectors.group.reset import planned_resets, run_reset
+from connectors.group.reset_target import Target
 from connectors.group.retry_shards import retry_shard_of
-from connectors.kafka import Consumer, Partition, Place
+from connectors.kafka import Consumer, OffsetAdmin, Partition, Place
 from storage_core import ForeignDataError, Stream, StreamReader, archived_shards
 from tests.broker.support.cluster import Transactions
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_quarantine import recreate
 from tests.unit.connectors.command import Ran, Shardlog, runner
-from tests.waiting import WAIT_MAX_S
+from tests.waiting import WAIT_MAX_S, await_that
 
 
 class Operator:
@@ -323,6 +325,48 @@ def test_quarantined_partition_is_reset_and_taken_again(lab: Lab, operator: Oper
     lab.await_no_lag(topic)
     assert gaps(lab, topic)[0] == [(100, 130)]
     assert worker.stop() == 0, worker.said()
+
+
+def test_damaged_shard_keeps_no_other_from_being_reset_and_is_archived_itself(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = stopped_topic(lab)
+    (current,) = (lab.root / topic.name / "shard-0001").rglob("CURRENT")
+    current.unlink()
+    (outcome,) = operator.has_reset(topic, "--to-offset=40", "--partition=0")
+    assert (outcome["effect"], outcome["archived_rows"]) == ("archive", None)
+    (outcome,) = operator.has_reset(topic, "--to-earliest", "--partition=1")
+    assert outcome["effect"] == "archive"
+    lab.worker(topic)
+    expect_all_but(lab, topic, 0, 0, 40)
+
+
+def test_shard_that_cannot_say_where_it_stands_is_named(lab: Lab, operator: Operator) -> None:
+    topic = stopped_topic(lab)
+    (lab.root / topic.name / "shard-0001" / "marker").write_bytes(bytes(8192))
+    refused = operator.resets(topic, "--to-earliest", "--execute")
+    assert (refused.code, refused.err.count("\n")) == (EXIT_DAMAGE, 1), refused
+    assert "shard 1" in refused.err
+    operator.has_reset(topic, "--to-offset=40", "--partition=0")
+
+
+def test_shard_that_was_begun_elsewhere_meanwhile_is_not_said_to_be_reset(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = stopped_topic(lab)
+    lab.cluster.add_partitions(topic.name, 3)
+    await_that(lambda: len(topic.partitions()) == 3, "a third partition")
+    lab.produce(topic, 50, partition=2, settings={"client.id": "late"})
+    offsets = OffsetAdmin({"bootstrap.servers": lab.bootstrap})
+    (planned,) = planned_resets(lab.root, topic.name, Target("offset", 20), offsets, [2])
+    assert planned.effect == "new shard"
+    Stream.add_shards(lab.root, topic.name, {2: 0})
+    groups: list[Place] = []
+    outcome = run_reset(lab.root, topic.name, planned, lambda _, place: groups.append(place))
+    assert "begins at 0" in str(outcome.error)
+    assert groups == []
+    (again,) = operator.has_reset(topic, "--to-offset=20", "--partition=2")
+    assert again["effect"] == "gap"
 
 
 def test_topic_made_anew_is_not_reset(lab: Lab, operator: Operator) -> None:

@@ -171,6 +171,21 @@ def test_resumed_partition_waits_for_the_command_that_has_its_shard(
     assert worker.stop() == 0, worker.said()
 
 
+def test_topic_of_the_longest_name_that_kafka_takes_is_stored_and_paused(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = Topic(f"t{os.getpid()}-".ljust(249, "x"), lab.bootstrap)
+    lab.admin.create_topic(topic.name, 2, {})
+    lab.produce(topic, 100)
+    worker = lab.worker(topic, kafka__group__id="longest")
+    lab.await_no_lag(topic)
+    operator.pauses(topic, 1)
+    goes_on_without(lab, topic, 1)
+    operator.resumes(topic, 1)
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0, worker.said()
+
+
 def test_without_a_worker_a_pause_is_there_for_the_next_one(lab: Lab, operator: Operator) -> None:
     topic, worker = stored_topic(lab)
     assert worker.stop() == 0, worker.said()

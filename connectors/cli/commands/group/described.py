@@ -111,10 +111,8 @@ def describe_partitions(question: Question, brokers: Brokers, now_ms: int) -> De
         ]
 
     described, error = of_each_stream(root, question.stream, look)
+    is_missing = bool(views) and all(view.is_empty for view in views)
     view = views[0] if views else brokers.group(question.group, ())
-    is_missing = bool(views) and all(
-        one.is_known and not one.offsets and not one.members for one in views
-    )
     return Description(described, view, error, is_missing)
 
 

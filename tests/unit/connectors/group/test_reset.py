@@ -1,4 +1,4 @@
-"""A reset is refused while processes hold shards, by one line that says which and what to do."""
+"""A reset of shards that processes hold is refused in a line: which, and what to do."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def refusal(root, held, reset):
 
 
 @pytest.mark.parametrize(
-    ("held", "who"),
+    ("held", "line"),
     [
         ([3], "OWNER holds the shard: run `shardlog group pause ROOT orders --partition 3`"),
         ([1, 3], "OWNER holds partitions 1, 3: run `shardlog group pause ROOT orders`"),
@@ -34,8 +34,8 @@ def refusal(root, held, reset):
         ),
     ],
 )
-def test_all_that_are_held_are_named_up_to_ten(tmp_path, held, who):
-    assert refusal(tmp_path, held, range(14)).startswith(who)
+def test_all_that_are_held_are_named_up_to_ten(tmp_path, held, line):
+    assert refusal(tmp_path, held, range(14)).startswith(line)
 
 
 def test_what_is_held_and_stays_as_it_is_or_is_not_reset_is_not_named(tmp_path):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.output.formatting import counted, disk_bytes, format_ranges
+from connectors.cli.output.formatting import counted, format_ranges
+from storage_core.platform.disk_usage import disk_bytes
 
 CLI = Path(__file__).parents[5] / "connectors" / "cli"
 # A value of an f-string before one of these, but for a constant, which is large.

@@ -1,0 +1,1 @@
+"""What a server over shards runs as: `shardlog serve`."""

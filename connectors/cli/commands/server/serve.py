@@ -1,0 +1,90 @@
+"""`shardlog serve`: the streams of a root over HTTP, until told to stop."""
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from connectors.cli.exit_codes import EXIT_AT_ONCE
+from connectors.cli.output.printing import print_line
+from connectors.cli.version import installed_version
+from connectors.ingest.start_checks import raise_file_limit
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import Bounds, ServeSettings
+from connectors.settings.operations_settings import is_loopback
+
+_MIB = 2**20
+
+
+def serve(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    listen: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    read_tokens: Path | None,
+    write_tokens: Path | None,
+    anonymous: bool,
+    connections_max: int,
+    answers_max: int,
+    rows_max: int,
+    seconds_max: float,
+    read_mib_max: int,
+    held_mib_max: int,
+) -> None:
+    """Serve the streams of a root until SIGTERM or Ctrl-C; a second one ends at once."""
+    settings = ServeSettings(
+        root=root,
+        listen=listen,
+        tls_certificate=tls_cert,
+        tls_key=tls_key,
+        read_tokens=read_tokens,
+        write_tokens=write_tokens,
+        is_anonymous=anonymous,
+        bounds=Bounds(
+            connections=connections_max,
+            answers=answers_max,
+            rows=rows_max,
+            answer_s=seconds_max,
+            read_bytes=read_mib_max * _MIB,
+            held_bytes=held_mib_max * _MIB,
+        ),
+    )
+    ending = {signal.SIGTERM, signal.SIGINT}
+    # Threads that begin from here on leave both to this one, which waits for them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        raise_file_limit()
+        with ShardServer(settings, installed_version()) as server:
+            _tell(server, settings)
+            signal.sigwait(ending)
+            signal.signal(signal.SIGTERM, _end_at_once)
+            signal.signal(signal.SIGINT, _end_at_once)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
+
+
+def _end_at_once(_number: int, _frame: FrameType | None) -> None:
+    os._exit(EXIT_AT_ONCE)
+
+
+def _tell(server: ShardServer, settings: ServeSettings) -> None:
+    """Print the address, and what is open to whom."""
+    print_line(f"listening on {server.url}, root {settings.root.absolute()} (id {server.root_id})")
+    if is_loopback(server.host):
+        return
+    if not settings.has_tokens:
+        typer.echo(
+            f"shardlog: anybody who reaches {server.address} reads all streams: no token is asked "
+            "for",
+            err=True,
+        )
+    if not settings.has_tls:
+        typer.echo(
+            f"shardlog: what {server.address} sends and is sent can be read on the way, tokens "
+            "too: there is no TLS (--tls-cert, --tls-key)",
+            err=True,
+        )

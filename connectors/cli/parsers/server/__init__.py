@@ -1,0 +1,1 @@
+"""Arguments and options of a server over shards."""

@@ -1,0 +1,1 @@
+"""The server over the shards of a root: HTTP, rows as Arrow streams."""

@@ -1,0 +1,93 @@
+"""An answer on its way: a status, headers, and a body in pieces, which need not be known before.
+
+What fits into one piece has a Content-Length and is one send. What is longer goes in chunks, each
+once some 64 KiB have come together, so an answer is never in memory as a whole.
+"""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from connectors.serve.connection import Connection
+
+_FLUSHED_AT: Final = 65_536
+# What is larger is sent from where it lies.
+_COPIED_MAX: Final = 131_072
+
+Piece = bytes | memoryview
+
+
+class AnswerWriter:
+    """Writes one answer. One thread.
+
+    Attributes:
+        has_begun: Whether some of it may be sent.
+    """
+
+    def __init__(self, connection: Connection, headers: Mapping[str, str]) -> None:
+        """Write to a connection, with these headers in each answer."""
+        self._connection = connection
+        self.has_begun = False
+        self._own = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+    def write_whole(
+        self,
+        status: HTTPStatus,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        is_head: bool = False,
+        closes: bool = False,
+    ) -> int:
+        """Send an answer whose body is there; return the bytes sent."""
+        lines = {**headers, "Content-Length": str(len(body))}
+        head = self._head(status, lines, closes=closes)
+        return self._connection.send([head if is_head else head + body])
+
+    def write_pieces(
+        self, headers: Mapping[str, str], pieces: Iterable[Piece], *, is_old: bool, closes: bool
+    ) -> int:
+        """Send an answer as its body comes; return the bytes sent.
+
+        Where an error comes out of `pieces`, the body has no end, and the connection must be cut.
+
+        Args:
+            headers: The answer's own.
+            pieces: The body.
+            is_old: Whether the client knows no chunks: the end of the connection ends the body.
+            closes: Whether the connection ends with the answer.
+        """
+        waiting: list[Piece] = []
+        size = sent = 0
+        has_head = False
+        for piece in pieces:
+            waiting.append(piece)
+            size += len(piece)
+            if size < _FLUSHED_AT:
+                continue
+            if not has_head:
+                has_head = True
+                chunked = {} if is_old else {"Transfer-Encoding": "chunked"}
+                head = self._head(HTTPStatus.OK, {**headers, **chunked}, closes=closes or is_old)
+                sent += self._connection.send([head])
+            sent += self._send_chunk(waiting, size, is_old=is_old)
+            waiting, size = [], 0
+        if not has_head:
+            body = b"".join(waiting)
+            return self.write_whole(HTTPStatus.OK, headers, body, closes=closes)
+        if waiting:
+            sent += self._send_chunk(waiting, size, is_old=is_old)
+        return sent if is_old else sent + self._connection.send([b"0\r\n\r\n"])
+
+    def _send_chunk(self, pieces: list[Piece], size: int, *, is_old: bool) -> int:
+        before, behind = (b"", b"") if is_old else (b"%x\r\n" % size, b"\r\n")
+        if size <= _COPIED_MAX:
+            return self._connection.send([b"".join((before, *pieces, behind))])
+        return self._connection.send([before, *pieces, behind])
+
+    def _head(self, status: HTTPStatus, headers: Mapping[str, str], *, closes: bool) -> bytes:
+        self.has_begun = True
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        connection = "Connection: close\r\n" if closes else ""
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        return f"{line}{self._own}{lines}{connection}\r\n".encode("latin-1")

@@ -1,0 +1,164 @@
+"""One connection of a client: requests in, answers out, each within its time.
+
+It belongs to one thread; `cut` and `close_if_idle` may come from any. A client that does not take
+what is sent, or sends nothing, keeps its own thread waiting and no other.
+"""
+
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from ssl import SSLWantReadError
+from typing import Final
+
+from connectors.serve.http_request import HttpRequest, parse_head
+from connectors.serve.refusals import RefusedError
+from connectors.serve.settings import Bounds
+from storage_core import Clock, UnavailableError
+
+_HEAD_END: Final = b"\r\n\r\n"
+_RECEIVED_AT_ONCE: Final = 65_536
+_SENT_AT_ONCE: Final = 65_536
+
+
+class GoneError(UnavailableError):
+    """The client went away, was too slow, or was cut; nobody is left to be told."""
+
+
+class Connection:
+    """A socket with a client behind it.
+
+    Attributes:
+        waiting_since_s: Since when it has waited for a request; None while one is answered.
+        sending_since_s: Since when the client has taken nothing of what it is sent; None while
+            nothing is sent.
+    """
+
+    def __init__(self, sock: socket.socket, bounds: Bounds, clock: Clock) -> None:
+        """Take over a socket."""
+        self._socket = sock
+        self._bounds = bounds
+        self._clock = clock
+        self._received = bytearray()
+        self.waiting_since_s: float | None = clock.monotonic_s()
+        self.sending_since_s: float | None = None
+        self.is_cut = False
+
+    def take_over(self, sock: socket.socket) -> None:
+        """Go on over another socket: the encrypted one."""
+        self._socket = sock
+
+    def next_request(self) -> HttpRequest | None:
+        """Return the next request; None where the client has ended the connection.
+
+        Raises:
+            RefusedError: It is too large, or not HTTP.
+            GoneError: It did not come in time.
+        """
+        self.waiting_since_s = self._clock.monotonic_s()
+        idle_until_s = self.waiting_since_s + self._bounds.idle_s
+        if not self._received and not self._receive(idle_until_s):
+            return None
+        until_s = self._clock.monotonic_s() + self._bounds.request_s
+        end = self._received.find(_HEAD_END)
+        while end < 0:
+            if len(self._received) > self._bounds.head_bytes:
+                raise RefusedError(431, "the headers are too large", closes=True)
+            if not self._receive(until_s):
+                return None
+            end = self._received.find(_HEAD_END)
+        if end > self._bounds.head_bytes:
+            raise RefusedError(431, "the headers are too large", closes=True)
+        head = bytes(self._received[:end])
+        del self._received[: end + len(_HEAD_END)]
+        request = parse_head(head)
+        body = self._body_of(request, until_s)
+        self.waiting_since_s = None
+        return replace(request, body=body) if body else request
+
+    def _body_of(self, request: HttpRequest, until_s: float) -> bytes:
+        size = request.body_bytes
+        if size > self._bounds.body_bytes:
+            message = f"a body of {size} bytes; {self._bounds.body_bytes} is the most"
+            raise RefusedError(413, message, closes=True)
+        if request.headers.get("expect", "").lower() == "100-continue":
+            self.send([b"HTTP/1.1 100 Continue\r\n\r\n"])
+        while len(self._received) < size:
+            if not self._receive(until_s):
+                raise RefusedError(400, "the body ended early", closes=True)
+        body = bytes(self._received[:size])
+        del self._received[:size]
+        return body
+
+    def send(self, pieces: Iterable[bytes | memoryview]) -> int:
+        """Send all of some pieces; return how many bytes they were.
+
+        Raises:
+            GoneError: The client did not take them.
+        """
+        sent = 0
+        for piece in pieces:
+            view = memoryview(piece)
+            for begin in range(0, len(view), _SENT_AT_ONCE):
+                sent += self._send_all(view[begin : begin + _SENT_AT_ONCE])
+        return sent
+
+    def is_gone(self) -> bool:
+        """Tell whether the client has ended the connection while it is answered."""
+        if self.is_cut:
+            return True
+        try:
+            self._socket.settimeout(0)
+            received = self._socket.recv(_RECEIVED_AT_ONCE)
+        except (BlockingIOError, InterruptedError, SSLWantReadError):
+            return False
+        except OSError:
+            return True
+        self._received += received
+        return not received
+
+    def cut(self) -> None:
+        """End the connection, whatever its thread does. Any thread."""
+        self.is_cut = True
+        with suppress(OSError):
+            # NOTE: an SSLSocket's own `shutdown` takes its encryption away under its thread.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket; of the connection's own thread."""
+        with suppress(OSError):
+            self._socket.close()
+
+    def _send_all(self, view: memoryview) -> int:
+        now_s = self.sending_since_s = self._clock.monotonic_s()
+        until_s = now_s + self._bounds.send_s
+        size, sent = len(view), 0
+        try:
+            while sent < size:
+                remaining_s = until_s - self._clock.monotonic_s()
+                if remaining_s <= 0 or self.is_cut:
+                    message = "the client takes too little of its answer"
+                    raise GoneError(message)
+                self._socket.settimeout(remaining_s)
+                sent += self._socket.send(view[sent:])
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
+        finally:
+            self.sending_since_s = None
+        return size
+
+    def _receive(self, until_s: float) -> bool:
+        """Receive something until a time; return whether the client may send more."""
+        remaining_s = until_s - self._clock.monotonic_s()
+        if remaining_s <= 0 or self.is_cut:
+            message = "the client takes too long to ask"
+            raise GoneError(message)
+        try:
+            self._socket.settimeout(remaining_s)
+            received = self._socket.recv(_RECEIVED_AT_ONCE)
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
+        self._received += received
+        return bool(received)

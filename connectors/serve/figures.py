@@ -1,0 +1,94 @@
+"""What a server counts, and its metrics. docs/SERVER.md has the table."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from connectors.monitoring.disk_space import disk_families
+from connectors.monitoring.metrics_text import Family, Sample, single
+from connectors.monitoring.process_figures import process_families
+
+_TOTALS: Final = {
+    "rows": "Rows sent in answers that came to their end.",
+    "bytes": "Bytes sent.",
+    "connections_refused": "Connections closed at once, since there were as many as may be.",
+    "handshakes_failed": "TLS handshakes that did not come to their end.",
+    "answers_cut": "Answers that ended early: the client stalled, went away, or the server failed.",
+}
+_GAUGES: Final = {
+    "connections": "Open connections.",
+    "answers": "Answers with rows that are on their way.",
+    "held_bytes": "Bytes of rows that answers hold until they are sent.",
+    "waits": "Clients that wait for an address to be committed.",
+    "streams": "Streams that are open.",
+}
+
+
+class Figures:
+    """Counts what a server does. Any thread."""
+
+    def __init__(self, version: str, root: Path) -> None:
+        """Begin with zeros."""
+        self._version = version
+        self._root = root
+        self._lock = threading.Lock()
+        self._totals = Counter(dict.fromkeys(_TOTALS, 0))
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self.gauges: dict[str, Callable[[], int]] = {}
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count something."""
+        with self._lock:
+            self._totals[name] += count
+
+    def answered(self, call: str, status: str, seconds: float, sent: int) -> None:
+        """Count an answer.
+
+        Args:
+            call: The call, or the path without one.
+            status: The HTTP status, or the kind of the error that ended a stream of rows.
+            seconds: What it took.
+            sent: Its bytes.
+        """
+        with self._lock:
+            self._requests[call, status] += 1
+            # Seconds are no integers; a Counter does not mind.
+            self._seconds[call] += seconds  # type: ignore[assignment]
+            self._totals["bytes"] += sent
+
+    def families(self) -> Iterator[Family]:
+        """Yield the metrics."""
+        with self._lock:
+            totals, requests = dict(self._totals), dict(self._requests)
+            seconds = dict(self._seconds)
+        yield single(
+            "shardlog_build_info",
+            "gauge",
+            "1; the label has the version.",
+            1,
+            version=self._version,
+        )
+        yield Family(
+            "shardlog_server_requests_total",
+            "counter",
+            "Requests by call and by the status of their answer.",
+            tuple(
+                Sample({"call": call, "status": status}, count)
+                for (call, status), count in sorted(requests.items())
+            ),
+        )
+        yield Family(
+            "shardlog_server_request_seconds_total",
+            "counter",
+            "Seconds that answers took, by call.",
+            tuple(Sample({"call": call}, spent) for call, spent in sorted(seconds.items())),
+        )
+        for name, text in _TOTALS.items():
+            yield single(f"shardlog_server_{name}_total", "counter", text, totals[name])
+        for name, text in _GAUGES.items():
+            yield single(f"shardlog_server_{name}", "gauge", text, self.gauges[name]())
+        yield from process_families()
+        yield from disk_families(self._root)

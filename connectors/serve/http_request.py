@@ -1,0 +1,99 @@
+"""A request as HTTP/1.1 has it: its line, headers and body, parsed from bytes.
+
+Strict, since a proxy may stand before the server and read otherwise: one Content-Length or none,
+no Transfer-Encoding, no folded lines, no bare line feeds. A body has a known length.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from connectors.serve.refusals import RefusedError
+
+HEADERS_MAX: Final = 64
+_METHODS: Final = ("GET", "HEAD", "POST")
+_LINE_PARTS: Final = 3
+_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request.
+
+    Attributes:
+        method: GET, HEAD or POST.
+        segments: The path's segments, decoded.
+        query: The query string as it came.
+        headers: Headers by their names in small letters.
+        is_old: Whether the client speaks HTTP/1.0.
+        body: The body.
+    """
+
+    method: str
+    segments: tuple[str, ...]
+    query: str
+    headers: Mapping[str, str]
+    is_old: bool = False
+    body: bytes = b""
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether another request may follow on the connection."""
+        connection = self.headers.get("connection", "").lower()
+        return "close" not in connection and not self.is_old
+
+    @property
+    def body_bytes(self) -> int:
+        """The length of the body that follows.
+
+        Raises:
+            RefusedError: It is not said as it has to be.
+        """
+        if "transfer-encoding" in self.headers:
+            message = "a body needs a Content-Length; Transfer-Encoding is not taken"
+            raise RefusedError(411, message, closes=True)
+        text = self.headers.get("content-length", "0")
+        if not (text.isascii() and text.isdecimal()) or len(text) > 15:  # noqa: PLR2004 - digits
+            raise RefusedError(400, "Content-Length is no number", closes=True)
+        return int(text)
+
+
+def parse_head(head: bytes) -> HttpRequest:
+    """Return the request of a line and headers, as they came, up to the empty line.
+
+    Raises:
+        RefusedError: They are not HTTP/1.1.
+    """
+    line, *rest = head.decode("latin-1").split("\r\n")
+    parts = line.split(" ")
+    if len(parts) != _LINE_PARTS or parts[2] not in ("HTTP/1.1", "HTTP/1.0"):
+        raise RefusedError(400, "the request is not HTTP/1.1", closes=True)
+    method, target, version = parts
+    if method not in _METHODS:
+        raise RefusedError(405, f"{method[:20]!r} is none of {', '.join(_METHODS)}", closes=True)
+    path, _, query = target.partition("?")
+    if not path.startswith("/"):
+        raise RefusedError(400, "the path does not begin with a slash", closes=True)
+    try:
+        segments = tuple(unquote(text, errors="strict") for text in path[1:].split("/"))
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, "the path is not UTF-8") from error
+    return HttpRequest(method, segments, query, _headers(rest), version == "HTTP/1.0")
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    if len(lines) > HEADERS_MAX:
+        raise RefusedError(431, f"more than {HEADERS_MAX} headers", closes=True)
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.lower()
+        has_control = any(character in value for character in "\0\r\n")
+        if not colon or not name or has_control or not _TOKEN.issuperset(name):
+            raise RefusedError(400, "a header cannot be read", closes=True)
+        if name in headers:
+            # Of those that matter here, none may come twice.
+            raise RefusedError(400, f"the header {name[:40]} comes twice", closes=True)
+        headers[name] = value.strip(" \t")
+    return headers

@@ -1,0 +1,244 @@
+"""The streams that a server has open: one reader each, for all clients.
+
+A reader goes on over the log that it was opened with. So, at most a second after it did so last, it
+is compared with the stream's files before it is used: one that was made anew, or whose shard was
+reset, gets a reader of its own, and the old one is closed when its last answer ends. Clients say in
+each request which logs they know (protocol/headers.py), and are refused where these are others.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from connectors.serve.settings import Bounds
+from storage_core import (
+    Clock,
+    Environment,
+    ForeignDataError,
+    InvalidRequestError,
+    StreamReader,
+    UnavailableError,
+    describe_stream,
+    root_id,
+)
+from storage_core.answering import lineages_of
+from storage_core.protocol import INCARNATION, LINEAGES, ROOT, matches_lineages
+
+_COMPARED_EVERY_S: Final = 1.0
+_IDLE_S: Final = 600.0
+_Key = tuple[str, str | None]
+
+
+@dataclass(slots=True, eq=False)
+class OpenStream:
+    """A reader, and who uses it.
+
+    Attributes:
+        reader: The reader.
+        incarnation: Of the stream it was opened with.
+        directories: Where the shards lay.
+        users: How many requests use it.
+        compared_s: When it was compared with the stream's files last.
+        used_s: When it was used last.
+        is_replaced: Whether another one is in its place.
+    """
+
+    reader: StreamReader
+    incarnation: str
+    directories: Mapping[int, Path]
+    compared_s: float
+    used_s: float
+    users: int = 0
+    is_replaced: bool = False
+    _matched: set[str] = field(default_factory=set)
+
+    def check(self, headers: Mapping[str, str], name: str) -> None:
+        """Refuse a client that knows another stream, or another log of a shard.
+
+        Raises:
+            ForeignDataError: It does.
+        """
+        incarnation = headers.get(INCARNATION.lower())
+        if incarnation is not None and incarnation != self.incarnation:
+            message = "the stream was made anew while it was open at the client; open it again"
+            raise ForeignDataError(message, stream=name)
+        lineages = headers.get(LINEAGES.lower())
+        if lineages is None or lineages in self._matched:
+            return
+        if not matches_lineages(lineages, lineages_of(self.reader)):
+            message = "a shard was reset while it was open at the client; open it again"
+            raise ForeignDataError(message, stream=name)
+        self._matched = {*self._matched, lineages} if len(self._matched) < 16 else {lineages}  # noqa: PLR2004 - some
+
+
+class OpenStreams:
+    """Opens streams, and keeps them open. Any thread."""
+
+    def __init__(self, root: Path, bounds: Bounds, clock: Clock) -> None:
+        """Open none yet.
+
+        Raises:
+            InvalidRequestError: It is not a root.
+        """
+        self._root = root
+        self._bounds = bounds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._streams: dict[_Key, OpenStream] = {}
+        self._root_compared_s = clock.monotonic_s()
+        self.root_id = root_id(root)
+
+    def __len__(self) -> int:
+        """Return how many streams are open."""
+        return len(self._streams)
+
+    def check_root(self, headers: Mapping[str, str]) -> None:
+        """Refuse a client that knows another root, and all clients once it is another one.
+
+        Raises:
+            ForeignDataError: It is.
+        """
+        expected = headers.get(ROOT.lower())
+        if expected is not None and expected != self.root_id:
+            message = (
+                f"this server is over root {self.root_id}, not over {expected}; "
+                "check the address, or open the stream again"
+            )
+            raise ForeignDataError(message)
+        now_s = self._clock.monotonic_s()
+        if now_s - self._root_compared_s < _COMPARED_EVERY_S:
+            return
+        found_id = root_id(self._root)
+        if found_id != self.root_id:
+            message = f"root {found_id} was put in the place of {self.root_id}; restart the server"
+            raise ForeignDataError(message, path=self._root)
+        self._root_compared_s = now_s
+
+    @contextmanager
+    def using(
+        self, name: str, archived: str | None, headers: Mapping[str, str], *, anew: bool = False
+    ) -> Iterator[StreamReader]:
+        """Have the reader of a stream while a request is answered.
+
+        Args:
+            name: The stream.
+            archived: The lineage of an archived log, or None.
+            headers: The request's.
+            anew: Whether the stream's files are compared in any case.
+
+        Raises:
+            ShardlogError: It cannot be opened, or the client knows another one.
+        """
+        opened = self._taken((name, archived), anew=anew)
+        try:
+            opened.check(headers, name)
+            yield opened.reader
+        finally:
+            self._release(opened)
+
+    def close(self) -> None:
+        """Close all that nobody uses; the rest goes with its last request."""
+        with self._lock:
+            streams = list(self._streams.values())
+            self._streams.clear()
+            for opened in streams:
+                opened.is_replaced = True
+            unused = [opened for opened in streams if not opened.users]
+        for opened in unused:
+            opened.reader.close()
+
+    def _taken(self, key: _Key, *, anew: bool) -> OpenStream:
+        opened = None if anew else self._fresh(key)
+        if opened is not None:
+            return opened
+        with self._opening:
+            opened = None if anew else self._fresh(key)
+            if opened is not None:
+                return opened
+            return self._compared(key)
+
+    def _fresh(self, key: _Key) -> OpenStream | None:
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            opened = self._streams.get(key)
+            if opened is None or now_s - opened.compared_s >= _COMPARED_EVERY_S:
+                return None
+            opened.users += 1
+            opened.used_s = now_s
+            return opened
+
+    def _compared(self, key: _Key) -> OpenStream:
+        """Return the stream as its files are; its reader may be a new one."""
+        name, archived = key
+        now_s = self._clock.monotonic_s()
+        try:
+            description = describe_stream(self._root, name)
+        except InvalidRequestError:
+            self._replace(key, None)
+            raise
+        with self._lock:
+            opened = self._streams.get(key)
+            is_same = opened is not None and opened.incarnation == description.incarnation
+            if opened is not None and is_same and archived is None:
+                is_same = all(
+                    description.directories.get(shard) == directory
+                    for shard, directory in opened.directories.items()
+                )
+            if opened is not None and is_same:
+                opened.users += 1
+                opened.compared_s = opened.used_s = now_s
+                return opened
+        self._make_room()
+        reader = StreamReader.open(
+            self._root,
+            name,
+            archived=archived,
+            read_bytes_max=self._bounds.read_bytes,
+            environment=Environment(clock=self._clock),
+        )
+        opened = OpenStream(
+            reader, reader.position().incarnation, description.directories, now_s, now_s, users=1
+        )
+        self._replace(key, opened)
+        return opened
+
+    def _replace(self, key: _Key, opened: OpenStream | None) -> None:
+        with self._lock:
+            old = self._streams.pop(key, None)
+            if opened is not None:
+                self._streams[key] = opened
+            if old is not None:
+                old.is_replaced = True
+            is_unused = old is not None and not old.users
+        if old is not None and is_unused:
+            old.reader.close()
+
+    def _make_room(self) -> None:
+        """Close what is idle for long, and what was used longest ago where there are too many."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            unused = sorted(
+                (opened.used_s, key) for key, opened in self._streams.items() if not opened.users
+            )
+            excess = len(self._streams) + 1 - self._bounds.streams
+            closing = [
+                key
+                for index, (used_s, key) in enumerate(unused)
+                if index < excess or now_s - used_s > _IDLE_S
+            ]
+        if excess > len(unused):
+            message = f"{self._bounds.streams} streams are being read, as many as may be; try again"
+            raise UnavailableError(message)
+        for key in closing:
+            self._replace(key, None)
+
+    def _release(self, opened: OpenStream) -> None:
+        with self._lock:
+            opened.users -= 1
+            is_last = opened.is_replaced and not opened.users
+        if is_last:
+            opened.reader.close()

@@ -1,0 +1,101 @@
+"""Places for answers: how many have rows on their way at once, and how many bytes they hold.
+
+Whoever waits for a place gets that of a client that has taken nothing for a while: its connection
+is cut. So clients that stall, however many, cost the others some seconds and no more.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from connectors.serve.connection import Connection
+from connectors.serve.refusals import BusyError
+from connectors.serve.settings import Bounds
+from storage_core import Clock
+
+_LOOK_EVERY_S: Final = 0.1
+
+
+class Places:
+    """Who is answered with rows. Any thread."""
+
+    def __init__(self, bounds: Bounds, clock: Clock) -> None:
+        """Begin with all places free."""
+        self._bounds = bounds
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._taken: set[Connection] = set()
+        self._held = 0
+        self.cut = 0
+
+    @property
+    def taken(self) -> int:
+        """How many answers are on their way."""
+        return len(self._taken)
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of rows they hold."""
+        return self._held
+
+    @contextmanager
+    def taking(self, connection: Connection) -> Iterator[None]:
+        """Have a place while an answer is made and sent.
+
+        Raises:
+            BusyError: None became free in time.
+        """
+        until_s = self._clock.monotonic_s() + self._bounds.queue_s
+        with self._changed:
+            while len(self._taken) >= self._bounds.answers:
+                if self._clock.monotonic_s() >= until_s:
+                    message = (
+                        f"{self._bounds.answers} answers are on their way, as many as may be; "
+                        "try again"
+                    )
+                    raise BusyError(message)
+                self._cut_stalled()
+                self._changed.wait(_LOOK_EVERY_S)
+            self._taken.add(connection)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken.discard(connection)
+                self._changed.notify()
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Hold so many bytes of rows until they are sent.
+
+        Raises:
+            BusyError: Together with those of other answers they are too many.
+        """
+        with self._changed:
+            if size and self._held and self._held + size > self._bounds.held_bytes:
+                message = (
+                    f"answers hold {self._held} bytes of rows; with {size} more they would be "
+                    f"above {self._bounds.held_bytes}; try again, or use `scan`"
+                )
+                raise BusyError(message)
+            self._held += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= size
+
+    def _cut_stalled(self) -> None:
+        """Cut the client that has taken nothing for longest, if that is long enough."""
+        limit_s = self._clock.monotonic_s() - self._bounds.stalled_s
+        # Its thread may set it to None at any time: each is read once.
+        since = [(connection.sending_since_s, connection) for connection in self._taken]
+        stalled = [
+            (since_s, connection)
+            for since_s, connection in since
+            if since_s is not None and since_s < limit_s and not connection.is_cut
+        ]
+        if stalled:
+            self.cut += 1
+            min(stalled, key=lambda pair: pair[0])[1].cut()

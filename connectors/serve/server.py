@@ -1,0 +1,238 @@
+"""The server over the shards of a root: a thread accepts, and each connection has its own.
+
+Where it stands between starting and its end:
+
+1. `__init__` binds the address, and refuses settings that do not work.
+2. A thread accepts connections; each gets a thread, a handshake if there is TLS, and requests are
+   answered one after the other.
+3. `close` accepts no more, ends connections that wait for a request, lets answers go on for
+   `stop_s`, then cuts what is left, and closes the streams.
+"""
+
+import errno
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from typing import Final, Self
+
+from connectors.serve.answer_writer import AnswerWriter
+from connectors.serve.connection import Connection, GoneError
+from connectors.serve.handler import Handler
+from connectors.serve.refusals import BusyError, RefusedError
+from connectors.serve.settings import ServeSettings
+from connectors.serve.tls import Certificate
+from connectors.settings.operations_settings import is_loopback, split_address
+from storage_core import Clock, InvalidRequestError, SystemClock, UnavailableError
+
+_BACKLOG: Final = 128
+_LOOK_EVERY_S: Final = 0.05
+_REFUSAL_WITHIN_S: Final = 0.2
+# What the system says where it is short of files or memory for one more connection.
+_SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ShardServer:
+    """Serves a root until it is closed. A context manager."""
+
+    def __init__(
+        self, settings: ServeSettings, version: str = "", clock: Clock | None = None
+    ) -> None:
+        """Listen, and begin to answer.
+
+        Args:
+            settings: What it is told.
+            version: Of shardlog, as answers say it.
+            clock: Time, for tests.
+
+        Raises:
+            InvalidRequestError: It is no root, or the address, a token's or a certificate's file
+                cannot be used.
+            UnavailableError: Another process has the address.
+        """
+        self._clock = clock or SystemClock()
+        self._bounds = settings.bounds
+        self._certificate = (
+            Certificate(settings.tls_certificate, settings.tls_key, self._clock)
+            if settings.tls_certificate is not None and settings.tls_key is not None
+            else None
+        )
+        self._listener = _bound(settings.listen)
+        self.host, self.port = self._listener.getsockname()[:2]
+        try:
+            self.handler = Handler(
+                settings, version, self._clock, is_open_to_all=not is_loopback(self.host)
+            )
+        except BaseException:
+            self._listener.close()
+            raise
+        self._lock = threading.Lock()
+        self._connections: set[Connection] = set()
+        self.handler.figures.gauges = {
+            "connections": lambda: len(self._connections),
+            "answers": lambda: self.handler.places.taken,
+            "held_bytes": lambda: self.handler.places.held_bytes,
+            "waits": lambda: len(self.handler.watch),
+            "streams": lambda: len(self.handler.streams),
+        }
+        self._thread = threading.Thread(target=self._accept, name="shardlog-accept", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        """Host and port, the one that was taken where any was asked for."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        return f"{'http' if self._certificate is None else 'https'}://{self.address}"
+
+    @property
+    def root_id(self) -> str:
+        """The id of the root that it serves."""
+        return self.handler.streams.root_id
+
+    def close(self) -> None:
+        """Stop: answers on their way have some seconds to end. Closing twice is fine."""
+        self.handler.stopping.set()
+        with suppress(OSError):
+            # A thread that accepts is not woken by closing alone.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        until_s = self._clock.monotonic_s() + self._bounds.stop_s
+        while self._remaining() and self._clock.monotonic_s() < until_s:
+            for connection in self._remaining():
+                if connection.waiting_since_s is not None:
+                    connection.cut()
+            self._clock.sleep(_LOOK_EVERY_S)
+        for connection in self._remaining():
+            connection.cut()
+        self.handler.streams.close()
+
+    def _remaining(self) -> list[Connection]:
+        with self._lock:
+            return list(self._connections)
+
+    def _accept(self) -> None:
+        while not self.handler.stopping.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError as error:
+                if error.errno in _SHORT:
+                    self._close_longest_idle()
+                    self._clock.sleep(_LOOK_EVERY_S)
+                    continue
+                if self.handler.stopping.is_set() or error.errno in (errno.EBADF, errno.EINVAL):
+                    return
+                # One that went away before it was accepted, or a network that is down.
+                self._clock.sleep(_LOOK_EVERY_S)
+                continue
+            self._begin(sock)
+
+    def _begin(self, sock: socket.socket) -> None:
+        connection = Connection(sock, self._bounds, self._clock)
+        if len(self._connections) >= self._bounds.connections and not self._close_longest_idle():
+            self._refuse(connection, sock)
+            return
+        with self._lock:
+            self._connections.add(connection)
+        thread = threading.Thread(
+            target=self._run, args=(connection, sock), name="shardlog-client", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system gives no thread.
+            self._refuse(connection, sock)
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _close_longest_idle(self) -> bool:
+        """End the connection that has waited longest for a request; return whether one has."""
+        since = [(each.waiting_since_s, each) for each in self._remaining() if not each.is_cut]
+        idle = [(since_s, each) for since_s, each in since if since_s is not None]
+        if not idle:
+            return False
+        min(idle, key=lambda pair: pair[0])[1].cut()
+        return True
+
+    def _refuse(self, connection: Connection, sock: socket.socket) -> None:
+        self.handler.figures.add("connections_refused")
+        if self._certificate is None:
+            message = f"{self._bounds.connections} connections are open, as many as may be"
+            sock.settimeout(_REFUSAL_WITHIN_S)
+            with suppress(GoneError):
+                writer = AnswerWriter(connection, self.handler.own_headers)
+                self.handler.refuse(writer, BusyError(message), closes=True)
+        connection.close()
+
+    def _run(self, connection: Connection, sock: socket.socket) -> None:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._certificate is None or self._shake_hands(connection, sock):
+                self._answer(connection)
+        except (GoneError, OSError):
+            pass
+        finally:
+            connection.close()
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _shake_hands(self, connection: Connection, sock: socket.socket) -> bool:
+        assert self._certificate is not None
+        context = self._certificate.context()
+        encrypted = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        connection.take_over(encrypted)
+        encrypted.settimeout(self._bounds.request_s)
+        try:
+            encrypted.do_handshake()
+        except (ssl.SSLError, OSError):
+            # A client without TLS, one that does not trust the certificate, or a slow one.
+            self.handler.figures.add("handshakes_failed")
+            return False
+        return True
+
+    def _answer(self, connection: Connection) -> None:
+        while True:
+            try:
+                request = connection.next_request()
+            except RefusedError as error:
+                writer = AnswerWriter(connection, self.handler.own_headers)
+                status, sent = self.handler.refuse(writer, error, closes=True)
+                self.handler.figures.answered("none", status, 0.0, sent)
+                return
+            if request is None or not self.handler.handle(connection, request):
+                return
+
+
+def _bound(listen: str) -> socket.socket:
+    host, port = split_address(listen)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        message = f"--listen: {listen} is no address of this machine: {error}"
+        raise InvalidRequestError(message) from error
+    try:
+        # A port that is only waiting for its last connections' end is free.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        why = (error.strerror or str(error)).lower()
+        message = f"--listen: {listen} cannot be had: {why}; take another, or port 0 for any"
+        is_taken = error.errno == errno.EADDRINUSE
+        raise (UnavailableError if is_taken else InvalidRequestError)(message) from error
+    return listener

@@ -1,0 +1,100 @@
+"""What a server over shards is told: where it listens, who may ask, and its bounds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.settings.operations_settings import is_loopback, split_address
+from storage_core import InvalidRequestError
+
+LISTEN_DEFAULT: Final = "127.0.0.1:8085"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much a server takes and gives.
+
+    Attributes:
+        connections: Connections at once; beyond, the one that has been idle longest is closed.
+        answers: Answers with rows at once; others wait `queue_s` for a place.
+        head_bytes: Bytes of a request's line and headers.
+        body_bytes: Bytes of its body.
+        read_bytes: Bytes of rows that one `read` or `latest` gathers.
+        held_bytes: Bytes of such rows that all answers hold together until they are sent.
+        rows: Rows of an answer; 0 for any number.
+        answer_s: Seconds of an answer, from the request to its last byte.
+        request_s: Seconds of a handshake, and of a request from its first byte to its last.
+        send_s: Seconds in which a client takes 64 KiB of an answer.
+        stalled_s: Seconds after which a client that takes nothing gives its place to who waits.
+        queue_s: Seconds that a request waits for a place.
+        idle_s: Seconds that a connection may be idle.
+        stop_s: Seconds that answers have to end once the server is to stop.
+        streams: Streams that are kept open.
+    """
+
+    connections: int = 256
+    answers: int = 32
+    head_bytes: int = 16_384
+    body_bytes: int = 8 * 2**20
+    read_bytes: int = 256 * 2**20
+    held_bytes: int = 512 * 2**20
+    rows: int = 0
+    answer_s: float = 3600.0
+    request_s: float = 15.0
+    send_s: float = 20.0
+    stalled_s: float = 2.0
+    queue_s: float = 10.0
+    idle_s: float = 600.0
+    stop_s: float = 10.0
+    streams: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """What a server is told.
+
+    Attributes:
+        root: The directory that holds the streams.
+        listen: Host and port; port 0 takes any.
+        tls_certificate: PEM file of the certificate and those above it; None for no TLS.
+        tls_key: PEM file of its key.
+        read_tokens: File of tokens that may read, one a line; None for none.
+        write_tokens: File of tokens that may write, and read.
+        is_anonymous: Whether others than this machine may ask without a token.
+        bounds: How much it takes and gives.
+    """
+
+    root: Path
+    listen: str = LISTEN_DEFAULT
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    read_tokens: Path | None = None
+    write_tokens: Path | None = None
+    is_anonymous: bool = False
+    bounds: Bounds = Bounds()
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        try:
+            host, _ = split_address(self.listen)
+        except ValueError as error:
+            raise InvalidRequestError(str(error)) from error
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            message = "TLS needs a certificate and its key: --tls-cert and --tls-key"
+            raise InvalidRequestError(message)
+        if not is_loopback(host) and not self.has_tokens and not self.is_anonymous:
+            message = (
+                f"{self.listen} can be reached from other machines: name a file of tokens with "
+                "--read-token-file, or let anybody read with --anonymous"
+            )
+            raise InvalidRequestError(message)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether a token is asked for."""
+        return self.read_tokens is not None or self.write_tokens is not None
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.tls_certificate is not None

@@ -1,0 +1,193 @@
+"""The bounds of a server: each is kept, and who runs into one is told, at no cost to the others."""
+
+import socket
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from storage_core import InvalidRequestError, UnavailableError
+from storage_core.protocol import RowStream
+from tests.log.serve.served import ANSWER_MAX_S, Served, received_of, serving
+from tests.log.workbench import Workbench
+from tests.waiting import await_that
+
+LIVE = b"GET /health/live HTTP/1.1\r\n\r\n"
+# More than sockets and their buffers take in of an answer nobody reads.
+LARGE = b"x" * 100_000
+LARGE_ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def large(lasting_bench: Workbench) -> Workbench:
+    """A stream whose answers fill every buffer on their way."""
+    for first in range(0, LARGE_ROWS, 50):
+        lasting_bench.append(range(first, first + 50), payload=LARGE)
+    lasting_bench.commit()
+    return lasting_bench
+
+
+def test_place_of_a_stalled_client_is_given_to_who_waits(large: Workbench) -> None:
+    with (
+        serving(large.root, answers=2, stalled_s=0.2, queue_s=ANSWER_MAX_S) as served,
+        served.stalled("scan", large.name) as first,
+        served.stalled("tail", large.name, shard=0),
+    ):
+        rows = served.rows("read", large.name, columns=("primary",))
+        assert rows.num_rows == LARGE_ROWS
+        # Its answer has no end, so it cannot pass for a whole one.
+        assert not received_of(first).endswith(b"0\r\n\r\n")
+        await_that(
+            lambda: served.metric("shardlog_server_answers_cut_total") == 1, "one answer is cut"
+        )
+
+
+def test_client_that_takes_nothing_is_cut_after_its_time(large: Workbench) -> None:
+    with (
+        serving(large.root, send_s=0.3) as served,
+        served.stalled("scan", large.name),
+    ):
+        await_that(
+            lambda: served.metric("shardlog_server_answers_cut_total") == 1, "the answer is cut"
+        )
+        assert served.metric("shardlog_server_answers") == 0
+
+
+def test_request_without_a_place_is_told_that_the_server_is_busy(large: Workbench) -> None:
+    with (
+        serving(large.root, answers=1, stalled_s=ANSWER_MAX_S, queue_s=0.1) as served,
+        served.stalled("scan", large.name),
+    ):
+        error = served.refusal("scan", large.name)
+        assert type(error) is UnavailableError
+        # What holds no rows needs no place.
+        assert served.result("committed", large.name) == {0: LARGE_ROWS}
+
+
+def test_waiting_clients_take_no_place(large: Workbench) -> None:
+    with serving(large.root, answers=1) as served, ExitStack() as stack:
+        path = f"/v1/streams/{large.name}/wait?shard=0&address={LARGE_ROWS}&timeout=30"
+        for _ in range(8):
+            sock = stack.enter_context(served.connected())
+            sock.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        await_that(lambda: served.metric("shardlog_server_waits") == 8, "eight wait")
+        assert served.rows("read", large.name, columns=("primary",)).num_rows == LARGE_ROWS
+        stack.close()
+        await_that(lambda: served.metric("shardlog_server_waits") == 0, "nobody waits")
+
+
+def test_longest_idle_connection_makes_room_for_a_new_one(large: Workbench) -> None:
+    with serving(large.root, connections=3) as served, ExitStack() as stack:
+        socks = [stack.enter_context(served.connected()) for _ in range(3)]
+        for sock in socks:
+            sock.sendall(LIVE)
+            assert sock.recv(1000)
+        assert served.get("/health/live").read()
+        assert socks[0].recv(1) == b""
+        socks[2].sendall(LIVE)
+        assert socks[2].recv(1000)
+
+
+def test_connection_beyond_those_that_are_answered_is_refused(large: Workbench) -> None:
+    with (
+        serving(large.root, connections=1, stalled_s=ANSWER_MAX_S) as served,
+        served.stalled("scan", large.name),
+    ):
+        assert served.exchange(LIVE).startswith(b"HTTP/1.1 503 ")
+
+
+def test_idle_connection_ends_after_its_time(large: Workbench) -> None:
+    with serving(large.root, idle_s=0.2) as served, served.connected() as sock:
+        assert received_of(sock) == b""
+
+
+def test_answer_of_too_many_rows_ends_with_an_error(large: Workbench) -> None:
+    with serving(large.root, rows=LARGE_ROWS - 1) as served:
+        with pytest.raises(InvalidRequestError, match=f"more than {LARGE_ROWS - 1} rows"):
+            served.rows("scan", large.name, columns=("primary",))
+        assert served.rows("read", large.name, end=9).num_rows == 10
+
+
+def test_answer_that_takes_too_long_ends_with_an_error(large: Workbench) -> None:
+    with (
+        serving(large.root, answer_s=0.0) as served,
+        pytest.raises(UnavailableError, match="took more than 0 s"),
+    ):
+        served.rows("scan", large.name)
+
+
+def test_read_that_gathers_too_much_is_refused(large: Workbench) -> None:
+    with serving(large.root, read_bytes=2**20) as served:
+        assert type(served.refusal("read", large.name)) is InvalidRequestError
+        assert served.rows("scan", large.name).num_rows == LARGE_ROWS
+        error = served.refusal("scan_shard", large.name, shard=0, order="primary")
+        assert "bytes" in str(error)
+
+
+def test_reads_that_hold_too_much_together_are_told_to_try_again(large: Workbench) -> None:
+    with (
+        serving(large.root, held_bytes=2**20, stalled_s=ANSWER_MAX_S) as served,
+        served.stalled("read", large.name),
+    ):
+        assert served.metric("shardlog_server_held_bytes") > LARGE_ROWS * len(LARGE)
+        assert type(served.refusal("read", large.name)) is UnavailableError
+        assert served.rows("scan", large.name, columns=("primary",)).num_rows == LARGE_ROWS
+
+
+def test_streams_beyond_those_that_may_be_open_take_turns(make_bench) -> None:
+    benches = [make_bench() for _ in range(4)]
+    for number, bench in enumerate(benches):
+        bench.keep([number])
+    with serving(benches[0].root, streams=2) as served:
+        for number, bench in enumerate([*benches, *benches]):
+            rows = served.rows("read", bench.name)
+            assert rows.column("primary").to_pylist() == [number % 4]
+            assert served.metric("shardlog_server_streams") <= 2
+
+
+def test_many_clients_at_once_get_each_its_own_rows(large: Workbench) -> None:
+    faults: list[str] = []
+
+    def ask(served: Served, number: int) -> None:
+        other = Served(served.server, {})
+        try:
+            for primary in range(number, LARGE_ROWS, 40):
+                rows = other.rows("read", large.name, start=primary, end=primary)
+                if rows.column("primary").to_pylist() != [primary]:
+                    faults.append(f"{primary}: {rows}")
+        finally:
+            other.close()
+
+    with serving(large.root, answers=4) as served:
+        threads = [threading.Thread(target=ask, args=(served, number)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(ANSWER_MAX_S)
+    assert faults == []
+
+
+def test_server_that_ends_lets_answers_end_and_idle_clients_go(large: Workbench) -> None:
+    with serving(large.root, stop_s=ANSWER_MAX_S) as served, served.connected() as idle:
+        answer = served.ask("scan", large.name)
+        rows = RowStream(answer)
+        next(rows)
+        closing = threading.Thread(target=served.server.close)
+        closing.start()
+        assert idle.recv(1) == b""
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((served.server.host, served.server.port), ANSWER_MAX_S)
+        assert sum(batch.num_rows for batch in rows) < LARGE_ROWS
+        assert rows.is_whole
+        answer.read()
+        closing.join(ANSWER_MAX_S)
+        assert not closing.is_alive()
+
+
+def test_server_that_ends_cuts_what_does_not_end(large: Workbench) -> None:
+    with (
+        serving(large.root, stop_s=0.1) as served,
+        served.stalled("scan", large.name) as sock,
+    ):
+        served.server.close()
+        assert not received_of(sock).endswith(b"0\r\n\r\n")

@@ -1,0 +1,246 @@
+"""Who may ask: tokens, TLS, this machine; and which root, stream and logs are meant."""
+
+import ssl
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from connectors.serve.settings import ServeSettings
+from connectors.serve.tokens import Tokens
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    Stream,
+    StreamOptions,
+    drop_stream,
+    root_id,
+)
+from storage_core.protocol import (
+    INCARNATION,
+    LINEAGES,
+    PROTOCOL,
+    ROOT,
+    bearer,
+    encode_lineages,
+)
+from storage_core.testing import ManualClock
+from tests.log.serve.served import ANSWER_MAX_S, serving
+from tests.log.workbench import Workbench
+
+HERE = Path(__file__).parent
+CERTIFICATE, KEY = HERE / "certificate.pem", HERE / "key.pem"
+READ, WRITE = "read-token-of-tests", "write-token-of-tests"
+AUTHORIZATION = "Authorization"
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> dict[str, Path]:
+    """Files of tokens, one for each right."""
+    files = {"read_tokens": tmp_path / "read", "write_tokens": tmp_path / "write"}
+    files["read_tokens"].write_text(f"# who reads\n\n{READ}\n")
+    files["write_tokens"].write_text(WRITE)
+    return files
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", READ[:-1], READ + "x", "Basic " + READ, "é"])
+@pytest.mark.parametrize(
+    "path", ["/v1/streams", "/v1/nope", "/metrics", "/v1/streams/stream-0/read"]
+)
+def test_request_without_a_known_token_is_told_nothing(bench, tokens, token, path) -> None:
+    bench.keep([1])
+    headers = {} if token is None else {AUTHORIZATION: bearer(token)}
+    with serving(bench.root, headers=headers, **tokens) as served:
+        answer = served.get(path)
+        body = answer.read()
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (
+            401,
+            'Bearer realm="shardlog"',
+        )
+        assert b"stream-0" not in body
+        assert READ.encode() not in body
+        for open_path in ("/health/live", "/health/ready"):
+            answer = served.get(open_path)
+            answer.read()
+            assert answer.status == 200
+
+
+@pytest.mark.parametrize("token", [READ, WRITE])
+@pytest.mark.parametrize("scheme", ["Bearer ", "bearer "])
+def test_token_of_either_right_may_read(bench, tokens, token, scheme) -> None:
+    bench.keep([1])
+    with serving(bench.root, headers={AUTHORIZATION: scheme + token}, **tokens) as served:
+        assert served.rows("read", bench.name).num_rows == 1
+
+
+def test_reading_token_may_not_write_and_nobody_may_without_one(tokens) -> None:
+    clock = ManualClock()
+    asked = Tokens(tokens["read_tokens"], tokens["write_tokens"], clock)
+    asked.check(bearer(WRITE), "write")
+    with pytest.raises(InvalidRequestError, match="may read, and not write"):
+        asked.check(bearer(READ), "write")
+    with pytest.raises(InvalidRequestError, match="asks for a token"):
+        Tokens(None, None, clock).check(None, "write")
+
+
+def test_token_added_or_withdrawn_counts_without_a_restart(tokens, capsys) -> None:
+    clock = ManualClock()
+    asked = Tokens(tokens["read_tokens"], None, clock)
+    tokens["read_tokens"].write_text("another-token-of-tests")
+    clock.advance(2)
+    asked.check(bearer("another-token-of-tests"), "read")
+    with pytest.raises(InvalidRequestError, match="does not know the token"):
+        asked.check(bearer(READ), "read")
+    tokens["read_tokens"].unlink()
+    for _ in range(2):
+        clock.advance(2)
+        asked.check(bearer("another-token-of-tests"), "read")
+    assert capsys.readouterr().err.count("the tokens read last go on") == 1
+
+
+@pytest.mark.parametrize("content", ["", "# none\n", "short", "sixteen-letters-é"])
+def test_file_without_a_token_worth_the_name_is_refused(tmp_path, content) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    with pytest.raises(InvalidRequestError, match="token"):
+        Tokens(path, None, ManualClock())
+
+
+def test_address_that_others_reach_needs_tokens_or_a_word_for_it(root: Path, tokens) -> None:
+    with pytest.raises(InvalidRequestError, match="--anonymous"):
+        ServeSettings(root=root, listen="0.0.0.0:0")
+    assert not ServeSettings(root=root, listen="0.0.0.0:0", is_anonymous=True).has_tokens
+    assert ServeSettings(root=root, listen="0.0.0.0:0", **tokens).has_tokens
+    for listen in ("8085", "nowhere:x", "127.0.0.1:99999"):
+        with pytest.raises(InvalidRequestError, match="not an address"):
+            ServeSettings(root=root, listen=listen)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "["])
+def test_page_of_a_browser_that_names_this_machine_otherwise_is_refused(bench, host) -> None:
+    with serving(bench.root) as served:
+        served.headers["Host"] = host
+        answer = served.get("/v1/streams")
+        answer.read()
+        assert answer.status == 403
+        for own in ("localhost", "localhost:8085", "127.0.0.1", "[::1]:8085"):
+            served.headers["Host"] = own
+            assert served.result("streams") == [bench.name]
+
+
+def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> None:
+    bench.keep([1])
+    told = {"tls_certificate": CERTIFICATE, "tls_key": KEY, **tokens}
+    trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
+    with serving(bench.root, **told) as served:
+        address = f"localhost:{served.server.port}"
+        for context in (trusting, ssl.create_default_context()):
+            connection = HTTPSConnection(address, timeout=ANSWER_MAX_S, context=context)
+            try:
+                connection.request("GET", "/v1/streams", headers={AUTHORIZATION: bearer(READ)})
+                assert context is trusting
+                assert connection.getresponse().read() == b'{"result":["stream-0"]}'
+            except ssl.SSLCertVerificationError:
+                assert context is not trusting
+            finally:
+                connection.close()
+        # A client without TLS ends alone.
+        assert b"HTTP" not in served.exchange(b"GET /health/live HTTP/1.1\r\n\r\n")
+        assert served.server.url.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "named"),
+    [
+        (CERTIFICATE, None, "--tls-key"),
+        (CERTIFICATE, CERTIFICATE, "cannot be used"),
+        (HERE / "gone.pem", KEY, "gone.pem"),
+    ],
+)
+def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, named) -> None:
+    told = {"tls_certificate": certificate, "tls_key": key}
+    with pytest.raises(InvalidRequestError, match=named), serving(bench.root, **told):
+        pass
+
+
+def test_client_of_another_root_stream_or_log_is_refused(bench: Workbench) -> None:
+    bench.keep([1])
+    lineages = {0: bench.stream.lineage(0)}
+    with serving(bench.root) as served:
+        incarnation = served.result("position", bench.name).incarnation
+        right = {
+            ROOT: root_id(bench.root),
+            INCARNATION: incarnation,
+            LINEAGES: encode_lineages(lineages),
+            PROTOCOL: "1",
+        }
+        served.headers = right
+        assert served.rows("read", bench.name).num_rows == 1
+        for header, other in (
+            (ROOT, "0" * 32),
+            (INCARNATION, "0" * 32),
+            (LINEAGES, encode_lineages({0: "0" * 32})),
+            (LINEAGES, encode_lineages({**lineages, 1: "0" * 32})),
+            (LINEAGES, "nonsense"),
+        ):
+            served.headers = {**right, header: other}
+            for call in ("read", "committed"):
+                assert type(served.refusal(call, bench.name)) is ForeignDataError
+        served.headers = {**right, PROTOCOL: "2"}
+        answer = served.ask("read", bench.name)
+        assert (answer.status, b"protocol 1" in answer.read()) == (501, True)
+
+
+def test_stream_made_anew_is_told_to_who_knew_the_old_one(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root) as served:
+        old = served.result("facts", bench.name).incarnation
+        bench.close()
+        drop_stream(bench.root, bench.name)
+        with Stream.create(bench.root, bench.name, StreamOptions(shards=1)) as anew:
+            anew.append(2, 1, b"new")
+            anew.commit()
+            facts = served.result("facts", bench.name)
+            assert facts.incarnation != old
+            assert served.rows("read", bench.name).column("payload").to_pylist() == [b"new"]
+            served.headers[INCARNATION] = old
+            assert "made anew" in str(served.refusal("read", bench.name))
+
+
+def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
+    copy.add({3: 100})
+    copy.open(3)
+    copy.append(3, [100, 101])
+    copy.stream.commit()
+    with serving(copy.root) as served:
+        known = served.result("facts", "clicks").lineages
+        copy.stream.close()
+        Stream.archive_shards(copy.root, "clicks", {3: 50})
+        copy.open(3)
+        copy.append(3, [50])
+        copy.stream.commit()
+        assert served.result("facts", "clicks").lineages != known
+        assert served.rows("tail", "clicks", shard=3).column("address").to_pylist() == [50]
+        served.headers[LINEAGES] = encode_lineages(known)
+        assert "reset" in str(served.refusal("tail", "clicks", shard=3))
+        del served.headers[LINEAGES]
+        path = f"/v1/streams/clicks/committed?archived={known[3]}"
+        assert served.get(path).read() == b'{"result":{"3":102}}'
+
+
+def test_shard_that_was_added_is_seen_and_refuses_nobody(copy) -> None:
+    copy.add({0: 0})
+    with serving(copy.root) as served:
+        known = served.result("facts", "clicks").lineages
+        served.headers[LINEAGES] = encode_lineages(known)
+        copy.add({1: 7})
+        assert served.result("refresh", "clicks").committed == {0: 0, 1: 7}
+        assert served.result("committed", "clicks") == {0: 0, 1: 7}
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 300, "%00", "nope", ""])
+def test_name_that_is_no_stream_is_refused(bench, name) -> None:
+    with serving(bench.root) as served:
+        answer = served.get(f"/v1/streams/{name}/committed")
+        body = answer.read()
+        assert (answer.status, b"InvalidRequestError" in body) == (400, True)

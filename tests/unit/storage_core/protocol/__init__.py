@@ -1,0 +1,1 @@
+"""Tests of the room `protocol`, a file a module."""
