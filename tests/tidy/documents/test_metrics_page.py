@@ -30,6 +30,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
         shards=(PartitionState(AT, 10, 10, StreamStats(), unsealed=5),),
         faults={AT: "damage"},
         paused={AT: Pause(AT.topic, AT.number, 0, "")},
+        stable_offsets={AT: 8},
         totals=totals,
     )
     bench.answers = Answers(replace(TOLD, root=root), bench.latest_state)
