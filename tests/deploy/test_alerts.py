@@ -3,10 +3,10 @@
 Method: a real Prometheus, from Debian, evaluates the rules each second with short waits, over real
 workers and a broker of their own; that none fires before, by the rules as they are, since a machine
 short of processor time is a cause of the hasty ones. Causes: a paused partition that goes on
-growing, a log that nobody reads, a damaged shard, a topic that is deleted, records that cannot be
-parsed, a small disk, maintenance that is off, retention that overtakes a worker, and a killed
-broker. Two that need minutes of a slow disk or of dying processes go through Prometheus' own tests
-of rules.
+growing, a log that nobody reads, a damaged shard, a topic that is deleted, a transaction that
+nobody ends, records that cannot be parsed, a small disk, maintenance that is off, retention that
+overtakes a worker, and a killed broker. Two that need minutes of a slow disk or of dying processes
+go through Prometheus' own tests of rules.
 """
 
 import fcntl
@@ -30,6 +30,7 @@ from connectors.devtools.ports import LOOPBACK, free_ports, is_open
 from connectors.devtools.server import Server
 from connectors.group.pauses import Pause, Pauses
 from connectors.kafka import Partition
+from tests.broker.support.cluster import LONGEST_TRANSACTION_MS, Transactions
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
 from tests.broker.worker.test_monitoring import ANY_PORT, ask
 from tests.deploy.support.deployed import RULES, hasty_rules, metrics_of, panels, rules
@@ -113,10 +114,8 @@ class Causes:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self.grows, self.damaged, self.gone, self.overtaken, self.letters = (
-            lab.topic(partitions=2 if number == 0 else 1) for number in range(5)
-        )
-        self._topics = (self.grows, self.damaged, self.gone, self.overtaken, self.letters)
+        self._topics = [lab.topic(partitions=2 if number == 0 else 1) for number in range(6)]
+        self.grows, self.damaged, self.gone, self.overtaken, self.letters, self.held = self._topics
         for topic in self._topics:
             lab.produce(topic, 200)
         before = lab.worker(*self._topics, maintain_every_s=0)
@@ -135,10 +134,12 @@ class Causes:
         )
 
     def go_on(self, worker: WorkerProcess, prometheus: Prometheus) -> None:
-        """Delete a topic, send what cannot be parsed, and pause what goes on growing."""
+        """Delete a topic, leave a transaction open, send poison, pause what goes on growing."""
         await_that(
             lambda: all(map(prometheus.value, self._scraped())), "two partitions and no letter told"
         )
+        hanging = Transactions(self._lab.bootstrap, self.held.name, LONGEST_TRANSACTION_MS)
+        hanging.leave_open(self.held.name, [(None, b"held back")] * 9)
         self._lab.cluster.delete_topic(self.gone.name)
         self._pause(0)
         worker.await_event("paused")
@@ -160,6 +161,7 @@ class Causes:
             "ShardlogPaused": ("stream", self.grows),
             "ShardlogQuarantined": ("stream", self.damaged),
             "ShardlogTopicDeleted": ("stream", self.gone),
+            "ShardlogHeldBack": ("topic", self.held),
             "ShardlogLosesToRetention": ("stream", self.overtaken),
             "ShardlogDeadLetters": ("stream", self.letters),
             "ShardlogDeadLettersWait": ("stream", self.letters),

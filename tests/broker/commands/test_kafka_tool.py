@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka import Partition
-from tests.broker.support.cluster import Transactions
+from tests.broker.support.cluster import LONGEST_TRANSACTION_MS, Transactions
 from tests.broker.support.kafka_tool import KafkaTool
 from tests.broker.support.lab import Lab, Topic
 from tests.thin import EVERY_CASE
@@ -65,7 +65,8 @@ def stored_topic(lab: Lab) -> Topic:
 
 def test_offsets_lag_and_members_are_those_of_kafkas_tool(lab: Lab, shardlog: Shardlog) -> None:
     topic = stored_topic(lab)
-    Transactions(lab.bootstrap, f"{topic.name}-open").leave_open(topic.name, [(None, b"x")] * 9)
+    transactions = Transactions(lab.bootstrap, f"{topic.name}-open", LONGEST_TRANSACTION_MS)
+    transactions.leave_open(topic.name, [(None, b"x")] * 9)
     worker, tool = lab.worker(topic), KafkaTool(lab.bootstrap, topic.name)
     worker.await_event("partition opened", len(RECORDS))
 

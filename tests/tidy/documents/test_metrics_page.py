@@ -28,6 +28,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
     bench = Bench(
         # The second reading of the end says how old the first is.
         shards=(PartitionState(AT, 10, 10, StreamStats(), unsealed=5),),
+        stable_offsets={AT: 9},
         faults={AT: "damage"},
         paused={AT: Pause(AT.topic, AT.number, 0, "")},
         stable_offsets={AT: 8},
