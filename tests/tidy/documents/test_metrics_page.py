@@ -31,7 +31,6 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
         stable_offsets={AT: 9},
         faults={AT: "damage"},
         paused={AT: Pause(AT.topic, AT.number, 0, "")},
-        stable_offsets={AT: 8},
         totals=totals,
     )
     bench.answers = Answers(replace(TOLD, root=root), bench.latest_state)
