@@ -12,13 +12,15 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
-# operations: N rounds of pauses, resumes, retries and kills; serve: of a server killed, frozen, damaged;
+# operations: N rounds of pauses, resumes, retries and kills; tool: beside Kafka's own tool; serve: of
+# a server that is killed, frozen, damaged;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/jobs tests/broker/spark/test_kafka_format.py
 FAULTS_ingest := $(addprefix tests/broker/worker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_operations := tests/broker/worker/test_group_operations.py
+FAULTS_tool := tests/broker/commands/test_kafka_tool.py
 FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py replay.py)
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
 FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
@@ -71,11 +73,11 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo docs faults mutants walks bench wheel clean
+.PHONY: help setup fmt check quick test demo docs faults mutants walks spark-versions bench wheel clean
 
 help: ## List the targets.
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
-		| while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
+		| while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP) ## Make .venv with everything that the other targets need.
 
@@ -158,6 +160,9 @@ mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each c
 
 walks: $(STAMP) ## Count the files and functions that tiny runs enter; WALK=seal lists those of one.
 	$(BIN)/python -m tests.walks $(if $(WALK),--files $(WALK))
+
+spark-versions: $(STAMP) ## Run the tests of Spark on each PySpark that is supported; VERSION=4.0.5 on one.
+	@$(IN_PLACE) $(BIN)/python -m tests.versions --jobs $(CORES) $(VERSION)
 
 docs: $(STAMP) ## Write what documents take from docstrings: the list of modules, numbered steps.
 	$(BIN)/python -m tests.tidy.documents

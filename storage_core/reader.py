@@ -3,27 +3,38 @@
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from storage_core.catalog.archived_shards import read_archived
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
+from storage_core.engine.stores import refuse_if_not_installed
 from storage_core.errors import InvalidRequestError
 from storage_core.facade import StreamFacade
 from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
+from storage_core.platform.loading import loading
 from storage_core.read.follow.follower import ShardFollower
+from storage_core.read.shard_reader import FollowedShard
+from storage_core.remote.addresses import names_servers
+from storage_core.remote.options import ServerOptions
+
+if TYPE_CHECKING:
+    from storage_core.verify.verify import Progress, VerifyReport
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01
 
 
-class StreamReader(StreamFacade[ShardFollower]):
+class StreamReader(StreamFacade[FollowedShard]):
     """Reads all shards of a stream. Every read shows what is committed when it begins.
 
     Any thread may call it. A context manager.
@@ -37,7 +48,7 @@ class StreamReader(StreamFacade[ShardFollower]):
     def __init__(
         self,
         files: StreamFiles,
-        followers: Mapping[int, ShardFollower],
+        followers: Mapping[int, FollowedShard],
         clock: Clock,
         read_bytes_max: int | None = None,
     ) -> None:
@@ -48,46 +59,60 @@ class StreamReader(StreamFacade[ShardFollower]):
         self._growing = threading.Lock()
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - what an opener may say
         cls,
         root: str | PathLike[str],
         name: str,
         *,
         archived: str | None = None,
         read_bytes_max: int | None = None,
+        server: ServerOptions | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """Open a stream for reading; nothing is locked or changed.
 
         Args:
-            root: The directory that holds the streams.
+            root: The directory that holds the streams; or servers over one, as
+                `shardlog://a:8085,b:8085`, and `shardlogs://` over TLS.
             name: The stream.
             archived: The lineage of an archived log, or what it begins with: the reader then has
                 that log alone, as it was when `Stream.archive_shards` put another in its place.
             read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here;
                 without it, and where that is less, the stream's own option.
+            server: How servers are asked; what is not said is in the environment.
             environment: Time, for tests.
 
         Raises:
             InvalidRequestError: There is no such root or stream, or archived log.
             CorruptionError: A file of it is damaged.
-            UnavailableError: The system does not give a file, or no more of them.
+            UnavailableError: The system does not give a file, or no more of them; no server
+                answers.
         """
+        if names_servers(root):
+            # By its name: it stands on this module.
+            by_server = import_module("storage_core.remote_reader").open_remote_reader
+            clock = None if environment is None else environment.clock
+            reader: Self = by_server(
+                str(root),
+                name,
+                archived=archived,
+                options=server,
+                read_bytes_max=read_bytes_max,
+                clock=clock,
+            )
+            return reader
+        refuse_if_not_installed()
         clock = (environment or Environment()).clock
         place = Path(root).absolute()
-        if archived is None:
-            files = read_stream(place, name)
-        else:
-            files = read_archived(place, name, archived)
-        followers: dict[int, ShardFollower] = {}
-        shards = len(files.settings.lineages)
-        open_files().require_for_reader(shards, f"{shards} markers to read", name)
-        with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
-            for number in sorted(files.settings.lineages):
-                followers[number] = ShardFollower(files, number, clock)
-                undo.callback(followers[number].close)
-            undo.pop_all()
-        return cls(files, followers, clock, read_bytes_max)
+
+        def files() -> StreamFiles:
+            if archived is None:
+                return read_stream(place, name)
+            return read_archived(place, name, archived)
+
+        return opened_by_files(
+            files, lambda read: cls(read, _followers(read, clock), clock, read_bytes_max)
+        )
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed.
@@ -104,7 +129,7 @@ class StreamReader(StreamFacade[ShardFollower]):
             self._grow()
         return {n: follower.refresh() for n, follower in self._open.opened().items()}
 
-    def shard(self, shard: int) -> ShardFollower:
+    def shard(self, shard: int) -> FollowedShard:
         """Return what answers for one shard, as long as the reader is open."""
         return self._open.shard(shard)
 
@@ -185,6 +210,34 @@ class StreamReader(StreamFacade[ShardFollower]):
             pause = min(2 * pause, _WAIT_PAUSE_MAX_S)
         return True
 
+    def verify(self, progress: "Progress | None" = None) -> "VerifyReport":
+        """Read all committed blocks and compare what follows from them, as `Stream.verify` does.
+
+        Nothing is locked or changed, so that a place can be verified that may only be read; the
+        report's `unchecked` says what that leaves open.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
+            CorruptionError: A shard cannot be read at all.
+        """
+        # Only who verifies needs it, and it loads what writes.
+        with loading(self._open.meta.name):
+            from storage_core.verify.followed import verify_followed  # noqa: PLC0415
+            from storage_core.verify.schema_checks import fingerprint_of  # noqa: PLC0415
+            from storage_core.verify.verify import VerifyReport  # noqa: PLC0415
+
+        report = VerifyReport()
+        files = self._open.files
+        for number in self._open.opened():
+            follow = partial(ShardFollower, files, number, self._clock)
+            directory = files.shard_directory(number)
+            report = report.plus(verify_followed(follow, directory, progress, fingerprint_of))
+        return report
+
     def position(self) -> Position:
         """Return where the stream stands."""
         # Shards may be added meanwhile; those that have an end here are listed by then.
@@ -222,3 +275,16 @@ class StreamReader(StreamFacade[ShardFollower]):
                 shards = {**self._open.by_number, number: follower}
                 self._open.by_number = dict(sorted(shards.items()))
             self._stamp = stamp
+
+
+def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
+    """Return what follows each shard; after an error none is open."""
+    shards = len(files.settings.lineages)
+    open_files().require_for_reader(shards, f"{shards} markers to read", files.meta.name)
+    followers: dict[int, ShardFollower] = {}
+    with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
+        for number in sorted(files.settings.lineages):
+            followers[number] = ShardFollower(files, number, clock)
+            undo.callback(followers[number].close)
+        undo.pop_all()
+    return followers

@@ -23,8 +23,8 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import root_id
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.engine.database_process import refuse_writing_in_fork
 from storage_core.engine.environment import Environment
-from storage_core.engine.rocksdb_binding import refuse_writing_in_fork
 from storage_core.errors import InvalidRequestError, ShardLockedError
 from storage_core.format.contents import Contents
 from storage_core.format.window import Unit

@@ -19,6 +19,7 @@ from storage_core import InvalidRequestError
 from streaming_jobs.common.field_types import parsed_schema
 from streaming_jobs.common.option_values import warn_of_idle_options
 from streaming_jobs.common.spark_errors import RefusingReader, plain_errors
+from streaming_jobs.common.stream_location import RootLocation
 from streaming_jobs.source.driver.offsets import SourceOffset
 from streaming_jobs.source.driver.ranges import RangeReader
 from streaming_jobs.source.driver.snapshot import take
@@ -37,6 +38,8 @@ class ShardlogSource(DataSource):
 
     # The frame's own snapshot, taken by `load` and pickled with the source from then on.
     _taken: SourceOffset | None = None
+    # Where `load` found the root, kept likewise: PySpark 4.0 plans each action of a frame anew.
+    _root: RootLocation | None = None
     # The text of the schema that values are read by, kept likewise.
     _read_by: str | None = None
 
@@ -50,6 +53,7 @@ class ShardlogSource(DataSource):
         with plain_errors():
             options = parse_source_options(self.options)
             check_streams(options)
+            self._root = RootLocation.here(options.path)
             warn_of_idle_options(self.options, "Kafka's source")
             if options.takes_snapshot:
                 self._taken = take(options)
@@ -68,6 +72,8 @@ class ShardlogSource(DataSource):
         """Return what reads a range once."""
         with plain_errors():
             options = self._checked(schema, "batch")
+            if self._root is not None:
+                self._root.require_same()
             return RangeReader(replace(options, snapshot=options.snapshot or self._taken))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

@@ -40,7 +40,14 @@ settings.load_profile("shardlog")
 
 # What takes long, the longest first; of each folder the groups, such as the two of Spark's tests.
 LONG = (
-    *("tests/spark/", "tests/model/", "tests/deploy/", "tests/broker/", "tests/faults/"),
+    *(
+        "tests/spark/",
+        "tests/versions/",
+        "tests/model/",
+        "tests/deploy/",
+        "tests/broker/",
+        "tests/faults/",
+    ),
     *("tests/log/parts/", "tests/log/sql/", "tests/log/export/"),
 )
 

@@ -28,6 +28,7 @@ OF_FILES: Final = {
     "tests/unit/storage_core/sql/test_part_files.py": "parts",
     "tests/unit/storage_core/tiering/test_build.py": "parts",
     "tests/unit/storage_core/parts/test_snapshot.py": "parts",
+    "tests/versions/test_versions.py": "versions",
 }
 
 

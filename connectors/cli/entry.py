@@ -5,7 +5,7 @@ look to it like a broken installation; so while anything is imported (parsing/wo
 command is done, Ctrl-C has its default action. A worker that is stopped while it starts exits with
 0, as one that is stopped later. It sets its signal handlers before anything else is loaded: PID 1
 of a container ignores signals without a handler. SIGUSR1 does not end a worker that cannot handle
-it yet. A missing package of others is reported in one line.
+it yet. A missing package of others is reported in one line, with the extra that brings it.
 """
 
 import atexit
@@ -47,7 +47,11 @@ def run() -> None:
         lacking = (error.name or "").partition(".")[0]
         if lacking in ("", *_OURS):
             raise
-        sys.stderr.write(f"shardlog: its installation lacks {lacking}; install shardlog again\n")
+        # Nothing of it was imported yet where the first module of others is missing.
+        from storage_core.platform.extras import how_to_install  # noqa: PLC0415 - as above
+
+        said = how_to_install(lacking) or f"its installation lacks {lacking}; install it again"
+        sys.stderr.write(f"shardlog: {said}\n")
         code = EXIT_USAGE
     if is_worker:
         # Behind the end of all threads: for as long as one hangs a second signal ends it.

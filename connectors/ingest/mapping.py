@@ -37,11 +37,9 @@ from connectors.ingest.values.avro_values import (
     map_values,
 )
 from connectors.kafka import Fetched, Partition
+from connectors.kafka.terms import NULL_KEY_ID
 from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
-
-# The id of records without a key.
-NULL_KEY_ID: Final = -1
 
 _BASE_FIELDS: Final[Any] = [
     pa.field("primary", pa.int64()),

@@ -1,9 +1,11 @@
 """What Kafka's records and places are called here; loads no client."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Headers = list[tuple[str, bytes | None]]
+# The id of records without a key.
+NULL_KEY_ID: Final = -1
 
 
 class Partition(NamedTuple):

@@ -81,6 +81,10 @@ _OTHER_PURPOSES: Final = (
     "CACHE",
     "STATE",
     "IVY_SETTINGS",
+    # How clients ask a server (storage_core/remote/options.py).
+    "SERVER_TOKEN_FILE",
+    "SERVER_TOKEN",
+    "SERVER_CA_FILE",
     # How much the tests do (docs/TESTING.md).
     "EVERY_CASE",
     "EXAMPLES",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import xxhash
 from fastavro.schema import (
     SchemaParseException,
     UnknownType,
@@ -52,6 +51,7 @@ from storage_core.avro.schema_text import (
 from storage_core.errors import InvalidRequestError
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
+from storage_core.platform import xxh3
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
 # What fastavro raises of an invalid schema; an overflow of a default.
@@ -140,7 +140,7 @@ class AvroSchema:
     @property
     def identity(self) -> bytes:
         """Unique for a text: the fingerprint, and the xxh3-64 of the text."""
-        return self.fingerprint + xxhash.xxh3_64_digest(self.text.encode())
+        return self.fingerprint + xxh3.xxh3_64_digest(self.text.encode())
 
     @property
     def is_record(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage_core.engine import commit_marker, rocksdb
+from storage_core.engine import commit_marker, stores
 from storage_core.engine.commit_marker import MarkerWriter
 from storage_core.engine.key_value import KeyValueStore, Recovery
 from storage_core.platform.clock import Clock, SystemClock
@@ -22,7 +22,7 @@ class Environment:
     """
 
     clock: Clock = SystemClock()
-    open_store: Callable[[Path, Recovery], KeyValueStore] = rocksdb.open_store
+    open_store: Callable[[Path, Recovery], KeyValueStore] = stores.open_store
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = commit_marker.open_marker
     purpose: str = ""
     has_index_worker: bool = True

@@ -22,6 +22,7 @@ from rocksdict import (
     WriteBatch,
 )
 
+from storage_core.engine.database_process import refuse_writing_in_fork
 from storage_core.engine.key_value import Batch, Recovery
 from storage_core.engine.log_compaction import LogCompactor, SstFile, parse_log_files
 from storage_core.engine.obsolete_files import ObsoleteFiles
@@ -31,7 +32,6 @@ from storage_core.engine.rocksdb_binding import (
     WRITE_BUFFER_BYTES,
     open_database,
     read_options,
-    refuse_writing_in_fork,
     share_write_buffers,
     translated_errors,
 )

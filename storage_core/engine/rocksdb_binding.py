@@ -8,7 +8,6 @@ rocksdict raises plain `Exception` with RocksDB's status as text; the one table 
 kind is here. The first row that matches decides.
 """
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -27,7 +26,9 @@ from rocksdict import (
     WriteBufferManager,
 )
 
+from storage_core.engine.database_process import note_opening
 from storage_core.engine.key_value import Recovery
+from storage_core.engine.left_config import CONFIG_FILE
 from storage_core.engine.open_files import open_files
 from storage_core.errors import (
     ClosedError,
@@ -46,8 +47,6 @@ WRITE_BUFFERS_BYTES: Final = 96 * 2**20
 WRITE_BUFFERS_BYTES_EACH: Final = 2 * 2**20
 WRITE_BUFFER_BYTES: Final = 16 * 2**20
 WAL_BYTES_MAX: Final = 64 * 2**20
-# The process that opened the first database, and has RocksDB's threads.
-_opened_in: Final[list[int]] = []
 SST_BYTES_TARGET: Final = 64 * 2**20
 # Larger than anything that compaction makes: RocksDB cuts nothing of it.
 LOG_SST_BYTES_TARGET: Final = 512 * 2**20
@@ -56,7 +55,6 @@ ARENA_BYTES: Final = 64 * 2**10
 # RocksDB keeps so many of its open files for others than tables.
 FILES_BESIDE_TABLES: Final = 10
 _OPENING_THREADS_MAX: Final = 16
-CONFIG_FILE: Final = "rocksdict-config.json"
 
 ErrorKinds = tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]
 # The first row that matches gives the kind.
@@ -79,21 +77,6 @@ OPENING_KINDS: Final[ErrorKinds] = (
     ),
     *_KINDS,
 )
-
-
-def refuse_writing_in_fork() -> None:
-    """Raise in a fork of a process that has opened a database.
-
-    Raises:
-        InvalidRequestError: RocksDB takes its parent's threads for its own; the first flush would
-            wait for ever. Reading does without.
-    """
-    if _opened_in and _opened_in[0] != os.getpid():
-        message = (
-            f"this process is a fork of process {_opened_in[0]}, which has RocksDB's threads: "
-            "start processes that write by spawn, or fork before a stream is opened"
-        )
-        raise InvalidRequestError(message)
 
 
 @cache
@@ -167,8 +150,7 @@ def open_database(
     tables = sum(1 for _ in path.glob("*.sst")) if tables_open else 0
     default.set_max_file_opening_threads(max(1, min(tables, _OPENING_THREADS_MAX)))
     keep_large_buffers()
-    if not _opened_in:
-        _opened_in.append(os.getpid())
+    note_opening()
     return Rdict(str(path), default, families, access)
 
 

@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 from typing import Final, Self
 
-import xxhash
-
 from storage_core.export.manifest import ExportedFile, Prefix
 from storage_core.export.memory_budget import TooLargeError
 from storage_core.export.regular_file import opened_regular
+from storage_core.platform import xxh3
 
 BATCH_ROWS: Final = 8192
 
@@ -20,7 +19,7 @@ class VerifiedFile:
         """Create the file."""
         self.path = path
         self._file = path.open("xb")
-        self._digest = xxhash.xxh3_128()
+        self._digest = xxh3.xxh3_128()
         self._bytes = 0
         self._rows = 0
         self._prefixes: list[Prefix] = []
@@ -69,7 +68,7 @@ def read_verified(directory: Path, file: ExportedFile, bytes_max: int) -> tuple[
             data = opened.read(size)
     except FileNotFoundError:
         return b"", 0
-    digest = xxhash.xxh3_128()
+    digest = xxh3.xxh3_128()
     end = rows = 0
     for prefix in file.prefixes:
         if prefix.bytes > len(data):

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.record import Rows
 from storage_core.format.row_columns import COMMITTED, SCHEMA, SCHEMA_TYPE, TYPES
+from storage_core.platform import xxh3
 from storage_core.platform.arrow import Array, alone, int_array, nulls, repeated
 
 Codec = Literal["none", "lz4", "zstd"]
@@ -227,7 +227,7 @@ def encode_block(  # noqa: PLR0913 - a block's parts
         committed_at_ms,
         one_schema,
     )
-    checksum = _CHECKSUM.pack(xxhash.xxh3_64_intdigest(header))
+    checksum = _CHECKSUM.pack(xxh3.xxh3_64_intdigest(header))
     return b"".join((header, checksum, _serialize(message, codec)))
 
 
@@ -263,7 +263,7 @@ def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
 
 def block_checksum(data: bytes) -> int:
     """Return the checksum a block's zone keeps."""
-    return xxhash.xxh3_64_intdigest(data)
+    return xxh3.xxh3_64_intdigest(data)
 
 
 def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> Block:

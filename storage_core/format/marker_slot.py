@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-import xxhash
+from storage_core.platform import xxh3
 
 _MAGIC: Final = b"SLMK"
 _FORMAT: Final = 1
@@ -38,7 +38,7 @@ def encode_slot(state: MarkerState) -> bytes:
     body = _BODY.pack(
         _MAGIC, _FORMAT, 0, state.sequence, state.generation, state.committed, state.lineage
     )
-    return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
+    return body + _CHECKSUM.pack(xxh3.xxh3_64_intdigest(body))
 
 
 def decode_slot(data: bytes) -> MarkerState | None:
@@ -47,7 +47,7 @@ def decode_slot(data: bytes) -> MarkerState | None:
         return None
     body = data[: _BODY.size]
     (checksum,) = _CHECKSUM.unpack_from(data, _BODY.size)
-    if xxhash.xxh3_64_intdigest(body) != checksum:
+    if xxh3.xxh3_64_intdigest(body) != checksum:
         return None
     magic, version, _, sequence, generation, committed, lineage = _BODY.unpack(body)
     if magic != _MAGIC or version != _FORMAT or committed < 0:

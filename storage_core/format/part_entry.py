@@ -18,11 +18,10 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-import xxhash
-
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import AddressRange
+from storage_core.platform import xxh3
 
 # Sums over entries are below it.
 PART_LIST_SUMS: Final = 2**63
@@ -137,7 +136,7 @@ def number_of_key(key: bytes) -> int:
 
 def entry_sum(key: bytes, entry: bytes) -> int:
     """Return what an entry adds to the sum over all, which proves that none is missing."""
-    return int(xxhash.xxh3_64_intdigest(key + entry)) % PART_LIST_SUMS
+    return int(xxh3.xxh3_64_intdigest(key + entry)) % PART_LIST_SUMS
 
 
 def encode_part(part: PartEntry) -> bytes:
@@ -156,7 +155,7 @@ def encode_part(part: PartEntry) -> bytes:
         part.footer_digest,
     )
     body += part.kind.encode()
-    return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
+    return _CHECKSUM.pack(xxh3.xxh3_64_intdigest(body)) + body
 
 
 def decode_part(key: bytes, data: bytes) -> PartEntry:
@@ -168,7 +167,7 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
     body = data[_CHECKSUM.size :]
     try:
         (checksum,) = _CHECKSUM.unpack_from(data)
-        if len(key) != _KEY_BYTES or checksum != xxhash.xxh3_64_intdigest(body):
+        if len(key) != _KEY_BYTES or checksum != xxh3.xxh3_64_intdigest(body):
             raise ValueError  # noqa: TRY301 - told below, with the others
         last, least, most, rows, size, sealed_at_ms, level, bits, *proof = _FIELDS.unpack_from(body)
         digest, footer_bytes, footer_digest = proof

@@ -11,9 +11,8 @@ asking for bytes that were never written.
 import struct
 from typing import Final, NamedTuple
 
-import xxhash
-
 from storage_core.errors import CorruptionError
+from storage_core.platform import xxh3
 
 _REFERENCE: Final = struct.Struct("<4sHHQQQ")
 _CHECKSUM: Final = struct.Struct("<Q")
@@ -32,7 +31,7 @@ class Reference(NamedTuple):
 def encode_reference(reference: Reference) -> bytes:
     """Return the bytes of a reference."""
     data = _REFERENCE.pack(_MAGIC, _FORMAT, 0, *reference)
-    return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
+    return data + _CHECKSUM.pack(xxh3.xxh3_64_intdigest(data))
 
 
 def decode_reference(data: bytes) -> Reference:
@@ -42,7 +41,7 @@ def decode_reference(data: bytes) -> Reference:
         CorruptionError: The bytes are not those of a reference.
     """
     (checksum,) = _CHECKSUM.unpack_from(data, _REFERENCE.size)
-    if xxhash.xxh3_64_intdigest(data[: _REFERENCE.size]) != checksum:
+    if xxh3.xxh3_64_intdigest(data[: _REFERENCE.size]) != checksum:
         message = "a reference to a block does not match its checksum"
         raise CorruptionError(message)
     magic, version, _, *place = _REFERENCE.unpack_from(data)

@@ -12,10 +12,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-import xxhash
-
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import INT32_MAX, INT32_MIN, PREFIX_SCHEMA, encode_int32
+from storage_core.platform import xxh3
 
 FINGERPRINT_BYTES_MAX: Final = 64
 TEXT_BYTES_MAX: Final = 2**24
@@ -101,7 +100,7 @@ def encode_schema(entry: SchemaEntry) -> bytes:
     """Return what lies under a `schema_key`."""
     fields = _FIELDS.pack(entry.registry_id, len(entry.fingerprint))
     body = b"".join((fields, entry.fingerprint, entry.text.encode()))
-    return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
+    return _CHECKSUM.pack(xxh3.xxh3_64_intdigest(body)) + body
 
 
 def decode_schema(data: bytes) -> SchemaEntry:
@@ -112,7 +111,7 @@ def decode_schema(data: bytes) -> SchemaEntry:
     """
     body = data[_CHECKSUM.size :]
     if len(body) < _FIELDS.size or data[: _CHECKSUM.size] != _CHECKSUM.pack(
-        xxhash.xxh3_64_intdigest(body)
+        xxh3.xxh3_64_intdigest(body)
     ):
         message = "the bytes of a schema do not match their checksum"
         raise CorruptionError(message)

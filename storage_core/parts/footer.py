@@ -27,11 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
+from storage_core.platform import xxh3
 from storage_core.platform.durable_file import lacking_right
 from storage_core.platform.fork_guard import register
 
@@ -244,7 +244,7 @@ def refuse_changed_footer(data: bytes, proof: FileProof, path: Path | None = Non
     Raises:
         CorruptionError: They differ.
     """
-    if xxhash.xxh3_128_digest(data) != proof.footer_digest:
+    if xxh3.xxh3_128_digest(data) != proof.footer_digest:
         message = f"the last {proof.footer_bytes} bytes of a part are not as they were published"
         raise CorruptionError(message, path=path)
 

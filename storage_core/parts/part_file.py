@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
 from storage_core.format.chunk_table import (
     BOUNDED,
@@ -27,6 +26,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.part_proof import digest_in
 from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.platform import xxh3
 
 GROUP_ROWS: Final = 8192
 # What a group's rows take in memory, but where one row alone takes more: a read holds a group.
@@ -206,7 +206,7 @@ def _append_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
     file.flush()
     file.seek(0)
     size += len(footer) - parquet_bytes
-    return FileProof(size, digest_in(file), len(footer), xxhash.xxh3_128_digest(footer))
+    return FileProof(size, digest_in(file), len(footer), xxh3.xxh3_128_digest(footer))
 
 
 def _table_of(file: BinaryIO, end: int, metadata: Any, decoded_bytes: int) -> ChunkTable:  # noqa: ANN401 - the library's
@@ -215,7 +215,7 @@ def _table_of(file: BinaryIO, end: int, metadata: Any, decoded_bytes: int) -> Ch
     digests = []
     for offset, size in zip(offsets.tolist(), sizes.tolist(), strict=True):
         file.seek(offset)
-        digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
+        digests.append(xxh3.xxh3_64_intdigest(file.read(size)))
     assert (offsets[1:] >= offsets[:-1] + sizes[:-1]).all()
     bounds = {name: _bounds(metadata, name) for name in BOUNDED}
     return ChunkTable(
@@ -240,7 +240,7 @@ def _blocks_outside(file: BinaryIO, offsets: Int64s, sizes: Int64s, end: int) ->
     digests = []
     for offset, size in places:
         file.seek(offset)
-        digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
+        digests.append(xxh3.xxh3_64_intdigest(file.read(size)))
     begun, long = (np.array(some, np.int64) for some in zip(*places, strict=True))
     return Blocks(begun, long, np.array(digests, np.uint64))
 

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.parts.footer import read_error
 from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.platform import xxh3
 from storage_core.platform.arrow import one_array
 
 _READ_BYTES: Final = 2**20
@@ -71,7 +71,7 @@ def digest_of(path: Path) -> bytes:
 
 def digest_in(file: BinaryIO) -> bytes:
     """Return the digest of a file from where it stands."""
-    digest = xxhash.xxh3_128()
+    digest = xxh3.xxh3_128()
     while data := file.read(_READ_BYTES):
         digest.update(data)
     return digest.digest()

@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.footer import footer_of, read_error
+from storage_core.platform import xxh3
 from storage_core.platform.arrow import repeated
 from storage_core.platform.descriptor import opened
 
@@ -150,7 +150,7 @@ class _ProvenFile:
     def _chunk(self, index: int) -> bytes:
         offset, size = int(self._table.offsets[index]), int(self._table.sizes[index])
         data = os.pread(self._file.fileno(), size, offset)
-        if len(data) < size or xxhash.xxh3_64_intdigest(data) != int(self._table.digests[index]):
+        if len(data) < size or xxh3.xxh3_64_intdigest(data) != int(self._table.digests[index]):
             message = f"bytes {offset} to {offset + size} of a part are not as they were published"
             raise CorruptionError(message, path=self._path)
         return data

@@ -18,9 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
-import xxhash
-
 from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
+from storage_core.platform import xxh3
 
 _CHECKSUM_FIELD = "checksum"
 # Rights and mounts: they do not pass by themselves.
@@ -199,4 +198,4 @@ def _drafted(path: Path, data: bytes) -> Iterator[Path]:
 
 def _checksum(fields: Mapping[str, object]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return xxhash.xxh3_64_hexdigest(text.encode())
+    return xxh3.xxh3_64_hexdigest(text.encode())

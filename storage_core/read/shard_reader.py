@@ -70,3 +70,19 @@ class ShardReader(Protocol):
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; never fewer in silence, never one not committed."""
         ...
+
+
+class FollowedShard(ShardReader, Protocol):
+    """What answers a reader: a shard followed by its files, or one that a server is asked about."""
+
+    def refresh(self) -> int:
+        """Follow the writer to about now and return committed."""
+        ...
+
+    def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
+        """Return the ranges whose blocks expired behind one that has not, after a generation."""
+        ...
+
+    def close(self) -> None:
+        """Close everything."""
+        ...

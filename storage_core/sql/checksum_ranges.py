@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.footer import refuse_changed_footer
+from storage_core.platform import xxh3
 
 # A large range is split at multiples of this, once it is verified.
 _SUBRANGE_BYTES: Final = 2**18
@@ -80,7 +80,7 @@ def subranges(data: bytes, offset: int) -> ChecksumRanges:
     view = memoryview(data)
     digests = array("Q")
     for begin, stop in zip(offsets, [*offsets[1:], end], strict=True):
-        digests.append(xxhash.xxh3_64_intdigest(view[begin - offset : stop - offset]))
+        digests.append(xxh3.xxh3_64_intdigest(view[begin - offset : stop - offset]))
     return ChecksumRanges(offsets, digests, end)
 
 
@@ -105,7 +105,7 @@ def _layout_of(table: ChunkTable, end: int, footer: bytes) -> ChecksumRanges:
     """Return the ranges that a footer lists."""
     offsets = np.concatenate([table.offsets, table.outside.offsets, [end]])
     sizes = np.concatenate([table.sizes, table.outside.sizes, [len(footer)]])
-    footer_digest = np.array([xxhash.xxh3_64_intdigest(footer)], np.uint64)
+    footer_digest = np.array([xxh3.xxh3_64_intdigest(footer)], np.uint64)
     digests = np.concatenate([table.digests, table.outside.digests, footer_digest])
     # An empty column chunk begins where the next range does.
     order = np.lexsort((sizes, offsets))

@@ -20,11 +20,11 @@ from threading import Lock, get_ident
 from typing import Any, Final
 
 import pyarrow as pa
-import xxhash
 
 from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogError
 from storage_core.format.part_entry import PartEntry
 from storage_core.parts.footer import read_error
+from storage_core.platform import xxh3
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 from storage_core.sql.checksum_ranges import ChecksumRanges, read_exactly, read_ranges, subranges
 from storage_core.sql.stream_snapshot import PART_GONE, PartGoneError
@@ -205,7 +205,7 @@ def _read_verified(file: int, ranges: ChecksumRanges, numbers: range) -> bytes:
     whole = memoryview(data)
     for number in numbers:
         begin, end = ranges.offsets[number], ranges.end_of(number)
-        if xxhash.xxh3_64_intdigest(whole[begin - first : end - first]) != ranges.digests[number]:
+        if xxh3.xxh3_64_intdigest(whole[begin - first : end - first]) != ranges.digests[number]:
             message = f"bytes {begin} to {end} of a part are not as they were published"
             raise CorruptionError(message)
     return data

@@ -27,6 +27,7 @@ from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
 from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.platform.name_suggestions import likely_name, listed_names
+from storage_core.remote.addresses import names_servers
 from storage_core.sql.answer import Answer, for_output, next_batch
 from storage_core.sql.engine import EngineOptions, import_duckdb, open_engine, open_parser
 from storage_core.sql.interruptible import Interruptible
@@ -101,6 +102,9 @@ class Streams:
         options: EngineOptions,
     ) -> None:
         """Take a snapshot of the named streams."""
+        if names_servers(root):
+            message = "SQL reads files: give the path of a root of this machine, not a server"
+            raise InvalidRequestError(message)
         self._root = Path(root).absolute()
         self._options = options
         self._has_all_streams = streams is None

@@ -24,12 +24,13 @@ from functools import partial
 from typing import Final
 
 from storage_core.catalog.stream_file import StreamFiles
-from storage_core.errors import UnavailableError
+from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.snapshot import parts_in
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import reading_errors
+from storage_core.read.follow.follower import ShardFollower
 from storage_core.read.landings import Landed, Landings, landings_in
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.reader import StreamReader
@@ -56,6 +57,15 @@ class SnapshotShard:
     parts: ShardParts
 
 
+def _follower(reader: StreamReader, shard: int) -> ShardFollower:
+    """Return what follows a shard by its files."""
+    follower = reader.shard(shard)
+    if not isinstance(follower, ShardFollower):
+        message = "SQL reads a stream's files: open it by the path of its root, not from a server"
+        raise InvalidRequestError(message)
+    return follower
+
+
 def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, SnapshotShard]:
     """Return a snapshot of each shard of a stream, with each transaction whole or absent.
 
@@ -63,7 +73,7 @@ def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, Sn
         CorruptionError: A manifest is damaged.
         UnavailableError: Transactions land faster than they can be looked up.
     """
-    shards = {n: reader.shard(n).ask(_parts_and_landings) for n in reader.committed()}
+    shards = {n: _follower(reader, n).ask(_parts_and_landings) for n in reader.committed()}
     ends: Ends
     if len(shards) > 1 and reader.origin is None:
         landings = {n: landed for n, (_, landed) in shards.items()}
@@ -126,7 +136,7 @@ def _updated(
     def update(shards: Iterable[int]) -> None:
         for n in shards:
             names = [name for name, manifest in pending.items() if n in manifest.shards]
-            updated[n] = reader.shard(n).ask(
+            updated[n] = _follower(reader, n).ask(
                 partial(landings_in, earlier=earlier[n].ledger, names=names)
             )
 

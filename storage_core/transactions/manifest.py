@@ -18,12 +18,11 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import xxhash
-
 from storage_core.catalog.changes import locked
 from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
+from storage_core.platform import xxh3
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import (
     encode_document,
@@ -59,7 +58,7 @@ class Staging:
 
     def of(self, transaction: AnyId) -> Path:
         """Return where a transaction is staged; any text makes a safe name."""
-        return self.directory / xxhash.xxh3_128_hexdigest(name_of(transaction).encode())
+        return self.directory / xxh3.xxh3_128_hexdigest(name_of(transaction).encode())
 
     def locked(self) -> DirectoryLock:
         """Lock the stream's own files."""

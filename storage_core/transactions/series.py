@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import xxhash
-
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.keys import INT64_MAX
+from storage_core.platform import xxh3
 from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
@@ -189,4 +188,4 @@ def _write(stream: Path, name: str, file: str, fields: dict[str, object]) -> Non
 
 
 def _path(stream: Path, name: str, file: str) -> Path:
-    return stream / _DIRECTORY / xxhash.xxh3_128_hexdigest(name.encode()) / file
+    return stream / _DIRECTORY / xxh3.xxh3_128_hexdigest(name.encode()) / file

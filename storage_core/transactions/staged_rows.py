@@ -21,7 +21,6 @@ from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import UnavailableError
@@ -30,7 +29,7 @@ from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ids.dictionaries.routing import shards_of_keys
 from storage_core.ids.dictionaries.schemas import checked_schemas
-from storage_core.platform import fork_guard
+from storage_core.platform import fork_guard, xxh3
 from storage_core.platform.arrow import alone, concat, int_array
 from storage_core.platform.durable_file import file_errors, sync_directory
 
@@ -194,7 +193,7 @@ class StagedRowsWriter:
         file.write(data)
         # IMPORTANT: a fork that ends would write what lies in the file's buffer a second time.
         file.flush()
-        name, checksum = "/".join(Path(file.name).parts[-2:]), xxhash.xxh3_64_hexdigest(data)
+        name, checksum = "/".join(Path(file.name).parts[-2:]), xxh3.xxh3_64_hexdigest(data)
         return StagedRows(name, start, data.size, batch.num_rows, checksum, not self._keeps_order)
 
     def _close_file(self) -> None:
@@ -265,7 +264,7 @@ class StagingWriter:
 
 def is_whole(directory: Path, part: StagedRows) -> bool:
     """Tell whether a part is there as it was written."""
-    digest = xxhash.xxh3_64()
+    digest = xxh3.xxh3_64()
     left = part.size
     try:
         with (directory / part.file).open("rb") as file:

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 from storage_core.platform.name_suggestions import did_you_mean
+from storage_core.remote.addresses import names_servers, parse_servers
 
 _T = TypeVar("_T", bound=str)
 _D = TypeVar("_D", list[Any], dict[str, Any])
@@ -42,6 +43,10 @@ _NO_TABLES: Final = (
     "SELECT * FROM … WITH (path = '…', stream = '…', columns = '…') with the table's columns in "
     "its order, INSERT INTO … WITH (path = '…', stream = '…') VALUES …"
 )
+_NO_OPTIONS: Final = (
+    'options path and stream are missing: .option("path", …).option("stream", …); if this is a '
+    f"table of the catalog: {_NO_TABLES}"
+)
 # The options of the source; the sink says of each that it is for reading.
 STARTING: Final = (
     "startingOffsets",
@@ -50,10 +55,12 @@ STARTING: Final = (
     "startingOffsetsByTimestampStrategy",
 )
 ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+LIMITS: Final = (
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "availableNow"),
+)
 FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
 SOURCE_OPTIONS: Final = (
-    *("path", "stream", "subscribe", "subscribePattern", "assign"),
+    *("path", "server", "stream", "subscribe", "subscribePattern", "assign"),
     *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
     *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
     *("includeLate", "includeExpired", "failOnDataLoss"),
@@ -91,8 +98,10 @@ class OptionValues:
         """
         self._values = {name.lower(): value for name, value in options.items()}
         self._names = frozenset(names)
-        if _OF_A_TABLE in self._values or not self._values:
+        if _OF_A_TABLE in self._values:
             raise InvalidRequestError(_NO_TABLES)
+        if not self._values:
+            raise InvalidRequestError(_NO_OPTIONS)
         unknown = (
             set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )
@@ -159,12 +168,27 @@ class OptionValues:
         return span
 
     def root(self) -> str:
-        """Return the root that has to be given."""
+        """Return the root that has to be given: a directory, or the addresses of its servers."""
+        servers = self._servers()
+        if servers is not None:
+            return servers
         path = self.directory("path")
         if not path:
             message = 'option path is missing: the root directory, .option("path", …)'
             raise InvalidRequestError(message)
         return path
+
+    def _servers(self) -> str | None:
+        """Return the servers that are named in the place of a path."""
+        path, servers = self.text("path"), None
+        if "server" in self._names:
+            servers = self.text("server")
+        if servers is None:
+            return parse_servers(path).text if path and names_servers(path) else None
+        if path is not None:
+            message = "options path and server name two roots: leave one out"
+            raise InvalidRequestError(message)
+        return parse_servers(servers).text
 
     def place(self, also: str) -> tuple[str, str]:
         """Return the root and the name of the stream, which may stand under another option too."""

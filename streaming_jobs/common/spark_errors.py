@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from storage_core import InvalidRequestError, ShardlogError
+from streaming_jobs.common.spark_features import SupportsTriggerAvailableNow
 
 _HIDES_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 # Every Python worker of Spark imports it before anything else; no other process does.

@@ -125,7 +125,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     options = {"includeHeaders": "true"}
     if drained.schema is not None:
         options |= {"valueFormat": "avro", "readerSchema": drained.schema, "mode": "PERMISSIVE"}
-    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
+    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost, once))
     correct = _correcting(drained, into)
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
     return start_query(frame, correct, f"{NAME} {stream}", where, None if once else trigger)

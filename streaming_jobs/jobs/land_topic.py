@@ -100,7 +100,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
         options |= {"valueFormat": "avro", "readerSchema": owner.schema, "mode": mode}
     if columns is not None:
         options["columns"] = columns
-    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost))
+    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost, once))
     if partition != "none":
         _refuse_clash(frame, partition)
     # All checks are done, and have left nothing that the next start has to agree with.

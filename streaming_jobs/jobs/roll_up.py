@@ -140,7 +140,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     rows = OlderRows(str(root), stream, options, aggregation)
     where = checkpoint_of(checkpoint)
     read = {**options, "startingOffsets": starting, "columns": ",".join(aggregation.columns)}
-    frame = read_stream(spark, root, stream, read, (max_rows, skip_lost))
+    frame = read_stream(spark, root, stream, read, (max_rows, skip_lost, once))
     data_type = frame.schema[value].dataType
     if not isinstance(data_type, NumericType):
         message = f"values of field {value!r} are {data_type.simpleString()}, which is no number"

@@ -36,10 +36,15 @@ from storage_core.sql.stream_snapshot import (
 from storage_core.sql.type_unification import OutputColumn
 from streaming_jobs.common.field_types import shown_types
 from streaming_jobs.common.option_values import path_here
+from streaming_jobs.common.spark_features import lacks_split_floats
 from streaming_jobs.parts.casts import named, value_of
 
 # What Spark has no reader of in files, and what the column would be.
 _UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
+_SPLIT: Final = (
+    "Spark {} cannot read the numbers of {!r} from Parquet, which are BYTE_STREAM_SPLIT, with {}: "
+    "set it to false, or leave the column out by `columns`"
+)
 _OPTIONS: Final = {
     # IMPORTANT: a file that is not there, or is damaged, is an error whatever the session says.
     "ignoreMissingFiles": "false",
@@ -108,6 +113,7 @@ def _files(
     for columns, files in moment.parts:
         selected = _selected(columns, wanted)
         schema = _as_spark(selected)
+        _refuse_floats(spark, selected)
         try:
             rows = (
                 spark.read.options(**_OPTIONS)
@@ -119,6 +125,16 @@ def _files(
                 raise FileNotFoundError from error
             raise
         yield _cast(rows.where(_is_visible(moment)) if files.has_hidden else rows, selected)
+
+
+def _refuse_floats(spark: SparkSession, columns: Iterable[OutputColumn]) -> None:
+    """Refuse columns that Spark, as it is set, has no reader of; its own error names none."""
+    setting = lacks_split_floats(spark)
+    if setting is None:
+        return
+    for column in columns:
+        if any(_arrow.is_floating(source.type) for source in column.sources):
+            raise InvalidRequestError(_SPLIT.format(spark.version, column.name, setting))
 
 
 def _as_written(file: str) -> str:

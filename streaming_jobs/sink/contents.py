@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import xxhash
 
 from storage_core import Contents
+from storage_core.platform import xxh3
 
 UInt64s = npt.NDArray[np.uint64]
 Int64s = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ def _numbers(array: Array, seed: np.uint64) -> UInt64s:
         numbers = _mixed(array.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64) + seed)
     else:
         values = array.cast(pa.large_binary()).fill_null(b"").to_pylist()
-        hashed = map(xxhash.xxh3_64_intdigest, values)
+        hashed = map(xxh3.xxh3_64_intdigest, values)
         numbers = _mixed(np.fromiter(hashed, np.uint64, len(array)) + seed)
     if array.null_count:
         numbers[array.is_null().to_numpy(zero_copy_only=False)] = 0
@@ -85,7 +85,7 @@ def _of_structs(array: Array, seed: np.uint64) -> UInt64s:
 
 
 def _seed(name: str, within: int) -> np.uint64:
-    return np.uint64(xxhash.xxh3_64_intdigest(name.encode(), within))
+    return np.uint64(xxh3.xxh3_64_intdigest(name.encode(), within))
 
 
 def _mixed(numbers: UInt64s) -> UInt64s:

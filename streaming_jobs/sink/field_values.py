@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.avro import AvroSchema, encode_batch, frame_of
 from streaming_jobs.common.field_columns import CORRUPT_VALUE, OWN_COLUMNS, fields_by_column
+from streaming_jobs.common.spark_features import arrow_schema_of
 
 VALUE: Final = "value"
 # What the store keeps in place of an id where no registry has the schema.
@@ -66,7 +66,7 @@ class FieldValues:
             fields = ", ".join(fields_by_column(self._schema)) or "none"
             message = f"no column is a field of {self.name}, which has {fields}"
             raise InvalidRequestError(message)
-        arrow = to_arrow_schema(StructType([schema[name] for name in of_fields]), timezone="UTC")
+        arrow = arrow_schema_of(StructType([schema[name] for name in of_fields]))
         encode_batch(arrow.empty_table().rename_columns(list(of_fields.values())), self._schema)
         return StructType([*rest, StructField(VALUE, BinaryType())])
 

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.common.option_values import warn_of_idle_options
 from streaming_jobs.common.schemas import schema_named
 from streaming_jobs.common.spark_errors import plain_errors
+from streaming_jobs.common.spark_features import DataSourceStreamArrowWriter
 from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.commit import (
     abort,

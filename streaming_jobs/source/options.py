@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from streaming_jobs.source.field_options import FieldRequest
 
 _LOG: Final = logging.getLogger("shardlog")
+# What Spark makes of several paths in `load`.
+_INSTEAD: Final = {"paths": "a source reads one root, load(root); subscribe names its streams"}
 _SNAPSHOT_NOW: Final = "now"
 _DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31
@@ -42,11 +44,12 @@ Mode = Literal["stream", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How much of the backlog one batch of a stream takes."""
+    """How much of the backlog one batch of a stream takes, and whether a run of it has an end."""
 
     offsets_max: int | None = None
     offsets_min: int | None = None
     delay_max: timedelta = _DELAY_MAX
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
 
     `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
-    values = OptionValues(options, SOURCE_OPTIONS)
+    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD)
     path, subscription = values.root(), parse_subscription(values)
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span(
@@ -104,6 +107,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         values.whole("maxOffsetsPerTrigger", 1),
         values.whole("minOffsetsPerTrigger", 1),
         _DELAY_MAX if delay is None else delay,
+        values.truth("availableNow", default=False),
     )
     most, least = admission.offsets_max, admission.offsets_min
     if most is not None and least is not None and least > most:

@@ -10,29 +10,34 @@ scan_one(reads, request)          one shard asked alone, through a reader or a w
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from storage_core import ReadRequest, Stream, StreamReader
-from storage_core.read.follow.follower import ShardFollower
+from storage_core.read.shard_reader import FollowedShard
 from tests.log.hooked_disk import HookedDisk
+
+
+def _follower(reader: StreamReader) -> Any:
+    """Return what follows shard 0 by its files."""
+    return reader._open.by_number[0]
 
 
 def store_behind(reader: StreamReader) -> object:
     """Return the store through which a reader sees shard 0."""
-    return reader._open.by_number[0]._store
+    return _follower(reader)._store
 
 
 def look_through(reader: StreamReader, disk: HookedDisk) -> None:
     """Let a hooked disk stand before the store through which a reader sees shard 0."""
-    reader._open.by_number[0]._store = disk.before(store_behind(reader))
+    _follower(reader)._store = disk.before(store_behind(reader))
 
 
 def private_folder(reader: StreamReader) -> Path:
     """Return the folder that a reader has for itself, for shard 0."""
-    private = reader._open.by_number[0]._private
-    assert private is not None
-    return private.path
+    path: Path = _follower(reader)._private.path
+    return path
 
 
 def known_files(reader: StreamReader) -> object:
@@ -43,7 +48,7 @@ def known_files(reader: StreamReader) -> object:
 def close_during_next_read(reader: StreamReader) -> None:
     """Let the reader be closed by another at the moment when a read has its shards in hand."""
 
-    def overtaken() -> Mapping[int, ShardFollower]:
+    def overtaken() -> Mapping[int, FollowedShard]:
         followers = dict(reader._open.by_number)
         reader.close()
         return followers

@@ -1,24 +1,97 @@
-"""What an extra of the package promises, it brings."""
+"""What an extra of the package promises, it brings; who lacks one is told which.
 
+What reads from a server, and Spark's side of it, load nothing that an extra brings.
+"""
+
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import requires
 
+import pytest
+
+from storage_core.platform.extras import EXTRA_OF
 from tests.tidy.tree import ROOT
 
 OF_SQL = re.compile(r'^([\w-]+).*; extra == "sql"$')
+OURS = re.compile(r"^shardlog\[([\w,]+)\]$")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def brought(*extras: str) -> set[str]:
+    """Return the distributions that an installation with these extras has."""
+    names = {name_of(text) for text in PROJECT["dependencies"]}
+    for extra in extras:
+        for text in EXTRAS[extra]:
+            ours = OURS.match(text)
+            names |= brought(*ours[1].split(",")) if ours else {name_of(text)}
+    return names
+
+
+def name_of(text: str) -> str:
+    """Return the distribution that a requirement names."""
+    return re.split(r"[^\w-]", text)[0]
+
+
+def test_client_brings_pyarrow_and_numpy_alone() -> None:
+    assert brought() == {"numpy", "pyarrow"}
 
 
 def test_spark_extra_brings_what_frames_of_spark_need() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
-    brought = {re.split(r"[^\w-]", text)[0] for text in texts}
     needed = {match[1] for text in requires("pyspark") or () if (match := OF_SQL.match(text))}
     assert needed
-    assert needed <= brought
+    assert needed <= brought("spark")
 
 
 def test_sql_extra_brings_duckdb_and_what_it_reads_files_by() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    brought = {re.split(r"[^\w-]", text)[0] for text in project["optional-dependencies"]["sql"]}
-    assert {"duckdb", "fsspec"} <= brought
+    assert {"duckdb", "fsspec", "rocksdict"} <= brought("sql")
+
+
+def test_extra_of_all_brings_what_every_other_does() -> None:
+    assert brought("all") == brought(*EXTRAS)
+
+
+def test_each_library_of_an_extra_is_told_with_one_that_brings_it() -> None:
+    of_extras = {name.replace("-", "_") for name in brought(*EXTRAS) - brought()}
+    assert {*EXTRA_OF} == of_extras
+    for library, extra in EXTRA_OF.items():
+        assert library in {name.replace("-", "_") for name in brought(extra)}
+
+
+# What an installation of the client alone does not have.
+NOT_OF_CLIENT = {
+    *("confluent_kafka", "duckdb", "fsspec", "pydantic", "rocksdict", "structlog"),
+    *("fastavro", "xxhash"),
+}
+# Typed columns and what a sink compares are made by these, which `shardlog[spark]` brings.
+OF_SPARK = {"fastavro", "xxhash"}
+PROGRAM = """
+import json, sys
+from importlib import import_module
+for name in sys.argv[1:]:
+    import_module(name)
+print(json.dumps(list(sys.modules)))
+"""
+
+
+def loaded(*modules: str) -> set[str]:
+    """Return the top-level modules a fresh interpreter holds once these are imported."""
+    command = [sys.executable, "-c", PROGRAM, *modules]
+    ran = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return {name.partition(".")[0] for name in json.loads(ran.stdout)}
+
+
+@pytest.mark.parametrize("module", ["storage_core.remote_reader", "storage_core.stream"])
+def test_reader_loads_pyarrow_and_numpy_alone(module) -> None:
+    assert loaded(module) & (NOT_OF_CLIENT | {"pyarrow", "numpy"}) == {"pyarrow", "numpy"}
+
+
+def test_source_of_spark_loads_nothing_of_an_extra() -> None:
+    assert loaded("pyspark_shardlog", "streaming_jobs.data_source") & NOT_OF_CLIENT == set()
+
+
+def test_sink_of_spark_loads_nothing_that_the_extra_of_spark_does_not_bring() -> None:
+    assert loaded("streaming_jobs.sink.writer") & (NOT_OF_CLIENT - OF_SPARK) == set()

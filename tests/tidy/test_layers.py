@@ -34,9 +34,9 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("open_shards", "testing"),
         ("rows",),
         ("facade",),
-        ("stream_maintenance",),
-        ("stream", "reader"),
-        ("staging", "sql", "export", "answering"),
+        ("stream_maintenance", "stream_writes", "remote"),
+        ("stream", "reader", "roots"),
+        ("remote_reader", "staging", "sql", "export", "answering"),
         ("__init__",),
     ),
     "connectors": (
@@ -70,6 +70,7 @@ DOORS = {
         "storage_core/engine/rocksdb.py",
         "storage_core/engine/rocksdb_binding.py",
     ),
+    "xxhash": ("storage_core/platform/xxh3.py",),
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
@@ -102,6 +103,11 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.name_suggestions",
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
+    "storage_core.platform.extras",
+    "storage_core.platform.xxh3",
+    "storage_core.remote.addresses",
+    "storage_core.remote.served_root",
+    "storage_core.remote_reader",
     "storage_core.parts.visible_rows",
     "storage_core.protocol",
     "storage_core.testing",

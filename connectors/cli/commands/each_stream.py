@@ -13,9 +13,16 @@ def of_each_stream(
     root: Path, stream: str | None, look: Callable[[str], Iterable[_Result]]
 ) -> tuple[list[_Result], ShardlogError | None]:
     """Return what a look at each stream finds, and the first error, to be told after it."""
+    return of_streams(list_streams(root) if stream is None else [stream], look)
+
+
+def of_streams(
+    names: Iterable[str], look: Callable[[str], Iterable[_Result]]
+) -> tuple[list[_Result], ShardlogError | None]:
+    """Return the same of streams by name."""
     results: list[_Result] = []
     first: ShardlogError | None = None
-    for name in list_streams(root) if stream is None else [stream]:
+    for name in names:
         try:
             results += look(name)
         except ShardlogError as error:

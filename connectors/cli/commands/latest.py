@@ -14,7 +14,7 @@ from storage_core import InvalidRequestError, StreamReader
 
 def latest(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     stream: str,
     ids: list[int] | None,
     keys: list[str] | None,

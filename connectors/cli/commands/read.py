@@ -13,14 +13,14 @@ from connectors.cli.input.requested_rows import RequestedRows, first_rows
 from connectors.cli.output.printing import print_json
 from connectors.cli.output.row_output import OutputChoice, output_of
 from connectors.cli.parsing.options import OutputForm
-from connectors.ingest.mapping import NULL_KEY_ID
+from connectors.kafka.terms import NULL_KEY_ID
 from connectors.output_formats.row_columns import chosen_columns
 from storage_core import InvalidRequestError, StreamReader
 
 
 def read(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     stream: str,
     ids: list[int] | None,
     start: str | None,

@@ -9,15 +9,16 @@ each quarantined partition, for an open transaction, and for a lag that is not k
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import typer
 
-from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.commands.each_stream import of_streams
 from connectors.cli.exit_codes import exit_code_of_fault
 from connectors.cli.input.arguments import kafka_settings
-from connectors.cli.log_ends import Brokers
+from connectors.cli.input.roots import NamedRoot, root_named, sizes_of
+from connectors.cli.log_ends import Brokers, LogEnds
 from connectors.cli.output.formatting import (
     counted,
     format_age,
@@ -26,11 +27,18 @@ from connectors.cli.output.formatting import (
     format_ranges,
 )
 from connectors.cli.output.printing import print_json, print_lines, print_table
-from connectors.cli.output.shard_status import ShardStatus, note_on, shard_statuses, with_log_end
-from connectors.group.pauses import Pauses
+from connectors.cli.output.shard_status import (
+    ShardPlaces,
+    ShardStatus,
+    shard_statuses,
+    statuses_of,
+    with_log_end,
+)
+from connectors.group.partition_files import note_of
+from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
-from connectors.kafka import Partition
-from storage_core import Environment, LostRangeError, Unit, root_id
+from connectors.kafka.terms import Partition
+from storage_core import LostRangeError, StreamReader, SystemClock, Unit
 
 _Cell = str | int | None
 
@@ -88,7 +96,7 @@ _LEFT_OUT_IF_EMPTY: Final = (
 
 def status(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     stream: str | None,
     as_json: bool,
     bootstrap: str | None,
@@ -96,34 +104,32 @@ def status(  # noqa: PLR0913 - one parameter an option
     broker_wait: float,
 ) -> int:
     """Show the state of each shard; the exit code is 5 where a range is lost."""
-    own_id, now_ns = root_id(root), Environment().clock.now_ns()
-    notes = [note for note in QuarantineNotes(root).read() if stream in (None, note.stream)]
-    pauses = Pauses(root)
+    source, now_ns = root_named(root), SystemClock().now_ns()
+    faults, pauses = _kept_by_workers(source, stream)
+    notes = list(faults.values())
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
-        statuses = list(shard_statuses(root, own_id, name, now_ns))
-        # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
-        ends = brokers.log_ends(root, name)
+        statuses, ends = _statuses_and_ends(source, name, now_ns, brokers)
         return [
             (
                 with_log_end(
                     shard,
                     ends,
-                    note_on(notes, name, shard.shard),
-                    pauses.of(Partition(name, shard.shard)),
+                    note_of(faults, Partition(name, shard.shard)),
+                    note_of(pauses, Partition(name, shard.shard)),
                 ),
                 unit,
             )
             for shard, unit in statuses
         ]
 
-    shards, error = of_each_stream(root, stream, look)
+    shards, error = of_streams(source.streams if stream is None else [stream], look)
     if as_json:
         facts = [asdict(shard) for shard, _ in shards]
-        print_json([*facts, *_without_shards(root, own_id, notes, facts)])
+        print_json([*facts, *_without_shards(source, notes, facts)])
     elif shards or error is None:
-        print_lines([f"root {root.absolute()} (id {own_id})"])
+        print_lines([f"root {source.place} (id {source.root_id})"])
         print_table(*_table(shards))
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
@@ -135,6 +141,34 @@ def status(  # noqa: PLR0913 - one parameter an option
         _refuse_lost(shard)
     oldest = min(notes, key=lambda note: note.since_ms, default=None)
     return 0 if oldest is None else exit_code_of_fault(oldest.kind)
+
+
+def _kept_by_workers(
+    source: NamedRoot, stream: str | None
+) -> tuple[dict[Partition, QuarantineNote], dict[Partition, Pause]]:
+    """Return what workers and operators keep beside the streams; a server does not tell it."""
+    if source.directory is None:
+        return {}, {}
+    notes = QuarantineNotes(source.directory).read()
+    return (
+        {note.partition: note for note in notes if stream in (None, note.stream)},
+        {pause.partition: pause for pause in Pauses(source.directory).read()},
+    )
+
+
+def _statuses_and_ends(
+    source: NamedRoot, name: str, now_ns: int, brokers: Brokers
+) -> tuple[list[tuple[ShardStatus, Unit]], LogEnds]:
+    """Return the shards of a stream, and what Kafka says of their partitions."""
+    if source.directory is not None:
+        statuses = list(shard_statuses(source.directory, source.root_id, name, now_ns))
+        # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
+        return statuses, brokers.log_ends(source.directory, name)
+    with StreamReader.open(source.place, name) as reader:
+        places = ShardPlaces(source.place, source.root_id, name)
+        statuses = list(statuses_of(reader, places, partial(sizes_of, reader), now_ns))
+        shards = [shard.shard for shard, _ in statuses]
+        return statuses, brokers.log_ends_of(reader.origin, shards)
 
 
 def _held_back(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
@@ -157,7 +191,7 @@ def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
 
 
 def _without_shards(
-    root: Path, own_id: str, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
+    source: NamedRoot, notes: Iterable[QuarantineNote], facts: Sequence[Mapping[str, Any]]
 ) -> Iterable[dict[str, Any]]:
     """Yield quarantined partitions of streams that do not exist, in the form of other shards."""
     listed = {(one["stream"], one["shard"]) for one in facts}
@@ -167,8 +201,8 @@ def _without_shards(
             continue
         yield {
             **dict.fromkeys(each.name for each in fields(ShardStatus)),
-            "root": str(root.absolute()),
-            "root_id": own_id,
+            "root": source.place,
+            "root_id": source.root_id,
             "stream": note.stream,
             "shard": None if note.shard < 0 else note.shard,
             "quarantined": note.facts(),

@@ -21,7 +21,7 @@ _PASS_S: Final = 0.2
 
 def tail(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     stream: str,
     shard: int | None,
     start: str | None,

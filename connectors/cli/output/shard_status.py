@@ -5,7 +5,7 @@ first and last. So the newest row is sought among the last thousand addresses; o
 not found.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.group.pauses import Pause
-from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
+from connectors.group.quarantine_notes import QuarantineNote
 from storage_core import (
     UNITS_PER_SECOND,
     LostRangeError,
@@ -117,50 +117,79 @@ def shard_statuses(
         ShardlogError: The stream cannot be read.
     """
     with StreamReader.open(root, name) as reader:
-        unit = reader.options.unit
-        committed = reader.refresh()
         directories = describe_stream(root, name).directories
-        gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
-        for number, end in committed.items():
-            stats = reader.stats(number)
-            following = (reader.source(number) or {}).get("next")
-            next_offset = following if isinstance(following, int) else None
-            first = _edge(reader, number, end, is_first=True)
-            last = _edge(reader, number, end, is_first=False)
-            newest = None if last is None else last.newest
-            yield (
-                ShardStatus(
-                    root=str(root.absolute()),
-                    root_id=root_id,
-                    stream=name,
-                    shard=number,
-                    committed=end,
-                    next_offset=next_offset,
-                    records=stats.records,
-                    late=stats.late_arrivals,
-                    ahead=stats.ahead,
-                    expired=stats.expired,
-                    dead_letters_waiting=stats.dead_letters_waiting,
-                    dead_letters_forwarded=stats.dead_letters_forwarded,
-                    dead_letters_dropped=stats.dead_letters_dropped,
-                    dead_letters_retried=stats.dead_letters_retried,
-                    dead_letters_discarded=stats.dead_letters_discarded,
-                    unsealed=unsealed[number],
-                    bytes=disk_bytes(directories[number]),
-                    first=None if first is None else first.first,
-                    last=None if last is None else last.last,
-                    age_s=_age_s(newest, unit, now_ns),
-                    gaps=gaps[number],
-                    lost=lost[number],
-                ),
-                unit,
-            )
+        yield from statuses_of(
+            reader,
+            ShardPlaces(str(root.absolute()), root_id, name),
+            lambda: {number: disk_bytes(path) for number, path in directories.items()},
+            now_ns,
+        )
 
 
-def note_on(notes: Iterable[QuarantineNote], stream: str, shard: int) -> QuarantineNote | None:
-    """Return the note on a shard, or on the whole topic."""
-    of_stream = {note.shard: note for note in notes if note.stream == stream}
-    return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
+@dataclass(frozen=True, slots=True)
+class ShardPlaces:
+    """Where shards lie: their root, its id, and the stream."""
+
+    root: str
+    root_id: str
+    stream: str
+
+
+def statuses_of(
+    reader: StreamReader,
+    places: ShardPlaces,
+    sizes: Callable[[], Mapping[int, int]],
+    now_ns: int,
+) -> Iterator[tuple[ShardStatus, Unit]]:
+    """Yield each shard that a reader has, from wherever it reads.
+
+    Args:
+        reader: The stream's.
+        places: Where its shards lie.
+        sizes: Returns the bytes that each takes on the disk there.
+        now_ns: The wall time.
+
+    Raises:
+        ShardlogError: The stream cannot be read.
+    """
+    unit = reader.options.unit
+    committed = reader.refresh()
+    on_disk = sizes()
+    gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
+    for number, end in committed.items():
+        stats = reader.stats(number)
+        following = (reader.source(number) or {}).get("next")
+        next_offset = following if isinstance(following, int) else None
+        first = _edge(reader, number, end, is_first=True)
+        last = _edge(reader, number, end, is_first=False)
+        newest = None if last is None else last.newest
+        yield (
+            ShardStatus(
+                root=places.root,
+                root_id=places.root_id,
+                stream=places.stream,
+                shard=number,
+                committed=end,
+                next_offset=next_offset,
+                records=stats.records,
+                late=stats.late_arrivals,
+                ahead=stats.ahead,
+                expired=stats.expired,
+                dead_letters_waiting=stats.dead_letters_waiting,
+                dead_letters_forwarded=stats.dead_letters_forwarded,
+                dead_letters_dropped=stats.dead_letters_dropped,
+                dead_letters_retried=stats.dead_letters_retried,
+                dead_letters_discarded=stats.dead_letters_discarded,
+                unsealed=unsealed[number],
+                bytes=on_disk.get(number, 0),
+                first=None if first is None else first.first,
+                last=None if last is None else last.last,
+                age_s=_age_s(newest, unit, now_ns),
+                gaps=gaps[number],
+                lost=lost[number],
+            ),
+            unit,
+        )
 
 
 def with_log_end(

@@ -9,17 +9,19 @@ from connectors.cli.parsing.options import (
     OutputOption,
     Overwrite,
     Raw,
-    Root,
+    RootOrServers,
     SchemaFile,
     StreamName,
     To,
 )
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 
+@by_server
 @done_in("connectors.cli.commands.latest")
 def latest(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     stream: StreamName,
     ids: Ids = None,
     keys: KeyTexts = None,

@@ -13,18 +13,19 @@ from connectors.cli.parsing.options import (
     OutputOption,
     Overwrite,
     Raw,
-    Root,
+    RootOrServers,
     SchemaFile,
     StreamName,
     To,
 )
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 Start = Annotated[
     str | None,
     typer.Option(
         metavar="PRIMARY",
-        help="Least primary: an integer, or a time with its zone (2026-01-31T12:00:00Z).",
+        help="Least primary: an integer, or a time as 2026-01-31T12:00:00Z, UTC without a zone.",
     ),
 ]
 End = Annotated[
@@ -61,9 +62,10 @@ NullKey = Annotated[
 ]
 
 
+@by_server
 @done_in("connectors.cli.commands.read")
 def read(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     stream: StreamName,
     ids: Ids = None,
     start: Start = None,

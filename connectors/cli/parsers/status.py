@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.cli.parsing.options import AsJson, KafkaSettings, OneStream, Root
+from connectors.cli.parsing.options import AsJson, KafkaSettings, OneStream, RootOrServers
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 Brokers = Annotated[
@@ -21,9 +22,10 @@ BrokerWait = Annotated[
 ]
 
 
+@by_server
 @done_in("connectors.cli.commands.status")
 def status(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     stream: OneStream = None,
     as_json: AsJson = False,
     bootstrap: Brokers = None,

@@ -13,11 +13,12 @@ from connectors.cli.parsing.options import (
     OutputOption,
     Overwrite,
     Raw,
-    Root,
+    RootOrServers,
     SchemaFile,
     StreamName,
     To,
 )
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 Shard = Annotated[
@@ -45,9 +46,10 @@ Archived = Annotated[
 ]
 
 
+@by_server
 @done_in("connectors.cli.commands.tail")
 def tail(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     stream: StreamName,
     shard: Shard = None,
     start: From = None,

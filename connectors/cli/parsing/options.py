@@ -18,6 +18,14 @@ Root = Annotated[
     Path,
     typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
 ]
+RootOrServers = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROOT",
+        help="Directory that holds the streams; left out with --server.",
+        show_default=False,
+    ),
+]
 StreamName = Annotated[
     str, typer.Argument(metavar="STREAM", help="Name of the stream.", show_default=False)
 ]
@@ -78,7 +86,7 @@ To = Annotated[
         "--to",
         metavar="FILE",
         help="Write to this file: .txt, .jsonl, .csv, .parquet or .arrow. It appears once all of "
-        "it is written.",
+        "it is written. - is standard output.",
     ),
 ]
 Overwrite = Annotated[

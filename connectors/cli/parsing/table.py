@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from connectors.cli.parsing.group import Group
-from connectors.cli.parsing.work import imported
+from connectors.cli.parsing.work import COMMAND_CLASS, imported
 
 # By name: the declaration in `connectors/cli/parsers`, and the line of help.
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -32,7 +32,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "import": ("export_import.import_", "Read an export into a stream."),
     "drop": ("drop.drop", "Drop a stream: move it away, or remove it."),
     "dev": ("dev.app", "Run a real Kafka broker on this machine."),
-    "group": ("group.app", "Show, pause, resume and retry partitions of workers."),
+    "group": ("group.app", "Show, pause, resume, retry and reset partitions."),
     "dlq": ("dlq.app", "Show, retry, discard and replay dead letters."),
     "schema": ("schema.app", "Check, register and show Avro schemas."),
 }
@@ -54,7 +54,7 @@ class LazyCommand(TyperCommand):
         if isinstance(declared, typer.Typer):
             return typer.main.get_command(declared)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(self._called)(declared)
+        alone.command(self._called, cls=vars(declared).get(COMMAND_CLASS, TyperCommand))(declared)
         return typer.main.get_command(alone)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as typer calls it

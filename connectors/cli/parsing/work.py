@@ -9,6 +9,10 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from types import ModuleType
+from typing import Final
+
+# What a declared command has under this name is its class; without it, it is typer's own.
+COMMAND_CLASS: Final = "command_class"
 
 
 def done_in(module: str) -> Callable[[Callable[..., None]], Callable[..., object]]:

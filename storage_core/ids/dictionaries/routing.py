@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.record import Rows
+from storage_core.platform import xxh3
 from storage_core.platform.arrow import Array, distinct
 
 _SHARD_OF_NO_KEY: Final = 0
@@ -21,7 +21,7 @@ Int32s = npt.NDArray[np.int32]
 
 def shard_of_key(key: bytes | None, mask: int) -> int:
     """Return the shard of the rows of a key."""
-    return _SHARD_OF_NO_KEY if key is None else xxhash.xxh3_64_intdigest(key) & mask
+    return _SHARD_OF_NO_KEY if key is None else xxh3.xxh3_64_intdigest(key) & mask
 
 
 def shards_of_keys(keys: Array, mask: int) -> Int32s:

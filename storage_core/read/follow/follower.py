@@ -25,17 +25,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
 from storage_core.catalog.stream_file import StreamFiles
-from storage_core.engine import rocksdb
+from storage_core.engine import stores
 from storage_core.engine.commit_marker import MARKER_FILE, MarkerReader
 from storage_core.engine.key_value import EmptyStoreSnapshot, StoreSnapshot
 from storage_core.engine.open_files import READER_FILES, open_files
 from storage_core.engine.private_directory import PrivateDirectory
-from storage_core.engine.rocksdb import RocksDbStore
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -55,11 +54,14 @@ from storage_core.platform.durable_file import reading_errors
 from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
-from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
+from storage_core.read.follow.near_end import bytes_in_logs, files_of, log_sizes, prove_near_end
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.read.snapshot import ShardSnapshot
+
+if TYPE_CHECKING:
+    from storage_core.engine.rocksdb import RocksDbStore
 
 _T = TypeVar("_T")
 _TRIES_MAX: Final = 40
@@ -153,6 +155,10 @@ class ShardFollower:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:
                         raise
+
+    def snapshot(self) -> ShardSnapshot:
+        """Return a snapshot that reaches the marker, whatever it lacks; who takes it closes it."""
+        return self._snapshot(proves_end=False)
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; a snapshot with a hole is replaced, and the scan goes on.
@@ -354,7 +360,7 @@ class ShardFollower:
             raise self._foreign(message)
 
     def _shard_snapshot(
-        self, state: ShardState, committed: int, store: RocksDbStore | None, view: StoreSnapshot
+        self, state: ShardState, committed: int, store: "RocksDbStore | None", view: StoreSnapshot
     ) -> ShardSnapshot:
         heads_for = partial(self._heads.as_of, store, state.heads_through)
         return ShardSnapshot(
@@ -370,7 +376,7 @@ class ShardFollower:
             return
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return
-        tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+        tables = len(files_of(self._directory / "db", "*.sst"))
         require = partial(
             open_files().require_for_reader, stream=self._meta.name, shard=self._place.shard
         )
@@ -380,12 +386,12 @@ class ShardFollower:
             require(more, f"{more} more files to read")
         self._tables, self._tables_counted_ns = tables, changed_ns
 
-    def _opened_store(self) -> RocksDbStore:
+    def _opened_store(self) -> "RocksDbStore":
         if self._store is None:
             self._private = PrivateDirectory(self._clock)
             self._logs = log_sizes(self._directory / "db")
             try:
-                self._store = rocksdb.open_secondary(self._directory / "db", self._private.path)
+                self._store = stores.open_secondary(self._directory / "db", self._private.path)
             except BaseException:
                 self._close_store()
                 raise

@@ -6,20 +6,18 @@ and for each task that left rows out one row more, without a start: `count` rows
 or no number), `min_time` rows lay in no year of the calendar. Nothing is done row by row.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.pandas.functions
 from pyspark.sql import DataFrame
-from pyspark.util import PythonEvalType
 
 from storage_core import INT64_MAX, INT64_MIN, UNITS_PER_SECOND, Unit
+from streaming_jobs.common.spark_features import map_in_arrow
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level, years_ms
 from streaming_jobs.jobs.rollup.rollups import (
     COLUMNS,
@@ -40,10 +38,8 @@ _SPARK_TYPES: Final = {
 }
 
 Array = Any
-BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _untyped: Any = pa
 _compute: Any = pc
-_functions: Any = pyspark.sql.pandas.functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ class Aggregation:
         """Return the roll-ups of a frame, and what was left out."""
         fields = [f"id {_SPARK_TYPES[self.ids]}"]
         fields += [f"{name} {_SPARK_TYPES[kind]}" for name, kind in COLUMNS.items()]
-        rows = _mapped(frame.select(*self.columns), self.of_batches, ", ".join(fields))
+        rows = map_in_arrow(frame.select(*self.columns), self.of_batches, ", ".join(fields))
         return self.merged(rows.toArrow())
 
     def merged(self, rollups: pa.Table) -> tuple[pa.Table, LeftOut]:
@@ -152,20 +148,6 @@ class Aggregation:
         row = dict.fromkeys(schema.names) | {"count": left.valueless, "min_time": left.timeless}
         (batch,) = _untyped.Table.from_pylist([row], schema=schema).to_batches()
         return batch  # type: ignore[no-any-return]  # the stubs know no batches of a table
-
-
-def _mapped(frame: DataFrame, function: BatchFunction, schema: str) -> DataFrame:
-    """Return what a function makes of a frame's batches, task by task.
-
-    NOTE: PySpark 4.3's `mapInArrow` refuses to run without pandas, and does not use it. Where there
-    is none its two steps are taken here.
-    """
-    if find_spec("pandas") is not None:
-        return frame.mapInArrow(function, schema)
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    mapping = _functions.vectorized_udf(function, schema, kind, "pandas")
-    column = mapping(*(frame[name] for name in frame.columns))
-    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: FBT003, SLF001 - Spark's own way
 
 
 def times_ms(

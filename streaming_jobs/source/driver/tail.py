@@ -6,6 +6,10 @@ plan, which it pickles to tasks: nothing is open in `__init__`, and what tasks n
 It is called, for a query: `prepareForTriggerAvailableNow` (if so triggered), `initialOffset`
 (twice, and again after each restart until batch 0 is committed), then for each batch
 `latestOffset`, `partitions`, and `commit` of the batch before. `stop` may never come.
+
+PySpark 4.0 and 4.1 hand `latestOffset` neither where the query stands nor a limit. After a restart
+they ask first for the `partitions` of nothing, from the last offset that they have to itself; from
+then on the query stands where the last answer says. The limit is the one of the options.
 """
 
 import io
@@ -17,16 +21,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from storage_core import InvalidRequestError, StreamReader, list_streams
+from streaming_jobs.common.spark_errors import plain_errors
+from streaming_jobs.common.spark_features import (
+    HAS_ADMISSION,
+    VERSION,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-
-from storage_core import InvalidRequestError, StreamReader, list_streams
-from streaming_jobs.common.spark_errors import plain_errors
 from streaming_jobs.source.driver.admission import BatchDelay, share_out
 from streaming_jobs.source.driver.backlog import Backlog, StreamEnds, ends_of
 from streaming_jobs.source.driver.bounds import Edge
@@ -50,6 +56,12 @@ from streaming_jobs.source.options import SourceOptions
 from streaming_jobs.source.partitions import Edges, tasks_of
 
 _LOG: Final = logging.getLogger("shardlog")
+_ONE_BATCH: Final = (
+    "PySpark %s runs trigger(availableNow=True) as one batch, which maxOffsetsPerTrigger ends "
+    "early: to read on to what is there now, give the source the option availableNow=true, start "
+    "the query with trigger(processingTime='0 seconds'), then query.processAllAvailable() and "
+    "query.stop()"
+)
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -62,6 +74,9 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamEnds | None = None
         self._latest: StreamEnds | None = None
         self._delay: BatchDelay | None = None
+        # Where the query stands, as far as Spark does not say it.
+        self._last: dict[str, Any] | None = None
+        self._is_asked = False
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where the query begins; resolved once, since `latest` moves on."""
@@ -85,8 +100,27 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = read_each(self._options, lambda _, snapshot: snapshot.ends)
 
     @plain_errors()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._begin_run()
+        if start is None:
+            start = self.initialOffset() if self._last is None else self._last
+        self._last = self._end_after(start, self.getDefaultReadLimit() if limit is None else limit)
+        return self._last
+
+    def _begin_run(self) -> None:
+        """Take what is there now as the end of the run, if the options ask for one."""
+        admission = self._options.admission
+        if admission.ends and self._target is None:
+            self.prepareForTriggerAvailableNow()
+        elif admission.offsets_max is not None and not HAS_ADMISSION:
+            _LOG.warning(_ONE_BATCH, VERSION)
+
+    def _end_after(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         last = self._decoded(start)
         backlog = Backlog.of(self._options, last.streams, self._target)
         self._latest = backlog.latest
@@ -118,6 +152,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
         with plain_errors():
+            if not self._is_asked:
+                self._last = end
             since, until = decode_offset(start), self._decoded(end)
             snapshots, edges = _planned(self._options, since, until)
             return tasks_of(snapshots, edges, self._options.splitting)

@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import INT64_MAX, INT64_MIN, LostRangeError
 from tests.log.disks import ReinedDisk
+from tests.log.served import DOORS
 from tests.log.workbench import Workbench, column_of, rows_of
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
@@ -165,11 +166,11 @@ def test_time_of_writing_is_kept_for_normal_and_late_rows(make_bench):
     assert late - normal == 1000
 
 
-@pytest.mark.parametrize("opened", [lambda bench: bench.stream, Workbench.read_beside])
-def test_scan_shows_the_moment_it_began(bench, opened):
+@pytest.mark.parametrize("door", ["writer", *DOORS])
+def test_scan_shows_the_moment_it_began(bench, door, read_beside):
     bench.append([1])
     bench.keep([2])
-    reads = opened(bench)
+    reads = bench.stream if door == "writer" else read_beside(bench)
     scan = reads.scan()
     begun = column_of([next(scan)], "primary")
     bench.keep([9])

@@ -18,6 +18,7 @@ from storage_core import (
     StreamReader,
 )
 from tests.log.disks import BesideThread
+from tests.log.served import DOORS, opened_by
 from tests.log.workbench import Workbench, batch_of, column_of, rows_of
 
 KEYS = [b"b", None, b"a", b"", b"b", b"a\0"]
@@ -34,13 +35,13 @@ def written(make_bench: Callable[..., Workbench]) -> Workbench:
     return bench
 
 
-@pytest.fixture(params=["writer", "reader"])
+@pytest.fixture(params=["writer", *DOORS])
 def reads(request: pytest.FixtureRequest, written: Workbench) -> Iterator[Reads]:
-    """The stream as its writer reads it, and as another process does."""
+    """The stream as its writer reads it, as another process does, and as a server shows it."""
     if request.param == "writer":
         yield written.stream
     else:
-        with written.read_beside() as reader:
+        with opened_by(request.param, written.root, written.name) as reader:
             yield reader
 
 

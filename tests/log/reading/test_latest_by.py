@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from storage_core import CorruptionError
 from tests.log.disks import ReinedDisk
 from tests.log.reading.test_corners import both
+from tests.log.served import DOORS, opened_by
 from tests.log.workbench import Workbench, column_of, rows_of
 from tests.unit.storage_core.strategies import some
 
@@ -218,8 +220,11 @@ def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
             ends[shard] += 1
         disk.clock.advance(chance.choice([0, 0.001]))
     bench.commit()
-    with bench.read_beside() as reader:
-        yield {"writer": bench.stream, "reader": reader}, rows
+    with ExitStack() as opened:
+        readers = {
+            door: opened.enter_context(opened_by(door, bench.root, bench.name)) for door in DOORS
+        }
+        yield {"writer": bench.stream, **readers}, rows
     bench.release()
 
 
@@ -253,7 +258,7 @@ def rank(row: Row) -> tuple[int, int, int, int]:
     return row["primary"], row["at_ms"], row["shard"], row["address"]
 
 
-@pytest.mark.parametrize("side", ["writer", "reader"])
+@pytest.mark.parametrize("side", ["writer", *DOORS])
 @some
 @given(request=questions)
 def test_newest_are_those_found_by_hand(scattered, side, request):

@@ -26,6 +26,7 @@ from tests.log.readers import (
     private_folder,
     store_behind,
 )
+from tests.log.served import DOORS, opened_by
 from tests.log.workbench import Workbench, column_of
 from tests.log.writing.interruptions import interrupted_everywhere
 
@@ -36,11 +37,14 @@ def clock():
 
 
 @pytest.fixture
-def reader(bench, clock):
-    """A reader of the workbench's stream, whose pauses take no time."""
-    environment = Environment(clock=clock)
-    with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
+def reader(bench, clock, door):
+    """A reader of the workbench's stream; by path its pauses take no time."""
+    how = {"environment": Environment(clock=clock)} if door == "path" else {}
+    with opened_by(door, bench.root, bench.name, **how) as reader:
         yield reader
+
+
+by_each_door = pytest.mark.parametrize("door", DOORS)
 
 
 def primaries_of(reader: StreamReader) -> list[int]:
@@ -50,12 +54,14 @@ def primaries_of(reader: StreamReader) -> list[int]:
 # --- what it shows ----------------------------------------------------------------------------
 
 
+@by_each_door
 def test_each_read_shows_what_is_committed_when_it_begins(bench, reader):
     for primary in range(3):
         bench.keep([primary])
         assert primaries_of(reader) == list(range(primary + 1))
 
 
+@by_each_door
 def test_rows_that_are_not_committed_are_never_shown(bench, reader):
     bench.keep([10])
     bench.append([20, 5])
@@ -66,6 +72,7 @@ def test_rows_that_are_not_committed_are_never_shown(bench, reader):
     assert column_of(reader.tail(0, 0, 3), "primary") == [10]
 
 
+@by_each_door
 def test_rows_of_a_transaction_are_shown_at_its_end_together(bench, reader):
     with bench.stream.transaction("t", 2) as transaction:
         transaction.append(1, 1, b"")
@@ -74,6 +81,7 @@ def test_rows_of_a_transaction_are_shown_at_its_end_together(bench, reader):
     assert (primaries_of(reader), reader.latest()[1].primary) == ([1, 2], 2)
 
 
+@by_each_door
 @pytest.mark.parametrize("quiet", ["flush", "close", "idle"])
 def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, reader, quiet):
     bench.keep([1])
@@ -115,21 +123,24 @@ def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, read
     assert hooked.calls.count("catch_up") == 2
 
 
-def test_reader_of_a_stream_without_a_writer(bench):
+@by_each_door
+def test_reader_of_a_stream_without_a_writer(bench, read_beside):
     bench.append([2, 1])
     bench.close()
-    with bench.read_beside() as reader:
+    with read_beside(bench) as reader:
         assert (primaries_of(reader), reader.committed()) == ([1, 2], {0: 2})
 
 
-def test_reader_of_a_stream_that_was_never_written(bench):
-    with bench.read_beside() as reader:
+@by_each_door
+def test_reader_of_a_stream_that_was_never_written(bench, read_beside):
+    with read_beside(bench) as reader:
         assert (primaries_of(reader), reader.refresh()) == ([], {0: 0})
 
 
-def test_many_readers_and_threads_read_side_by_side(bench):
+@by_each_door
+def test_many_readers_and_threads_read_side_by_side(bench, read_beside):
     bench.keep(range(100))
-    with bench.read_beside() as first, bench.read_beside() as second:
+    with read_beside(bench) as first, read_beside(bench) as second:
         counts: list[int] = []
         asks = [
             lambda reads=reads: counts.append(len(primaries_of(reads)))
@@ -140,6 +151,7 @@ def test_many_readers_and_threads_read_side_by_side(bench):
     assert counts == [100] * 4
 
 
+@by_each_door
 def test_accepted_loss_is_seen_by_an_open_reader(bench, reader):
     bench.append([1])
     bench.append([2])
@@ -164,8 +176,9 @@ def test_wait_ends_without_it_when_time_is_up(reader, clock):
     assert not reader.wait(0, 0, timeout=0)
 
 
-def test_wait_ends_when_the_writer_commits(bench):
-    with bench.read_beside() as reader:
+@by_each_door
+def test_wait_ends_when_the_writer_commits(bench, read_beside):
+    with read_beside(bench) as reader:
         begun = threading.Event()
 
         def commit() -> None:
@@ -177,12 +190,14 @@ def test_wait_ends_when_the_writer_commits(bench):
             assert reader.wait(0, 0, timeout=60)
 
 
+@by_each_door
 @pytest.mark.parametrize(("shard", "address", "timeout"), [(1, 0, 1), (0, "0", 1), (0, 0, "1")])
 def test_wait_without_meaning_is_refused(reader, shard, address, timeout):
     with pytest.raises(InvalidRequestError):
         reader.wait(shard, address, timeout)
 
 
+@by_each_door
 def test_position_names_incarnation_lineages_and_ends(bench, reader):
     bench.keep([1])
     position = reader.position()
@@ -219,6 +234,7 @@ CALLS = {
 }
 
 
+@by_each_door
 @pytest.mark.parametrize("call", CALLS)
 def test_closed_reader_refuses_every_call(reader, call):
     reader.close()
@@ -244,10 +260,11 @@ def test_close_goes_on_where_another_was_interrupted(bench):
         open_another()
 
 
-def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
+@by_each_door
+def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench, read_beside):
     bench = make_bench(block_records=1)
     bench.keep(range(100))
-    reader = bench.read_beside()
+    reader = read_beside(bench)
     scan = reader.scan()
     next(scan)
     reader.close()
@@ -277,6 +294,7 @@ def test_unreadable_block_is_told_after_a_bounded_time(bench, reader, clock):
     assert column_of(reader.tail(0, 0, 1), "primary") == [1]
 
 
+@by_each_door
 def test_hole_in_the_chain_of_zones_is_told_never_passed_over(bench, reader):
     for primary in range(3):
         bench.append([primary])
@@ -317,6 +335,7 @@ def test_store_that_does_not_reach_the_marker_is_told(bench, reader, clock):
     assert column_of(reader.tail(0, 0, 1), "primary") == [1]
 
 
+@by_each_door
 def test_marker_with_a_bad_slot_is_told_until_a_writer_mends_it(bench, reader):
     bench.append([1])
     bench.close()
@@ -350,6 +369,7 @@ def in_place_of(bench: Workbench, reader: StreamReader) -> None:
     reader.committed()
 
 
+@by_each_door
 def test_marker_of_another_lineage_is_foreign(bench, reader):
     bench.close()
     forge_marker(bench.marker)
@@ -369,11 +389,12 @@ def test_store_that_a_reader_may_not_open_is_told_by_its_path(bench, reader):
         primaries_of(reader)
 
 
-def test_missing_marker_is_told_when_the_reader_opens(bench):
+@by_each_door
+def test_missing_marker_is_told_when_the_reader_opens(bench, read_beside):
     bench.close()
     bench.marker.unlink()
     with pytest.raises(CorruptionError, match="marker is missing"):
-        bench.read_beside()
+        read_beside(bench)
 
 
 def test_reader_that_cannot_open_a_later_shard_keeps_no_descriptor(make_bench):

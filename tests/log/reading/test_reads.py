@@ -24,6 +24,7 @@ from tests.lab import rows_of
 from tests.log.disks import ReinedDisk
 from tests.log.fixtures import MEMORY
 from tests.log.readers import scan_one
+from tests.log.served import DOORS, opened_by
 from tests.log.workbench import Workbench, column_of
 from tests.model.answers import READ_COLUMNS, check_question, check_rows
 from tests.model.plain_stream import PlainStream, question_about
@@ -105,13 +106,13 @@ def written() -> Iterator[Workbench]:
         bench.release()
 
 
-@pytest.fixture(scope="module", params=["writer", "reader"])
+@pytest.fixture(scope="module", params=["writer", *DOORS])
 def stream(request: pytest.FixtureRequest, written: Workbench) -> Iterator[Reads]:
-    """The stream as its writer reads it, and as another process does."""
+    """The stream as its writer reads it, as another process does, and as a server shows it."""
     if request.param == "writer":
         yield written.stream
     else:
-        with written.read_beside() as reader:
+        with opened_by(request.param, written.root, written.name) as reader:
             yield reader
 
 

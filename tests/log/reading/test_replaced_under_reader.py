@@ -16,6 +16,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
+from tests.log.served import DOORS, opened_by
 from tests.log.topics import NAME, TOPIC
 from tests.log.workbench import Workbench, column_of
 
@@ -30,12 +31,15 @@ CALLS: dict[str, Callable[[StreamReader], object]] = {
 }
 
 
+by_each_door = pytest.mark.parametrize("door", DOORS)
+
+
 @pytest.fixture
-def reader(bench):
-    """A reader that has read a row, whose pauses take no time."""
+def reader(bench, door):
+    """A reader that has read a row; by path its pauses take no time."""
     bench.keep([1])
-    environment = Environment(clock=ManualClock())
-    with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
+    how = {"environment": Environment(clock=ManualClock())} if door == "path" else {}
+    with opened_by(door, bench.root, bench.name, **how) as reader:
         assert reader.read().num_rows == 1
         yield reader
 
@@ -45,6 +49,7 @@ def drop(bench: Workbench) -> None:
     shutil.rmtree(bench.directory)
 
 
+@by_each_door
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_stream_made_anew_is_told_in_every_call(bench, reader, call):
     drop(bench)
@@ -56,6 +61,7 @@ def test_stream_made_anew_is_told_in_every_call(bench, reader, call):
                 call(reader)
 
 
+@by_each_door
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_dropped_stream_is_told_in_every_call(bench, reader, call):
     drop(bench)

@@ -27,6 +27,7 @@ from tests.log.parts.parts_lab import (
     schema_of,
 )
 from tests.log.sql.unlike_types import KINDS, append_pairs, faults_in, pairs_of
+from tests.spark.support.session import HAS_SPLIT_FLOATS
 from tests.thin import thin
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
@@ -127,6 +128,27 @@ def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(spa
     frame = dataframe(spark, lab.root, NAME).selectExpr("sum(length(number))")
     lab.stream.close()
     assert read not in plan_of(frame)
+
+
+def test_floats_of_parts_are_read_or_the_setting_is_named(spark, lab):
+    """PySpark before 4.3 has no reader of them but the slower one."""
+    frame = dataframe(spark, lab.root, NAME, columns=["temperature"])
+    with connect(lab.root) as streams:
+        warm = streams.sql(f"SELECT count_if(temperature > 20), count(temperature) FROM {NAME}")
+        expected = warm.fetchall()
+    counts = frame.selectExpr("count_if(temperature > 20)", "count(temperature)")
+    assert [tuple(row) for row in counts.collect()] == expected
+    if HAS_SPLIT_FLOATS:
+        return
+    setting = "spark.sql.parquet.enableVectorizedReader"
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(InvalidRequestError, match=f"'temperature'.*{setting}: set it to false"):
+            dataframe(spark, lab.root, NAME, columns=["temperature"])
+        whole = dataframe(spark, lab.root, NAME, columns=["address"])
+        assert whole.count() == len(lab.rows())
+    finally:
+        spark.conf.set(setting, "false")
 
 
 def test_only_columns_that_are_wanted_are_there(spark, lab):

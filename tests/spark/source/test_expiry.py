@@ -6,7 +6,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from tests.spark.support.lab import SECONDS_MAX, SparkLab, numbers_of
+from streaming_jobs.jobs.stream_query import start_to_end
+from tests.spark.support.lab import SECONDS_MAX, TO_END, SparkLab, numbers_of
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
 HOUR_MS = 3_600_000
@@ -38,7 +39,8 @@ def retained(lab: SparkLab) -> SparkLab:
 def overtaken(lab: SparkLab, batches: list[list[int]], *, is_planned: bool, **options: object):
     """Run a query of ten rows a batch beside which two hours expire; add what batches see."""
     reader = lab.spark.readStream.format(lab.format)
-    frame = reader.options(**lab.log.options(maxOffsetsPerTrigger=10, **EARLY, **options)).load()
+    options = {"maxOffsetsPerTrigger": 10, **TO_END, **EARLY, **options}
+    frame = reader.options(**lab.log.options(**options)).load()
 
     def note(batch: DataFrame, _: int) -> None:
         if is_planned:
@@ -47,9 +49,9 @@ def overtaken(lab: SparkLab, batches: list[list[int]], *, is_planned: bool, **op
         batches.append(numbers_of(batch))
         expire(lab, 2)
 
-    writer = frame.writeStream.foreachBatch(note).trigger(availableNow=True)
+    writer = frame.writeStream.foreachBatch(note)
     writer = writer.option("checkpointLocation", str(lab.checkpoint))
-    assert writer.start().awaitTermination(SECONDS_MAX), "the query goes on"
+    assert start_to_end(writer).awaitTermination(SECONDS_MAX), "the query goes on"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql.functions import window
 
+from streaming_jobs.common.spark_features import HAS_ADMISSION
 from tests.spark.support.lab import NAME, SECONDS_MAX, first_line, sources
 
 EARLY = {"startingOffsets": "earliest"}
@@ -17,7 +18,9 @@ def test_query_takes_as_much_as_it_may_and_reports_it(full):
         {"0": 2, "1": 2},
         {"0": 4, "1": 4},
     ]
-    assert {str(report["latestOffset"][NAME]) for report in reports} == {str({"0": 5, "1": 5})}
+    if HAS_ADMISSION:
+        latest = {str(report["latestOffset"][NAME]) for report in reports}
+        assert latest == {str({"0": 5, "1": 5})}
 
 
 def test_restarted_query_goes_on_where_it_stopped(full):

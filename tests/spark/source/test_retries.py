@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql.functions import col, udf
 
+from streaming_jobs.jobs.stream_query import start_to_end
 from tests.spark.support.first_attempts import (
     LARGE_ROWS,
     ROWS_A_BATCH,
@@ -10,7 +11,7 @@ from tests.spark.support.first_attempts import (
     large_values,
     raises_once,
 )
-from tests.spark.support.lab import numbers_of
+from tests.spark.support.lab import TO_END, numbers_of
 from tests.spark.support.sink_lab import QUERY_SECONDS_MAX, SinkLab, files_of
 
 ROWS = 12_000
@@ -48,7 +49,7 @@ def large(frame, lab, first_large=LARGE_ROWS):
 def run(frame, lab, sink="shardlog"):
     writer = frame.writeStream.format(sink).options(**lab.options())
     writer = writer.option("checkpointLocation", str(lab.checkpoint))
-    assert writer.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
+    assert start_to_end(writer).awaitTermination(QUERY_SECONDS_MAX)
 
 
 def numbers(spark, begin, end):
@@ -113,7 +114,8 @@ def test_batch_read_gives_each_row_once_though_a_task_failed_behind_it(source, t
 def test_rows_go_from_source_to_sink_once_though_a_task_failed_between(source, tmp_path):
     number = udf(raises_once(source.log.root, ROWS - 100), "long", useArrow=False)
     reader = source.spark.readStream.format("shardlog")
-    frame = reader.options(**source.log.options(maxOffsetsPerTrigger=ROWS // 2, **EARLY)).load()
+    options = {"maxOffsetsPerTrigger": ROWS // 2, **TO_END, **EARLY}
+    frame = reader.options(**source.log.options(**options)).load()
     primary = number(col("value").cast("string").cast("long")).alias("primary")
     lab = SinkLab(source.spark, tmp_path / "sink")
     run(frame.select(primary, "secondary", "value"), lab)

@@ -12,7 +12,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.spark.support.lab import SECONDS_MAX, SparkLab, first_line
+from streaming_jobs.jobs.stream_query import start_to_end
+from tests.spark.support.lab import SECONDS_MAX, TO_END, SparkLab, first_line
 from tests.unit.connectors.framed import record_schema
 from tests.unit.streaming_jobs.source.typed_lab import TypedLab, entry_of, framed_by
 
@@ -39,10 +40,11 @@ def run(lab, failing=None, **options):
             message = "the batch fails"
             raise RuntimeError(message)
 
-    reader = lab.spark.readStream.format("shardlog").options(**lab.log.options(**EARLY, **options))
+    options = {**TO_END, **EARLY, **options}
+    reader = lab.spark.readStream.format("shardlog").options(**lab.log.options(**options))
     writer = reader.load().writeStream.foreachBatch(note)
-    writer = writer.option("checkpointLocation", str(lab.checkpoint)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(SECONDS_MAX)
+    writer = writer.option("checkpointLocation", str(lab.checkpoint))
+    assert start_to_end(writer).awaitTermination(SECONDS_MAX)
     return seen
 
 

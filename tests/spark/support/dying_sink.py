@@ -22,10 +22,11 @@ from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from storage_core.engine.rocksdb import RocksDbStore
+from streaming_jobs.common.spark_features import DataSourceStreamArrowWriter
 from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.sink.writer import ShardStreamWriter, stream_writer
 from tests.spark.support.sink_lab import NAME, SinkLab

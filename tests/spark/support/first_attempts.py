@@ -19,13 +19,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
+from streaming_jobs.common.spark_features import DataSourceStreamArrowWriter
 from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.sink.writer import (
     ShardBatchWriter,

@@ -21,9 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streaming_jobs.common.spark_features import HAS_ADMISSION
+from streaming_jobs.jobs.stream_query import start_to_end
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
 SECONDS_MAX = 600
+# What a source must know of a run that `start_to_end` begins; where Spark tells it, nothing.
+TO_END: dict[str, object] = {} if HAS_ADMISSION else {"availableNow": "true"}
 Numbers = list[tuple[int, int]]
 
 
@@ -65,10 +69,12 @@ class SparkLab:
         return self._start({"processingTime": "0 seconds"}, None, options)
 
     def _start(
-        self, trigger: dict[str, Any], failing: int | None, options: dict[str, object]
+        self, trigger: dict[str, Any] | None, failing: int | None, options: dict[str, object]
     ) -> StreamingQuery:
         """Start a query that notes what each batch sees; batch `failing` fails after that."""
         reader = self.spark.readStream.format(self.format)
+        if trigger is None:
+            options = {**TO_END, **options}
         frame = reader.options(**self.log.options(**options)).load()
 
         def note(batch: DataFrame, number: int) -> None:
@@ -80,11 +86,11 @@ class SparkLab:
 
         writer = frame.writeStream.foreachBatch(note)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(**trigger).start()
+        return start_to_end(writer) if trigger is None else writer.trigger(**trigger).start()
 
     def run(self, *, failing: int | None = None, **options: object) -> StreamingQuery:
         """Run a query over what is there to its end; batch `failing` fails."""
-        query = self._start({"availableNow": True}, failing, options)
+        query = self._start(None, failing, options)
         assert query.awaitTermination(SECONDS_MAX), "the query goes on"
         return query
 

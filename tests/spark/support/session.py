@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tests.spark.support.shared_classes import class_archive
@@ -16,12 +17,17 @@ from tests.thin import EVERY_CASE
 from tests.tidy.tree import ROOT
 
 LOCAL = "local[2,4]"
+_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+HAS_SPLIT_FLOATS = _VERSION >= (4, 3)
 _WORKER_PATH = Path(__file__).parent / "worker_path"
 # Sessions of tests are short and their data small: what Spark compiles, plans again and asks other
 # programs for costs more than it saves. Spark as it comes runs the source and the sink in
 # test_twins.py, a command in test_roll_up.py, and all where every case is wanted (make faults
 # KIND=spark).
-_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
+# Where Spark has it: PySpark 4.0 has another place.
+_FILES = "org.apache.spark.sql.execution.streaming" + (
+    ".checkpointing" if _VERSION > (4, 0) else ""
+)
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUICK = {
     "spark.driver.extraJavaOptions": JVM,
@@ -43,6 +49,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # The other reader reads no floats of parts where it is false.
+    "spark.sql.parquet.enableVectorizedReader": str(HAS_SPLIT_FLOATS).lower(),
 }
 
 

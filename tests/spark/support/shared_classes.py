@@ -32,7 +32,12 @@ _SILENT = "-Xlog:disable"
 
 @cache
 def class_archive() -> tuple[str, ...]:
-    """Return the options of a JVM that has the archive; none where it cannot be made."""
+    """Return the options of a JVM that has the archive; none where it cannot be made.
+
+    One is for the PySpark of the environment, none for another that lies before it.
+    """
+    if not Path(pyspark.__path__[0]).is_relative_to(sys.prefix):
+        return ()
     java = os.environ.get("JAVA_HOME", "") + "/bin/java"
     java = os.path.realpath(java if Path(java).is_file() else shutil.which("java") or "")
     of = f"{java} {Path(java).stat().st_mtime_ns if java else ''} {pyspark.__path__}"

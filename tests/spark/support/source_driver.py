@@ -7,9 +7,12 @@ the ledger, and the batch is not committed. The stream is in PLACE/root.
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming_jobs.jobs.stream_query import start_to_end
+from tests.spark.support.lab import TO_END
 from tests.unit.streaming_jobs.source.source_lab import NAME
 
 OFFSETS_A_BATCH = 100
@@ -35,13 +38,18 @@ def see_until(
         reach("noted", number)
 
     choice, _, chosen = subscription.partition("=")
-    options = {"path": str(place / "root"), choice: chosen, "startingOffsets": "earliest"}
+    options: dict[str, Any] = {
+        "path": str(place / "root"),
+        choice: chosen,
+        "startingOffsets": "earliest",
+    }
     options["maxOffsetsPerTrigger"] = str(OFFSETS_A_BATCH)
+    options |= TO_END
     frame = spark.readStream.format("shardlog").options(**options).load()
     query = frame.writeStream.foreachBatch(note).option(
         "checkpointLocation", str(place / "checkpoint")
     )
-    query.trigger(availableNow=True).start().awaitTermination()
+    start_to_end(query).awaitTermination()
 
 
 def see_all(spark: SparkSession, place: Path, subscription: str) -> None:

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 import pyspark_shardlog
 from storage_core import InvalidRequestError
 from streaming_jobs.common.spark_errors import plain_errors
+from streaming_jobs.common.spark_features import ReadAllAvailable
 from streaming_jobs.source.spark_columns import spark_schema
 
 _KINDS = {"binary": BinaryType(), "int": IntegerType(), "string": StringType()}

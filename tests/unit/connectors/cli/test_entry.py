@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from storage_core import Stream, StreamOptions
 from tests.thin import covering, thinned
+from tests.waiting import WAIT_MAX_S
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -26,7 +29,7 @@ run()
 
 def run_entry(program, *arguments):
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
 
 
 @thinned(
@@ -61,18 +64,27 @@ run()
 
 
 @thinned(
-    "name, words",
+    "name, words, extra",
     [
-        ("typer", "--help"),
-        ("rocksdict", "streams /nowhere"),
-        ("confluent_kafka", "dlq replay letters"),
+        ("typer", "--help", "cli"),
+        ("fastavro", "read /nowhere stream", "avro"),
+        ("confluent_kafka", "dlq replay letters", "kafka"),
     ],
     count=2,
 )
-def test_package_that_is_not_installed_is_told_in_one_line(name, words):
+def test_package_that_is_not_installed_is_told_in_one_line(name, words, extra):
     ran = run_entry(LACKING.format(name=name), *words.split())
-    said = f"shardlog: its installation lacks {name}; install shardlog again\n"
+    said = f"shardlog: {name} is missing: pip install 'shardlog[{extra}]'\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize("name", ["rocksdict", "xxhash"])
+def test_store_that_is_not_installed_is_told_where_a_stream_is_read_by_path(name, tmp_path):
+    with Stream.create(tmp_path, "trips") as stream:
+        stream.append(1, 1, b"x")
+    ran = run_entry(LACKING.format(name=name), "read", str(tmp_path), "trips")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert ran.stderr.endswith(f"{name} is missing: pip install 'shardlog[store]'\n")
 
 
 def test_module_of_ours_that_is_missing_is_a_bug_with_its_traceback():
@@ -95,7 +107,7 @@ run()
 """
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 # Imported by the entry; with what the command works with; while its settings are read.
-MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
+MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "structlog"]
 
 
 @thinned("name", MOMENTS, count=1)
@@ -181,7 +193,7 @@ def run_into(words, output):
     """Run the command with this as its standard output; return its exit code, and what it says."""
     program = [sys.executable, "-c", "from connectors.cli.entry import run; run()", *words.split()]
     ran = subprocess.run(
-        program, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        program, stdout=output, stderr=subprocess.PIPE, text=True, timeout=WAIT_MAX_S, check=False
     )
     return ran.returncode, ran.stderr
 
@@ -206,7 +218,11 @@ def test_output_that_is_closed_is_told_in_one_line_and_by_the_exit_code(words, t
     program = [sys.executable, "-c", "from connectors.cli.entry import run; run()"]
     command = shlex.join([*program, *words.format(root=tmp_path).split()])
     ran = subprocess.run(
-        ["/bin/sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False
+        ["/bin/sh", "-c", f"{command} >&-"],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_MAX_S,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (
         6,

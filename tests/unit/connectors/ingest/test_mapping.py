@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dlq.record import advice_for, decode_dead_letter
-from connectors.ingest.mapping import NULL_KEY_ID, concat_rows, join_records, map_partitions
+from connectors.ingest.mapping import concat_rows, join_records, map_partitions
 from connectors.kafka import Fetched, Partition
+from connectors.kafka.terms import NULL_KEY_ID
 from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
 from tests.unit.connectors.records import Plain, plain, record, shard_records

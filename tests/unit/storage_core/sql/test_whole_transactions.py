@@ -15,7 +15,7 @@ from typing_extensions import override
 from storage_core import CorruptionError, StreamReader, TransactionId
 from storage_core.catalog.stream_file import read_stream
 from storage_core.platform.clock import SystemClock
-from storage_core.read.follow.follower import ShardFollower
+from storage_core.read.shard_reader import FollowedShard
 from storage_core.sql import query_batches
 from storage_core.sql.stream_snapshot import snapshot_of
 from storage_core.transactions.finish import finish
@@ -116,7 +116,7 @@ class ReaderBesideWriter(StreamReader):
         return {n: self.shard(n).committed() for n in EVERY_SHARD}
 
     @override
-    def shard(self, shard: int) -> ShardFollower:
+    def shard(self, shard: int) -> FollowedShard:
         self.meanwhile()
         return super().shard(shard)
 

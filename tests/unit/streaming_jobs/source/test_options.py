@@ -122,7 +122,7 @@ def test_missing_place_is_told(missing):
 
 def test_unknown_option_is_named_before_what_is_missing_or_wrong():
     with pytest.raises(
-        InvalidRequestError, match="unknown option foo; there are assign, columns, end"
+        InvalidRequestError, match="unknown option foo; there are assign, availableNow, col"
     ):
         parse_source_options({"path": "/root", "foo": "1", "ids": "x"})
     with pytest.raises(InvalidRequestError, match="unknown options bar, foo; there are"):

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dlq.record import decode_dead_letter, reason_word
-from connectors.ingest.mapping import NULL_KEY_ID, join_records
+from connectors.ingest.mapping import join_records
 from connectors.ingest.values.avro_values import mapping_problem
+from connectors.kafka.terms import NULL_KEY_ID
 from connectors.settings.stream_settings import MappingRules
 from storage_core import KEY_BYTES_MAX
 from storage_core.avro import AvroSchema

@@ -4,6 +4,7 @@ It reaches inside: no caller can come between the marker that is read and the st
 """
 
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_look_that_another_threads_look_overtakes_finds_nothing_wrong(bench, hoo
     bench.append([1])
     bench.close()
     with bench.read_beside() as reader:
-        follower = reader._open.by_number[0]
+        follower: Any = reader._open.by_number[0]
 
         def next_writer_is_seen() -> None:
             bench.open()
@@ -40,7 +41,7 @@ def test_reader_whose_writer_was_replaced_while_it_looked_looks_again(bench, hoo
     bench.keep([2])
     with bench.read_beside() as reader:
         assert column_of(reader.scan(), "primary") == [1, 2]
-        follower = reader._open.by_number[0]
+        follower: Any = reader._open.by_number[0]
 
         def writer_is_replaced() -> None:
             bench.crash()
@@ -69,7 +70,7 @@ def test_looks_that_fail_in_two_ways_are_bounded_together(bench, hooked):
     clock = ManualClock()
     environment = Environment(clock=clock)
     with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
-        follower = reader._open.by_number[0]
+        follower: Any = reader._open.by_number[0]
         follower._marker = hooked.before(follower._marker)
         with pytest.raises((CorruptionError, UnavailableError)):
             list(reader.scan())

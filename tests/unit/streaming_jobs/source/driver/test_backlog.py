@@ -4,10 +4,10 @@ import json
 from datetime import timedelta
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_shardlog import snapshot
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError, drop_stream
+from streaming_jobs.common.spark_features import ReadAllAvailable, ReadMaxRows
 from streaming_jobs.source.options import parse_source_options
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab, numbers_of, rows_of
 from tests.unit.streaming_jobs.source.test_begun_expired import KEPT, expire, put

@@ -4,9 +4,9 @@ import json
 import pickle
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
+from streaming_jobs.common.spark_features import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from tests.unit.streaming_jobs.source.source_lab import NAME, numbers_of
 
 ALL = ReadAllAvailable()

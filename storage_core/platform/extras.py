@@ -1,0 +1,33 @@
+"""Which extra of the package brings a library, so that who lacks one is told how to get it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from storage_core.errors import InvalidRequestError
+
+EXTRA_OF: Final[Mapping[str, str]] = {
+    "confluent_kafka": "kafka",
+    "duckdb": "sql",
+    "fastavro": "avro",
+    "fsspec": "sql",
+    "pandas": "spark",
+    "pydantic": "store",
+    "pyspark": "spark",
+    "pytz": "sql",
+    "rich": "cli",
+    "rocksdict": "store",
+    "structlog": "kafka",
+    "typer": "cli",
+    "xxhash": "store",
+}
+
+
+def how_to_install(library: str) -> str | None:
+    """Return what to say of a library that is missing; None if no extra brings it."""
+    extra = EXTRA_OF.get(library)
+    return None if extra is None else f"{library} is missing: pip install 'shardlog[{extra}]'"
+
+
+def missing(library: str, needed_by: str) -> InvalidRequestError:
+    """Return the error of a call that needs a library which is not installed."""
+    return InvalidRequestError(f"{needed_by}: {how_to_install(library)}")

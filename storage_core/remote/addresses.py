@@ -1,0 +1,82 @@
+"""Where a server listens: `shardlog://a:8085,b:8085`, or `shardlogs://…` over TLS.
+
+Several addresses are servers over the same root: whoever answers will do. The text has no token
+and no name of a user, which would show up in logs and plans; one that has is refused and not
+repeated.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from storage_core.errors import InvalidRequestError
+
+PLAIN: Final = "shardlog://"
+ENCRYPTED: Final = "shardlogs://"
+PORT_DEFAULT: Final = 8085
+_PORT_MAX: Final = 65535
+_ADDRESSES_MAX: Final = 64
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^\[\]:/?#\s]+)(?::(\d{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def text(self) -> str:
+        """The address as it is written."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers over one root, and whether they are asked over TLS."""
+
+    addresses: tuple[Address, ...]
+    is_encrypted: bool
+
+    @property
+    def text(self) -> str:
+        """The servers as they are written."""
+        scheme = ENCRYPTED if self.is_encrypted else PLAIN
+        return scheme + ",".join(address.text for address in self.addresses)
+
+
+def names_servers(root: object) -> bool:
+    """Tell whether what stands in the place of a root's path names servers."""
+    return isinstance(root, str) and root.startswith((PLAIN, ENCRYPTED))
+
+
+def parse_servers(text: str) -> Servers:
+    """Return the servers that a text names; one without a scheme is asked without TLS.
+
+    Raises:
+        InvalidRequestError: It names none, or has more than addresses.
+    """
+    is_encrypted = text.startswith(ENCRYPTED)
+    rest = text.removeprefix(ENCRYPTED if is_encrypted else PLAIN).removesuffix("/")
+    if "@" in rest:
+        message = (
+            "a server's address has neither user nor token: name a file with the token by "
+            "SHARDLOG_SERVER_TOKEN_FILE"
+        )
+        raise InvalidRequestError(message)
+    listed = rest.split(",")
+    if len(listed) > _ADDRESSES_MAX:
+        message = f"{len(listed)} addresses of servers are more than {_ADDRESSES_MAX}"
+        raise InvalidRequestError(message)
+    addresses = tuple(dict.fromkeys(_address(each.strip()) for each in listed))
+    return Servers(addresses, is_encrypted)
+
+
+def _address(text: str) -> Address:
+    matched = _ADDRESS.fullmatch(text)
+    port = PORT_DEFAULT if matched is None or matched[2] is None else int(matched[2])
+    if matched is None or not 0 < port <= _PORT_MAX:
+        message = f"{text[:80]!r} is no address of a server: host:port, as in a:8085,b:8085"
+        raise InvalidRequestError(message)
+    return Address(matched[1].strip("[]"), port)

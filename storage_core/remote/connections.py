@@ -1,0 +1,227 @@
+"""Connections to one server, which are kept open between calls. Any thread may ask.
+
+A connection is lent to one call at a time. It is kept once its answer was read to the end, and
+closed otherwise, as by a caller who had enough of the rows. One that the server closed meanwhile
+shows at the next question, which is asked again on a new one; more than once that never happens.
+"""
+
+import ssl
+import threading
+from dataclasses import dataclass
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+    RemoteDisconnected,
+)
+from typing import Final
+
+from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.remote.addresses import Address
+
+_IDLE_MAX: Final = 16
+# What may go wrong between two ends of a connection.
+TRANSPORT_ERRORS: Final = (OSError, HTTPException)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is sent: a request of HTTP without its headers."""
+
+    method: str
+    target: str
+    body: bytes | None = None
+
+
+class Answer:
+    """The answer to a question, as its bytes come. Of one thread.
+
+    Attributes:
+        status: Its status.
+        response: What has its bytes; whoever reads them has to translate errors.
+    """
+
+    def __init__(
+        self, connections: "Connections", connection: HTTPConnection, response: HTTPResponse
+    ) -> None:
+        """Take over a connection until the answer has ended."""
+        self._connections = connections
+        self._connection: HTTPConnection | None = connection
+        self.status = response.status
+        self.response = response
+
+    @property
+    def address(self) -> Address:
+        """Who has answered."""
+        return self._connections.address
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value."""
+        return self.response.getheader(name)
+
+    def body(self) -> bytes:
+        """Return the whole body, and keep the connection.
+
+        Raises:
+            UnavailableError: The connection broke, or the server fell silent.
+        """
+        try:
+            body = self.response.read()
+        except TRANSPORT_ERRORS as error:
+            self.close()
+            raise translated(error, self.address, "while it answered") from error
+        self.finish()
+        return body
+
+    def finish(self) -> None:
+        """Keep the connection, if the body ends here."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            is_over = not self.response.read(1) and not self.response.will_close
+        except TRANSPORT_ERRORS:
+            is_over = False
+        if is_over:
+            self._connections.keep(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection, whatever may still come."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class Connections:
+    """Connections to one address."""
+
+    def __init__(
+        self,
+        address: Address,
+        connect_timeout_s: float,
+        timeout_s: float,
+        context: ssl.SSLContext | None,
+    ) -> None:
+        """Open none yet; with a context over TLS."""
+        self.address = address
+        self._connect_timeout_s = connect_timeout_s
+        self._timeout_s = timeout_s
+        self._context = context
+        self._lock = threading.Lock()
+        self._idle: list[HTTPConnection] = []
+        self._is_closed = False
+
+    def ask(self, question: Question, headers: dict[str, str], patience_s: float = 0.0) -> Answer:
+        """Send a question, and return the answer once it begins.
+
+        Args:
+            question: What is asked.
+            headers: With which headers.
+            patience_s: How long the server means to take before it answers, beside its silence.
+
+        Raises:
+            UnavailableError: The server cannot be reached, or is silent, or breaks off.
+            InvalidRequestError: It does not speak TLS, or is not who its certificate says.
+        """
+        with self._lock:
+            reused = self._idle.pop() if self._idle else None
+        if reused is not None:
+            try:
+                return self._exchange(reused, question, headers, patience_s)
+            except (ConnectionError, BadStatusLine, ssl.SSLEOFError):
+                # The server has closed it, and the others that are as old probably too.
+                reused.close()
+                self._close_idle()
+            except TRANSPORT_ERRORS as error:
+                reused.close()
+                raise translated(error, self.address, "when it was asked") from error
+        connection = self._connected()
+        try:
+            return self._exchange(connection, question, headers, patience_s)
+        except TRANSPORT_ERRORS as error:
+            connection.close()
+            raise translated(error, self.address, "when it was asked") from error
+
+    def keep(self, connection: HTTPConnection) -> None:
+        """Keep a connection for the next question."""
+        with self._lock:
+            is_kept = not self._is_closed and len(self._idle) < _IDLE_MAX
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
+
+    def close(self) -> None:
+        """Close what is idle; what is lent is closed once it comes back."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _connected(self) -> HTTPConnection:
+        host, port = self.address.host, self.address.port
+        connection = (
+            HTTPConnection(host, port, timeout=self._connect_timeout_s)
+            if self._context is None
+            else HTTPSConnection(host, port, timeout=self._connect_timeout_s, context=self._context)
+        )
+        try:
+            connection.connect()
+        except TRANSPORT_ERRORS as error:
+            connection.close()
+            raise translated(error, self.address, "when it was connected to") from error
+        return connection
+
+    def _exchange(
+        self,
+        connection: HTTPConnection,
+        question: Question,
+        headers: dict[str, str],
+        patience_s: float,
+    ) -> Answer:
+        connection.sock.settimeout(self._timeout_s + patience_s)
+        connection.request(question.method, question.target, question.body, headers)
+        response = connection.getresponse()
+        if response.length is None and not response.chunked:
+            # NOTE: http.client (3.11) takes headers that were cut for all of them.
+            response.close()
+            message = "its headers were cut"
+            raise RemoteDisconnected(message)
+        return Answer(self, connection, response)
+
+
+def translated(error: Exception, address: Address, when: str) -> ShardlogError:
+    """Return what broke between two ends as an error of ours."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or str(error)
+        message = f"{address.text}: its certificate is not accepted: {reason}"
+        return InvalidRequestError(message)
+    if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        message = f"{address.text} does not speak TLS: shardlog://{address.text} is without"
+        return InvalidRequestError(message)
+    if isinstance(error, RemoteDisconnected | IncompleteRead | ConnectionError):
+        reason = "it closed the connection"
+        if isinstance(error, ConnectionRefusedError):
+            reason = "nobody listens there"
+    elif isinstance(error, ssl.SSLError) and not isinstance(error, TimeoutError):
+        reason = f"TLS fails: {error.reason or error}"
+    elif isinstance(error, BadStatusLine):
+        reason = "it answers, but not in HTTP; over TLS it is shardlogs://"
+    elif isinstance(error, TimeoutError):
+        is_in_handshake = "handshake" in str(error)
+        reason = "it is silent"
+        if is_in_handshake:
+            reason += f" when TLS begins; without TLS it is shardlog://{address.text}"
+    else:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or repr(error)
+    message = f"{address.text} is not to be had {when}: {reason}"
+    return UnavailableError(message)

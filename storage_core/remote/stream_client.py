@@ -1,0 +1,83 @@
+"""The calls of one stream: those of a client, about the same stream of the same root each time.
+
+What the stream was when it was opened goes along with each call, so that a server refuses it where
+another root, another stream of the name or another log of a shard has taken its place.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from storage_core.protocol import INCARNATION, LINEAGES, ROOT, StreamFacts, encode_lineages
+from storage_core.remote.client import ServerClient, Subject, identified
+
+
+class StreamClient:
+    """Asks about one stream. Any thread may call."""
+
+    def __init__(self, client: ServerClient, subject: Subject) -> None:
+        """Ask about a stream that is not known yet; use `opened`."""
+        self._client = client
+        self._subject = subject
+        self._root: str | None = None
+        self._bytes_max = 0
+        self._refuse_if_closed: Callable[[], None] = lambda: None
+
+    @classmethod
+    def opened(
+        cls, client: ServerClient, name: str, archived: str | None
+    ) -> tuple["StreamClient", StreamFacts]:
+        """Return what asks about a stream, and what the stream is.
+
+        Raises:
+            InvalidRequestError: There is no such stream, or archived log.
+            UnavailableError: No server answers.
+        """
+        asks = cls(client, Subject(name, archived))
+        facts, asks._root = client.result_and_root("facts", asks._subject)
+        asks.know(facts)
+        return asks, facts
+
+    @property
+    def addresses(self) -> str:
+        """The servers that are asked."""
+        return self._client.addresses
+
+    def know(self, facts: StreamFacts) -> None:
+        """Let each call say that the stream is this one."""
+        identity = {INCARNATION: facts.incarnation, LINEAGES: encode_lineages(facts.lineages)}
+        if self._root is not None:
+            identity[ROOT] = self._root
+        self._subject = identified(self._subject, identity)
+
+    def gather(self, bytes_max: int) -> None:
+        """Let a table have so many bytes at most; 0 for what the server gives."""
+        self._bytes_max = bytes_max
+
+    def check_first(self, refuse_if_closed: Callable[[], None]) -> None:
+        """Let each call begin with a check that may raise."""
+        self._refuse_if_closed = refuse_if_closed
+
+    def result(self, name: str, patience_s: float = 0.0, **values: object) -> Any:  # noqa: ANN401 - each call has its own
+        """Return what a call returns that answers in JSON."""
+        self._refuse_if_closed()
+        return self._client.result(name, self._subject, values, patience_s)
+
+    def table(self, name: str, values: Mapping[str, object]) -> tuple[pa.Table, Any]:
+        """Return all rows of a call, and its result."""
+        self._refuse_if_closed()
+        return self._client.table(name, self._subject, values, self._bytes_max)
+
+    def batches(self, name: str, values: Mapping[str, object]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a call as they come; it is made when the first is asked for."""
+        self._refuse_if_closed()
+        with closing(self._client.rows(name, self._subject, values)) as rows:
+            for batch in rows:
+                self._refuse_if_closed()
+                yield batch
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()

@@ -1,0 +1,415 @@
+"""The client: servers that stop, move, cut answers or are somebody else, and what it tells then."""
+
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import ServeSettings
+from storage_core import (
+    ClosedError,
+    ForeignDataError,
+    InvalidRequestError,
+    LostRangeError,
+    ReadRequest,
+    ServerOptions,
+    Stream,
+    StreamReader,
+    UnavailableError,
+    UnsupportedFormatError,
+)
+from storage_core.sql import connect
+from tests.log.serve.relay import Relay, speaking
+from tests.log.served import AT_ONCE, opened_by, served
+from tests.log.topics import NAME
+from tests.log.workbench import column_of
+
+HERE = Path(__file__).parent
+PATIENT = replace(AT_ONCE, retry_for=timedelta(seconds=120))
+TOKEN = "a-token-of-some-length"  # noqa: S105 - of a server of these tests
+
+
+@pytest.fixture
+def bench(make_bench) -> Any:
+    """Two shards with 3,000 rows of three ids, in blocks of 500."""
+    bench = make_bench(shards=2, block_records=500)
+    for secondary in range(3):
+        bench.append(range(1000), secondary=secondary)
+    bench.commit()
+    return bench
+
+
+@contextmanager
+def listening(root: Path, **settings: Any) -> Iterator[ShardServer]:
+    """Serve a root on a port of this machine."""
+    with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0", **settings)) as server:
+        yield server
+
+
+@contextmanager
+def reading(address: str, name: str, options: ServerOptions = AT_ONCE) -> Iterator[StreamReader]:
+    with StreamReader.open(f"shardlog://{address}", name, server=options) as reader:
+        yield reader
+
+
+# --- which server answers ---------------------------------------------------------------------
+
+
+def test_next_server_is_asked_where_one_is_gone(bench):
+    with (
+        listening(bench.root) as first,
+        listening(bench.root) as second,
+        reading(f"{first.address},{second.address}", bench.name) as reader,
+    ):
+        expected = reader.read()
+        first.close()
+        assert reader.read() == expected
+        assert reader.committed() == bench.stream.committed()
+        second.close()
+        with pytest.raises(UnavailableError, match=f"{first.address}.*{second.address}"):
+            reader.read()
+
+
+def test_server_that_is_not_there_is_told_by_its_address(bench):
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1 .*nobody listens"):
+        StreamReader.open("shardlog://127.0.0.1:1", bench.name, server=AT_ONCE)
+
+
+def test_reader_goes_on_with_a_server_that_was_started_again(bench):
+    with Relay(None) as relay:
+        with listening(bench.root) as server:
+            relay.port = server.port
+            reader = StreamReader.open(f"shardlog://{relay.address}", bench.name, server=PATIENT)
+            expected = reader.read()
+            relay.port = None
+        answers: list[object] = []
+        asks = threading.Thread(target=lambda: answers.append(reader.read()))
+        asks.start()
+        with listening(bench.root) as server:
+            relay.port = server.port
+            asks.join()
+            assert answers == [expected]
+            assert reader.read() == expected
+            reader.close()
+
+
+def test_other_root_behind_the_address_is_foreign(bench, tmp_path):
+    with Stream.create(tmp_path, bench.name) as stream:
+        stream.append(1, 1, b"of another root")
+    with Relay(None) as relay, listening(tmp_path) as other:
+        with listening(bench.root) as server:
+            relay.port = server.port
+            reader = StreamReader.open(f"shardlog://{relay.address}", bench.name, server=AT_ONCE)
+            reader.read()
+        relay.port = other.port
+        for call in (reader.read, reader.refresh, lambda: list(reader.tail(0))):
+            with pytest.raises(ForeignDataError, match="root"):
+                call()
+        reader.close()
+
+
+def test_stream_that_is_not_there_is_told_as_by_path(bench):
+    said = []
+    with listening(bench.root) as server:
+        for place in (bench.root, f"shardlog://{server.address}"):
+            with pytest.raises(InvalidRequestError) as raised:
+                StreamReader.open(place, "stream-00", server=AT_ONCE)
+            said.append(str(raised.value))
+    assert said[0] == said[1]
+    assert "Did you mean" in said[0] or "did you mean" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", ForeignDataError, "no shardlog server"),
+        (b"HTTP/1.1 502 Bad\r\nContent-Length: 3\r\n\r\nbad", UnavailableError, "502"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", UnavailableError, "not in HTTP"),
+        (b"", UnavailableError, "closed the connection"),
+        (
+            b"HTTP/1.1 200 OK\r\nShardlog-Protocol: 77\r\nContent-Length: 2\r\n\r\n{}",
+            UnsupportedFormatError,
+            "protocol 77",
+        ),
+    ],
+)
+def test_somebody_else_at_the_address_is_told(answer, kind, said):
+    with speaking(answer) as address, pytest.raises(kind, match=said):
+        StreamReader.open(f"shardlog://{address}", "stream", server=AT_ONCE)
+
+
+def test_silent_server_is_given_up_in_bounded_time():
+    options = replace(AT_ONCE, timeout=timedelta(milliseconds=50))
+    with speaking(None) as address, pytest.raises(UnavailableError, match="silent"):
+        StreamReader.open(f"shardlog://{address}", "stream", server=options)
+
+
+# --- answers that are cut ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def relay(bench) -> Iterator[Relay]:
+    with listening(bench.root) as server, Relay(server.port) as relay:
+        yield relay
+
+
+ITERATED = {
+    "scan": lambda reader: reader.scan(),
+    "tail": lambda reader: reader.tail(0),
+    "shard": lambda reader: reader.shard(0).scan(ReadRequest(0)),
+}
+
+
+def places(length: int) -> list[int]:
+    """Return places of an answer to cut it at: its ends, and some between."""
+    return sorted({*range(0, length, max(1, length // 23)), *range(length - 30, length)} - {length})
+
+
+def test_answer_that_is_cut_anywhere_is_an_error_and_never_short(bench, relay):
+    with reading(relay.address, bench.name) as reader:
+        expected, errors = reader.read(), 0
+        for place in places(relay.bytes_of_last_answer()):
+            relay.cut_next_answer_at(place)
+            try:
+                # A connection that ends at once was closed before the question: it is asked again.
+                assert reader.read() == expected
+            except UnavailableError:
+                errors += 1
+        assert errors > 30
+
+
+@pytest.mark.parametrize("call", ITERATED)
+def test_rows_that_came_before_the_cut_are_those_that_were_asked_for(bench, relay, call):
+    with reading(relay.address, bench.name) as reader:
+        expected, errors = column_of(ITERATED[call](reader), "address"), 0
+        for place in places(relay.bytes_of_last_answer()):
+            relay.cut_next_answer_at(place)
+            seen: list[int] = []
+            try:
+                for batch in ITERATED[call](reader):
+                    seen += batch.column("address").to_pylist()
+                assert seen == expected
+            except UnavailableError:
+                errors += 1
+                assert seen == expected[: len(seen)]
+        assert errors > 30
+
+
+@pytest.mark.parametrize("call", ["committed", "refresh", "position"])
+def test_report_that_is_cut_anywhere_is_an_error(bench, relay, call):
+    with reading(relay.address, bench.name) as reader:
+        expected = getattr(reader, call)()
+        for place in range(relay.bytes_of_last_answer()):
+            relay.cut_next_answer_at(place)
+            with suppress(UnavailableError):
+                assert getattr(reader, call)() == expected
+
+
+def test_read_that_was_cut_is_asked_again(bench, relay):
+    with reading(relay.address, bench.name, PATIENT) as reader:
+        expected = reader.read()
+        relay.cut_next_answer_at(relay.bytes_of_last_answer() // 2)
+        assert reader.read() == expected
+
+
+def test_reader_who_has_enough_leaves_no_connection_half_read(bench):
+    with opened_by("server", bench.root, bench.name) as reader:
+        for _ in range(40):
+            assert next(reader.scan()).num_rows
+        assert reader.read().num_rows == 3000
+
+
+# --- who may ask ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"# of the reader\n{TOKEN}\n")
+    return path
+
+
+def test_token_comes_from_a_file_and_from_the_environment(bench, token_file, monkeypatch):
+    with served(bench.root, read_tokens=token_file) as address:
+        with pytest.raises(InvalidRequestError, match="token"):
+            StreamReader.open(address, bench.name, server=AT_ONCE)
+        for options in (replace(AT_ONCE, token_file=token_file), replace(AT_ONCE, token=TOKEN)):
+            with StreamReader.open(address, bench.name, server=options) as reader:
+                assert reader.read().num_rows == 3000
+        monkeypatch.setenv("SHARDLOG_SERVER_TOKEN_FILE", str(token_file))
+        with StreamReader.open(address, bench.name, server=AT_ONCE) as reader:
+            assert reader.read().num_rows == 3000
+
+
+def test_token_that_is_exchanged_is_read_again(bench, token_file, tmp_path):
+    of_client = tmp_path / "of-client"
+    of_client.write_text(TOKEN)
+    options = replace(AT_ONCE, token_file=of_client)
+    next_file = tmp_path / "next"
+    next_file.write_text("the-next-token-of-it")
+    with Relay(None) as relay, listening(bench.root, read_tokens=next_file) as next_server:
+        with listening(bench.root, read_tokens=token_file) as server:
+            relay.port = server.port
+            reader = StreamReader.open(f"shardlog://{relay.address}", bench.name, server=options)
+        relay.port = next_server.port
+        with pytest.raises(InvalidRequestError, match="token"):
+            reader.read()
+        of_client.write_text("the-next-token-of-it")
+        assert reader.read().num_rows == 3000
+        reader.close()
+
+
+def test_token_is_in_no_text(bench, token_file):
+    options = replace(AT_ONCE, token=TOKEN)
+    with served(bench.root, read_tokens=token_file) as address:
+        with StreamReader.open(address, bench.name, server=options) as reader:
+            texts = [repr(options), str(options), repr(reader), str(reader)]
+            texts += [repr(vars(reader)), repr(vars(reader.shard(0)))]
+        wrong = replace(options, token=TOKEN[::-1])
+        with pytest.raises(InvalidRequestError) as raised:
+            StreamReader.open(address, bench.name, server=wrong)
+        texts += [str(raised.value), repr(raised.value)]
+    assert [text for text in texts if TOKEN in text or TOKEN[::-1] in text] == []
+
+
+def test_options_with_a_token_are_not_pickled_into_a_plan():
+    assert TOKEN.encode() not in pickle.dumps(ServerOptions(token_file=Path("a")))
+
+
+def test_server_over_tls_is_verified(bench):
+    tls: dict[str, Any] = {"tls_certificate": HERE / "certificate.pem", "tls_key": HERE / "key.pem"}
+    trusting = replace(AT_ONCE, ca_file=HERE / "certificate.pem")
+    with listening(bench.root, **tls) as server:
+        encrypted = f"shardlogs://{server.address}"
+        with StreamReader.open(encrypted, bench.name, server=trusting) as reader:
+            assert reader.read().num_rows == 3000
+        with pytest.raises(InvalidRequestError, match="certificate"):
+            StreamReader.open(encrypted, bench.name, server=AT_ONCE)
+        with pytest.raises(UnavailableError):
+            StreamReader.open(f"shardlog://{server.address}", bench.name, server=AT_ONCE)
+
+
+def test_tls_to_a_server_without_it_is_told(bench):
+    options = replace(AT_ONCE, connect_timeout=timedelta(milliseconds=200))
+    # A server may be silent, or say in plain HTTP that it was asked for nothing it knows.
+    kinds = (UnavailableError, InvalidRequestError)
+    with listening(bench.root) as server, pytest.raises(kinds, match="TLS"):
+        StreamReader.open(f"shardlogs://{server.address}", bench.name, server=options)
+
+
+# --- as by path -------------------------------------------------------------------------------
+
+
+def test_reports_are_those_of_a_reader_by_path(filled):
+    filled.append(3, [100, 104], dead={101: b"raw", 102: b""}, source={"next": 105})
+    filled.stream.commit()
+    filled.stream.seal()
+    calls: dict[str, Callable[[StreamReader], object]] = {
+        name: methodcaller(name)
+        for name in (
+            *("committed", "refresh", "position", "lost_ranges", "gaps", "schemas", "parts"),
+            *("unsealed", "untrimmed", "stats"),
+        )
+    }
+    calls |= {
+        "source": lambda reader: reader.source(3),
+        "stats of one": lambda reader: reader.stats(3),
+        "dead letters": lambda reader: list(reader.dead_letters(3)),
+        "some": lambda reader: list(reader.dead_letters(3, 102, 103)),
+        "horizon": lambda reader: reader.horizon(3),
+        "missing": lambda reader: reader.missing(3, 0, 200),
+        "parts of one": lambda reader: reader.shard(3).parts(),
+        "schemas of one": lambda reader: reader.shard(3).schemas(),
+        "state": lambda reader: replace(reader.shard(3).state(), ledger=None),
+        "origin": lambda reader: (reader.origin, reader.options, reader.has_ids),
+        "lineage": lambda reader: (reader.lineage(3), reader.born(3), reader.start(3)),
+        "rows": lambda reader: reader.rows.read(),
+    }
+    with (
+        opened_by("path", filled.root, NAME) as by_path,
+        opened_by("server", filled.root, NAME) as by_server,
+    ):
+        answers = {name: (call(by_path), call(by_server)) for name, call in calls.items()}
+    assert {name: pair for name, pair in answers.items() if pair[0] != pair[1]} == {}
+
+
+def test_shards_and_options_that_came_since_are_there_from_refresh_on(filled):
+    with opened_by("server", filled.root, NAME) as reader:
+        filled.add({5: 7})
+        assert (reader.committed(), reader.refresh()) == ({3: 100}, {3: 100, 5: 7})
+        assert (reader.born(5), list(reader.tail(5))) == (7, [])
+        filled.stream.alter(transactions_kept=77)
+        reader.refresh()
+        assert reader.options.transactions_kept == 77
+
+
+def test_what_is_gone_is_the_same_error(bench):
+    bench.close()
+    bench.lose(4, 6)
+    said = []
+    for door in ("path", "server"):
+        with opened_by(door, bench.root, bench.name) as reader:
+            with pytest.raises(LostRangeError) as raised:
+                list(reader.tail(0))
+            said.append((str(raised.value), raised.value.start, raised.value.end))
+    assert said[0] == said[1]
+
+
+def test_read_gathers_no_more_bytes_than_the_caller_allows(bench):
+    with served(bench.root) as address:
+        reader = StreamReader.open(address, bench.name, read_bytes_max=1000, server=AT_ONCE)
+        with reader, pytest.raises(InvalidRequestError, match="read_bytes_max"):
+            reader.read()
+
+
+def test_many_threads_share_a_reader(bench):
+    counts: list[int] = []
+    with opened_by("server", bench.root, bench.name) as reader:
+        asks = [
+            threading.Thread(target=lambda n=n: counts.append(reader.read([n]).num_rows))
+            for n in (0, 1, 2) * 5
+        ]
+        for ask in asks:
+            ask.start()
+        for ask in asks:
+            ask.join()
+    assert counts == [1000] * 15
+
+
+def ask_in_fork(reader: StreamReader, address: str, name: str, answers: Any) -> None:
+    try:
+        reader.read()
+    except ClosedError as error:
+        with StreamReader.open(address, name, server=AT_ONCE) as own:
+            answers.put((str(error), own.read().num_rows))
+
+
+def test_fork_leaves_the_reader_to_its_parent(bench):
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    with (
+        served(bench.root) as address,
+        StreamReader.open(address, bench.name, server=AT_ONCE) as reader,
+    ):
+        reader.read()
+        child = fork.Process(target=ask_in_fork, args=(reader, address, bench.name, answers))
+        child.start()
+        said, rows = answers.get()
+        child.join()
+        assert rows == reader.read().num_rows == 3000
+    assert "a fork" in said
+
+
+def test_sql_says_that_it_reads_files():
+    address = "shardlog://127.0.0.1:8085"
+    with pytest.raises(InvalidRequestError, match="SQL reads files"):
+        connect(address)

@@ -1,0 +1,116 @@
+"""`read`, `latest`, `tail` and `status` print the same over a server as over the root's path."""
+
+import json
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+
+from storage_core import Stream, StreamOptions, StreamOrigin
+from tests.log.served import served
+
+NAME = "trips"
+TOPIC = "orders"
+ORIGIN = StreamOrigin("kafka", TOPIC, "topic-id", "integer", "timestamp")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A stream of two shards, one with a late row, and a topic's with a gap and a dead letter."""
+    root = tmp_path_factory.mktemp("root")
+    with Stream.create(root, NAME, StreamOptions(shards=2)) as stream:
+        for primary, secondary in ((1000, 0), (2000, 1), (3000, 0), (500, 0)):
+            stream.append(primary, secondary, b"%d" % primary)
+    Stream.create(root, TOPIC, StreamOptions(), origin=ORIGIN).close()
+    Stream.add_shards(root, TOPIC, {0: 100})
+    columns = {
+        "primary": [20, 30],
+        "secondary": pa.array([1, 1], pa.int32()),
+        "payload": [b"x"] * 2,
+    }
+    with closing(Stream.open(root, TOPIC)) as stream:
+        stream.append_batch(
+            pa.table(columns),
+            shard=0,
+            addresses=[100, 101],
+            source={"next": 103},
+            dead_letters={102: b"raw"},
+        )
+        stream.skip(0, 110, source={"next": 110})
+        stream.commit()
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root):
+    with served(root) as address:
+        yield address
+
+
+COMMANDS = [
+    "read {root} trips",
+    "read {root} trips --id 0 --start 600 --columns primary,late,payload --output jsonl",
+    "read {root} trips --count",
+    "read {root} orders --null-key",
+    "latest {root} trips --id 1 --output csv",
+    "tail {root} trips --shard 0 --from 1 --output jsonl",
+    "tail {root} orders --limit 1",
+    "read {root} trip",
+    "read {root} trips --columns nope",
+    "tail {root} trips --shard 7",
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_command_prints_the_same_over_a_server(shardlog, root, address, words):
+    by_path = shardlog(*words.format(root=root).split())
+    by_server = shardlog(*words.format(root=address).split())
+    assert (by_server.code, by_server.out, by_server.err) == (
+        by_path.code,
+        by_path.out,
+        by_path.err,
+    )
+
+
+def test_server_is_named_by_an_option_wherever_it_stands(shardlog, address):
+    host = address.removeprefix("shardlog://")
+    printed = {
+        shardlog(*words).out
+        for words in (
+            ("read", address, NAME),
+            ("read", "--server", host, NAME),
+            ("read", NAME, "--server", host),
+            ("read", NAME, f"--server={address}", "--limit", "0"),
+        )
+    }
+    assert len(printed) == 1
+    assert "3000" in printed.pop()
+
+
+@pytest.mark.parametrize("stream", [None, TOPIC])
+def test_status_is_the_same_but_for_where_the_root_is(shardlog, root, address, stream):
+    named = [] if stream is None else [stream]
+    by_path = json.loads(shardlog("status", root, *named, "--json").out)
+    by_server = json.loads(shardlog("status", address, *named, "--json").out)
+    assert {one.pop("root") for one in by_server} == {address}
+    assert {one.pop("root") for one in by_path} == {str(root)}
+    for shard in (*by_path, *by_server):
+        assert shard.pop("bytes") > 0
+        # Of a moment each.
+        assert (shard.pop("age_s") is None) == (shard["last"] is None)
+    assert by_server == by_path
+
+
+def test_status_names_the_servers_in_its_first_line(shardlog, address):
+    assert shardlog("status", address).lines[0].startswith(f"root {address} (id ")
+
+
+def test_server_without_a_value_is_told(shardlog):
+    ran = shardlog("read", NAME, "--server")
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+def test_help_tells_of_the_option(shardlog):
+    assert "--server HOST:PORT" in shardlog("tail", "--help").out
+    assert "--server" not in shardlog("verify", "--help").out
