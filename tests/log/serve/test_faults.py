@@ -170,13 +170,12 @@ def begin_answer(
 ) -> tuple[RowStream, list[pa.RecordBatch], list[int], range]:
     """Take some of an answer, while the writer goes on."""
     shard = chance.randrange(SHARDS)
-    call, values, shards = chance.choice(
-        [
-            ("scan", {}, range(SHARDS)),
-            ("tail", {"shard": shard}, range(shard, shard + 1)),
-            ("read", {"ids": (shard,)}, range(shard, shard + 1)),
-        ]
-    )
+    calls: list[tuple[str, dict[str, Any], range]] = [
+        ("scan", {}, range(SHARDS)),
+        ("tail", {"shard": shard}, range(shard, shard + 1)),
+        ("read", {"ids": (shard,)}, range(shard, shard + 1)),
+    ]
+    call, values, shards = chance.choice(calls)
     at_least = list(written.ends)
     rows = client.ask(call, written.bench.name, **values)
     begun = taken(rows, chance.randrange(8))

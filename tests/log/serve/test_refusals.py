@@ -109,8 +109,8 @@ def test_file_without_a_token_worth_the_name_is_refused(tmp_path, content) -> No
 def test_address_that_others_reach_needs_tokens_or_a_word_for_it(root: Path, tokens) -> None:
     with pytest.raises(InvalidRequestError, match="--anonymous"):
         ServeSettings(root=root, listen="0.0.0.0:0")
-    assert ServeSettings(root=root, listen="0.0.0.0:0", is_anonymous=True)
-    assert ServeSettings(root=root, listen="0.0.0.0:0", **tokens)
+    assert not ServeSettings(root=root, listen="0.0.0.0:0", is_anonymous=True).has_tokens
+    assert ServeSettings(root=root, listen="0.0.0.0:0", **tokens).has_tokens
     for listen in ("8085", "nowhere:x", "127.0.0.1:99999"):
         with pytest.raises(InvalidRequestError, match="not an address"):
             ServeSettings(root=root, listen=listen)
