@@ -100,9 +100,11 @@ def _fetch(version: str, place: Path, tell: Tell) -> None:
         with subprocess.Popen(
             command, env={**os.environ, **settings}, stderr=subprocess.PIPE, text=True
         ) as fetching:
-            _await_end(
-                fetching, cache, lambda done: tell(f"PySpark {version}: {done} of {_PACKED_MB} MB")
-            )
+            try:
+                _await_end(fetching, cache, lambda done: tell(f"{done} MB of PySpark {version}"))
+            except BaseException:
+                fetching.kill()
+                raise
             said = "" if fetching.stderr is None else fetching.stderr.read()
         if fetching.returncode != 0:
             message = f"PySpark {version} cannot be fetched: {said.strip()}"
@@ -131,8 +133,9 @@ def _await_end(fetching: "subprocess.Popen[str]", cache: Path, tell: Callable[[i
 
 def _size_of(place: Path) -> int:
     size = 0
-    for path in place.rglob("*"):
-        # It may be renamed meanwhile.
-        with suppress(OSError):
-            size += path.lstat().st_size
+    for folder, _, names in os.walk(place):
+        for name in names:
+            # It may be renamed meanwhile.
+            with suppress(OSError):
+                size += Path(folder, name).lstat().st_size
     return size

@@ -136,8 +136,8 @@ def test_floats_of_parts_are_read_or_the_setting_is_named(spark, lab):
     with connect(lab.root) as streams:
         warm = streams.sql(f"SELECT count_if(temperature > 20), count(temperature) FROM {NAME}")
         expected = warm.fetchall()
-    warm = frame.selectExpr("count_if(temperature > 20)", "count(temperature)")
-    assert [tuple(row) for row in warm.collect()] == expected
+    counts = frame.selectExpr("count_if(temperature > 20)", "count(temperature)")
+    assert [tuple(row) for row in counts.collect()] == expected
     if HAS_SPLIT_FLOATS:
         return
     setting = "spark.sql.parquet.enableVectorizedReader"

@@ -64,6 +64,7 @@ def test_running_query_goes_on_behind_the_gap_of_a_reset_forward(topic):
     reset_forward(topic, 0, 20)
     await_seen(topic, [*numbers(0, (0, 10), (20, 25)), *numbers(1, (0, 10))])
     query.stop()
+    assert topic.log.writer.gaps()[0] == [(10, 20)]
     topic.run(**EARLY)
     assert topic.all_seen == sorted([*numbers(0, (0, 10), (20, 25)), *numbers(1, (0, 10))])
 
