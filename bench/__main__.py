@@ -34,6 +34,7 @@ from bench.log.trimmed import TRIMMED
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
+from bench.serve.rows import SERVE
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.roll_up import ROLL_UP
@@ -56,6 +57,7 @@ EXPERIMENTS: Final = (
     MEMORY,
     EXPIRY,
     SEALING,
+    SERVE,
     SMALL,
     SEALED_SQL,
     PROVEN,

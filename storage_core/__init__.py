@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from storage_core.catalog.origin import RETRY_SHARDS_FROM, StreamOrigin, is_stream_name
     from storage_core.catalog.owners import ShardOwner, ShardProgress, shard_owners, shard_progress
     from storage_core.catalog.position import Position, ShardPosition
-    from storage_core.catalog.root_file import list_streams, root_id
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
     from storage_core.engine.environment import Environment
     from storage_core.engine.open_files import files_needed
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from storage_core.reader import StreamReader
     from storage_core.remote.options import ServerOptions
     from storage_core.retention.expiry_report import ExpiryReport, ShardExpiry
+    from storage_core.roots import list_streams, root_id
     from storage_core.staging import StagingArea
     from storage_core.stream import Stream
     from storage_core.tiering.part_builder import PartBuilder
@@ -83,7 +83,6 @@ else:
             "catalog.origin": ("RETRY_SHARDS_FROM", "StreamOrigin", "is_stream_name"),
             "catalog.owners": ("ShardOwner", "ShardProgress", "shard_owners", "shard_progress"),
             "catalog.position": ("Position", "ShardPosition"),
-            "catalog.root_file": ("list_streams", "root_id"),
             "catalog.stream_file": ("StreamDescription", "describe_stream"),
             "errors": (
                 "BrokerUnavailableError",
@@ -117,6 +116,7 @@ else:
             "read.shard_reader": ("ShardReader",),
             "reader": ("StreamReader",),
             "remote.options": ("ServerOptions",),
+            "roots": ("list_streams", "root_id"),
             "staging": ("StagingArea",),
             "engine.environment": ("Environment",),
             "engine.open_files": ("files_needed",),

@@ -68,6 +68,12 @@ def _pieces(reader: StreamReader, target: str) -> Iterator[bytes]:
         yield bytes(piece)
 
 
+def _serve(library: str, root: Path, parent: Connection) -> None:
+    # As the product's process has it.
+    sys.setswitchinterval(0.000_5)
+    _LIBRARIES[library](root, parent)
+
+
 def _serve_threads(root: Path, parent: Connection) -> None:
     server = ShardServer(ServeSettings(root=root, listen="127.0.0.1:0"))
     parent.send(server.port)
@@ -156,7 +162,7 @@ def _serving(library: str, root: Path) -> Iterator[tuple[int, int]]:
     """Start a server; yield its port and process."""
     context = get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_LIBRARIES[library], args=(root, there), daemon=True)
+    process = context.Process(target=_serve, args=(library, root, there), daemon=True)
     process.start()
     try:
         assert here.poll(_WAIT_S), f"{library} does not start"

@@ -76,13 +76,23 @@ class PartitionFiles:
     def __init__(self, root: Path, directory: str) -> None:
         self.directory = root / directory
 
-    def write(self, partition: Partition, text: str, *, is_durable: bool) -> None:
+    def write(
+        self, partition: Partition, text: str, *, is_durable: bool, time_ns: int | None = None
+    ) -> None:
         """Put a file in place of one that is there; under a root only that is there.
+
+        Args:
+            partition: Whose file it is.
+            text: What it holds.
+            is_durable: Whether it is synced.
+            time_ns: The time that the file gets, if not that of now.
 
         Raises:
             OSError: The disk does not take it.
         """
-        os.close(self._write(partition, text, is_durable=is_durable, is_held=False))
+        os.close(
+            self._write(partition, text, is_durable=is_durable, is_held=False, time_ns=time_ns)
+        )
 
     def write_held(self, partition: Partition, text: str) -> int:
         """Do as `write`, durably, and return a descriptor of the file that holds its lock.
@@ -142,7 +152,15 @@ class PartitionFiles:
         finally:
             os.close(descriptor)
 
-    def _write(self, partition: Partition, text: str, *, is_durable: bool, is_held: bool) -> int:
+    def _write(
+        self,
+        partition: Partition,
+        text: str,
+        *,
+        is_durable: bool,
+        is_held: bool,
+        time_ns: int | None = None,
+    ) -> int:
         """Put a file in place and return a descriptor of it."""
         self._make_directory()
         draft = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}.draft"
@@ -152,6 +170,8 @@ class PartitionFiles:
             _share(draft, self.directory.parent, 0o666)
             with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.write(text)
+            if time_ns is not None:
+                os.utime(descriptor, ns=(time_ns, time_ns))
             if is_durable:
                 os.fsync(descriptor)
             if is_held:
@@ -172,16 +192,21 @@ class PartitionFiles:
         with suppress(OSError):
             self._make_directory()
 
-    def touch(self, partition: Partition) -> None:
-        """Make an empty file, which takes no room, or give one that is there the time of now.
+    def touch(self, partition: Partition, time_ns: int | None) -> None:
+        """Make an empty file, which takes no room, or give one that is there another time.
+
+        None for the time of now.
 
         Raises:
             OSError: The disk does not even take that.
         """
-        self._make_directory()
-        place = self.place(partition)
-        place.touch()
-        _share(place, self.directory.parent, 0o666)
+        try:
+            if time_ns is None:
+                os.utime(self.place(partition))
+            else:
+                os.utime(self.place(partition), ns=(time_ns, time_ns))
+        except FileNotFoundError:
+            self.write(partition, "", is_durable=False, time_ns=time_ns)
 
     def _make_directory(self) -> None:
         try:

@@ -181,7 +181,7 @@ class Pauses:
             except OSError as error:
                 message = f"what is paused cannot be read: {error.strerror or error}"
                 raise UnavailableError(message, path=self._files.directory) from error
-            pauses = [self._told(_read(at, place)) for at, place in places.items()]
+            pauses = [self._annotated(_read(at, place)) for at, place in places.items()]
             # One that went meanwhile may have left others in its place that were not listed.
             if None not in pauses:
                 break
@@ -195,7 +195,7 @@ class Pauses:
         """Return the pause that holds for a partition: its own, or its stream's."""
         return note_of({pause.partition: pause for pause in self.read()}, partition)
 
-    def _told(self, pause: Pause | None) -> Pause | None:
+    def _annotated(self, pause: Pause | None) -> Pause | None:
         """Return a pause that says so where its command has left it behind."""
         if pause is None or not self.has_ended(pause):
             return pause

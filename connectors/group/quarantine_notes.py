@@ -74,17 +74,21 @@ class QuarantineNotes:
         """Make room for empty files, while there is some."""
         self._files.prepare()
 
-    def write(self, note: QuarantineNote) -> OSError | None:
+    def write(self, note: QuarantineNote, tried_ns: int | None = None) -> OSError | None:
         """Leave a note, in place of one that is there; under a root only that is there.
+
+        Args:
+            note: The note.
+            tried_ns: When the partition was tried last; the time of the file. None for now.
 
         Returns:
             Why the disk did not take it; then an empty one is there, if it takes that.
         """
         try:
-            self._files.write(note.partition, note.encode(), is_durable=False)
+            self._files.write(note.partition, note.encode(), is_durable=False, time_ns=tried_ns)
         except OSError as error:
             with suppress(OSError):
-                self._files.touch(note.partition)
+                self._files.touch(note.partition, tried_ns)
             return error
         return None
 
@@ -97,8 +101,8 @@ class QuarantineNotes:
         """Tell whether there is a note."""
         return self._files.has(partition)
 
-    def written_ns(self, partition: Partition) -> int:
-        """Return when the note was written last, as files have it; 0 if there is none."""
+    def tried_ns(self, partition: Partition) -> int:
+        """Return when the partition was tried last, in vain; 0 if there is no note."""
         with suppress(OSError):
             return self._files.place(partition).stat().st_mtime_ns
         return 0

@@ -121,7 +121,7 @@ def planned_resets(
     for partition in partitions:
         refuse_beyond(partition)
     _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
-    current = _known(
+    current = _places(
         stream, {at.number: stands[at.number] for at in partitions if at.number in stands}
     )
     lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
@@ -250,20 +250,20 @@ def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
     return next(log for log in logs if log.shard == number)
 
 
-def _known(stream: str, stands: Mapping[int, int | None]) -> dict[int, int]:
+def _places(stream: str, stands: Mapping[int, int | None]) -> dict[int, int]:
     """Return where shards stand.
 
     Raises:
         CorruptionError: One cannot say it.
     """
-    known = {number: next_ for number, next_ in stands.items() if next_ is not None}
-    for number in sorted(stands.keys() - known.keys()):
+    places = {number: next_ for number, next_ in stands.items() if next_ is not None}
+    for number in sorted(stands.keys() - places.keys()):
         message = (
             "how far it is stored cannot be read; `shardlog verify` says why, and opening the "
             "shard for writing may repair it"
         )
         raise CorruptionError(message, stream=stream, shard=number)
-    return known
+    return places
 
 
 def _rows(root: Path, stream: str, numbers: Collection[int]) -> dict[int, int | None]:

@@ -36,9 +36,7 @@ class RetryRequests:
             UnavailableError: The disk does not take it.
         """
         try:
-            # The directory's time tells workers of a request, not that of a file.
-            self._files.remove(partition)
-            self._files.touch(partition)
+            self._files.write(partition, "", is_durable=False)
         except OSError as error:
             message = f"requesting a retry: {error.strerror or error}"
             raise UnavailableError(message, path=self._files.directory) from error

@@ -15,7 +15,7 @@ from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from connectors.group.retry_requests import RetryRequests
 from connectors.group.retry_shards import partition_of
 from connectors.kafka import Partition
-from storage_core import InvalidRequestError, ShardOwner
+from storage_core import InvalidRequestError, ShardOwner, SystemClock
 
 
 def retry(
@@ -99,7 +99,9 @@ def _try_now(
 ) -> dict[Partition, Outcome]:
     """Leave the requests, and return what came of those that were over in time."""
     noted = QuarantineNotes(root)
-    before = {partition: noted.written_ns(partition) for partition in tried}
+    before = noted.of_stream(stream)
+    # A fault that was found before counts for nothing, however late its note is written.
+    asked_ns = SystemClock().now_ns()
     for partition in tried:
         requests.write(partition)
     outcomes: dict[Partition, Outcome] = {}
@@ -109,13 +111,12 @@ def _try_now(
         for partition in tried:
             if requests.has(partition):
                 continue
-            written_ns = noted.written_ns(partition)
             outcome = _retried(
                 partition,
                 owners.get(partition.number),
                 notes.get(partition),
-                was_noted=bool(before[partition]),
-                is_noted_anew=written_ns != before[partition],
+                was_noted=partition in before,
+                is_noted_anew=noted.tried_ns(partition) > asked_ns,
             )
             if outcome is not None:
                 outcomes[partition] = outcome

@@ -59,31 +59,31 @@ class AnswerWriter:
         """
         waiting: list[Piece] = []
         size = sent = 0
-        has_head = False
+        # What stands before the next piece: the head first, then the end of the chunk before.
+        before = b""
         for piece in pieces:
             waiting.append(piece)
             size += len(piece)
             if size < _FLUSHED_AT:
                 continue
-            if not has_head:
-                has_head = True
+            if not self.has_begun:
                 chunked = {} if is_old else {"Transfer-Encoding": "chunked"}
-                head = self._head(HTTPStatus.OK, {**headers, **chunked}, closes=closes or is_old)
-                sent += self._connection.send([head])
-            sent += self._send_chunk(waiting, size, is_old=is_old)
+                before = self._head(HTTPStatus.OK, {**headers, **chunked}, closes=closes or is_old)
+            sent += self._send_chunk(before, waiting, size, is_old=is_old)
+            before = b"" if is_old else b"\r\n"
             waiting, size = [], 0
-        if not has_head:
+        if not self.has_begun:
             body = b"".join(waiting)
             return self.write_whole(HTTPStatus.OK, headers, body, closes=closes)
         if waiting:
-            sent += self._send_chunk(waiting, size, is_old=is_old)
-        return sent if is_old else sent + self._connection.send([b"0\r\n\r\n"])
+            sent += self._send_chunk(before, waiting, size, is_old=is_old)
+        return sent if is_old else sent + self._connection.send([b"\r\n0\r\n\r\n"])
 
-    def _send_chunk(self, pieces: list[Piece], size: int, *, is_old: bool) -> int:
-        before, behind = (b"", b"") if is_old else (b"%x\r\n" % size, b"\r\n")
+    def _send_chunk(self, before: bytes, pieces: list[Piece], size: int, *, is_old: bool) -> int:
+        head = before if is_old else b"%s%x\r\n" % (before, size)
         if size <= _COPIED_MAX:
-            return self._connection.send([b"".join((before, *pieces, behind))])
-        return self._connection.send([before, *pieces, behind])
+            return self._connection.send([b"".join((head, *pieces))])
+        return self._connection.send([head, *pieces])
 
     def _head(self, status: HTTPStatus, headers: Mapping[str, str], *, closes: bool) -> bytes:
         self.has_begun = True

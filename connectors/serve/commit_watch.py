@@ -12,9 +12,9 @@ from typing import Final
 from storage_core import Clock, ShardlogError, StreamReader
 
 _PAUSE_FIRST_S: Final = 0.001
-_PAUSE_MAX_S: Final = 0.02
+_PAUSE_MAX_S: Final = 0.04
 # So often who waits looks whether the client is still there.
-_ALIVE_EVERY_S: Final = 1.0
+_ALIVE_EVERY_S: Final = 5.0
 
 _Shard = tuple[StreamReader, int]
 
@@ -56,7 +56,8 @@ class CommitWatch:
             shard: The shard's number.
             address: The address awaited.
             timeout: The longest to wait, in seconds.
-            is_ended: Asked once a second whether there is no use in waiting any more.
+            is_ended: Asked every few seconds, and when the server ends, whether there is no use in
+                waiting any more.
         """
         if reader.wait(shard, address, 0.0):
             return True
@@ -81,6 +82,11 @@ class CommitWatch:
                 self._waits.discard(waiting)
         # Its own look: whatever was wrong with the shard is this request's error.
         return reader.wait(shard, address, 0.0)
+
+    def wake(self) -> None:
+        """Have all who wait ask whether there is still a use in it."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _look(self) -> None:
         pause_s = _PAUSE_FIRST_S

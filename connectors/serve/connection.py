@@ -18,7 +18,11 @@ from storage_core import Clock, UnavailableError
 
 _HEAD_END: Final = b"\r\n\r\n"
 _RECEIVED_AT_ONCE: Final = 65_536
-_SENT_AT_ONCE: Final = 65_536
+_SENT_AT_ONCE: Final = 2**20
+# So much a client takes in `send_s`, or is too slow.
+_TAKEN_MIN: Final = 65_536
+# More follows at once, so that a few bytes are no packet of their own.
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class GoneError(UnavailableError):
@@ -40,6 +44,7 @@ class Connection:
         self._bounds = bounds
         self._clock = clock
         self._received = bytearray()
+        self._more = _MORE
         self.waiting_since_s: float | None = clock.monotonic_s()
         self.sending_since_s: float | None = None
         self.is_cut = False
@@ -47,6 +52,8 @@ class Connection:
     def take_over(self, sock: socket.socket) -> None:
         """Go on over another socket: the encrypted one."""
         self._socket = sock
+        # An encrypted socket takes no flags.
+        self._more = 0
 
     def next_request(self) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.
@@ -97,11 +104,10 @@ class Connection:
             GoneError: The client did not take them.
         """
         sent = 0
-        for piece in pieces:
-            view = memoryview(piece)
-            for begin in range(0, len(view), _SENT_AT_ONCE):
-                sent += self._send_all(view[begin : begin + _SENT_AT_ONCE])
-        return sent
+        *others, last = pieces
+        for piece in others:
+            sent += self._send_all(memoryview(piece), self._more)
+        return sent + self._send_all(memoryview(last), 0)
 
     def is_gone(self) -> bool:
         """Tell whether the client has ended the connection while it is answered."""
@@ -129,18 +135,21 @@ class Connection:
         with suppress(OSError):
             self._socket.close()
 
-    def _send_all(self, view: memoryview) -> int:
+    def _send_all(self, view: memoryview, flags: int) -> int:
         now_s = self.sending_since_s = self._clock.monotonic_s()
         until_s = now_s + self._bounds.send_s
-        size, sent = len(view), 0
+        size, sent, counted = len(view), 0, 0
         try:
             while sent < size:
-                remaining_s = until_s - self._clock.monotonic_s()
+                remaining_s = until_s - now_s
                 if remaining_s <= 0 or self.is_cut:
                     message = "the client takes too little of its answer"
                     raise GoneError(message)
                 self._socket.settimeout(remaining_s)
-                sent += self._socket.send(view[sent:])
+                sent += self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
+                now_s = self.sending_since_s = self._clock.monotonic_s()
+                if sent - counted >= _TAKEN_MIN:
+                    counted, until_s = sent, now_s + self._bounds.send_s
         except OSError as error:
             message = f"the client went away: {error}"
             raise GoneError(message) from error

@@ -102,6 +102,7 @@ class ShardServer:
     def close(self) -> None:
         """Stop: answers on their way have some seconds to end. Closing twice is fine."""
         self.handler.stopping.set()
+        self.handler.watch.wake()
         with suppress(OSError):
             # A thread that accepts is not woken by closing alone.
             self._listener.shutdown(socket.SHUT_RDWR)

@@ -212,6 +212,8 @@ def translated(error: Exception, address: Address, when: str) -> ShardlogError:
         reason = "it closed the connection"
         if isinstance(error, ConnectionRefusedError):
             reason = "nobody listens there"
+    elif isinstance(error, ssl.SSLError) and not isinstance(error, TimeoutError):
+        reason = f"TLS fails: {error.reason or error}"
     elif isinstance(error, BadStatusLine):
         reason = "it answers, but not in HTTP; over TLS it is shardlogs://"
     elif isinstance(error, TimeoutError):

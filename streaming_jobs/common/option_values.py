@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 from storage_core.platform.name_suggestions import did_you_mean
+from storage_core.remote.addresses import names_servers, parse_servers
 
 _T = TypeVar("_T", bound=str)
 _D = TypeVar("_D", list[Any], dict[str, Any])
@@ -59,7 +60,7 @@ LIMITS: Final = (
 )
 FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
 SOURCE_OPTIONS: Final = (
-    *("path", "stream", "subscribe", "subscribePattern", "assign"),
+    *("path", "server", "stream", "subscribe", "subscribePattern", "assign"),
     *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
     *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
     *("includeLate", "includeExpired", "failOnDataLoss"),
@@ -167,12 +168,27 @@ class OptionValues:
         return span
 
     def root(self) -> str:
-        """Return the root that has to be given."""
+        """Return the root that has to be given: a directory, or the addresses of its servers."""
+        servers = self._servers()
+        if servers is not None:
+            return servers
         path = self.directory("path")
         if not path:
             message = 'option path is missing: the root directory, .option("path", …)'
             raise InvalidRequestError(message)
         return path
+
+    def _servers(self) -> str | None:
+        """Return the servers that are named in the place of a path."""
+        path, servers = self.text("path"), None
+        if "server" in self._names:
+            servers = self.text("server")
+        if servers is None:
+            return parse_servers(path).text if path and names_servers(path) else None
+        if path is not None:
+            message = "options path and server name two roots: leave one out"
+            raise InvalidRequestError(message)
+        return parse_servers(servers).text
 
     def place(self, also: str) -> tuple[str, str]:
         """Return the root and the name of the stream, which may stand under another option too."""

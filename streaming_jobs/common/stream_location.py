@@ -1,5 +1,8 @@
 """A stream by its path and ids: recorded on the driver, checked where tasks and commits run.
 
+In the place of a path there may be servers over the root. They are the same everywhere, and say who
+they are with each call, so a task may run on any machine.
+
 Root and stream have random ids. Who finds something else at the path, or a copy of it, says so, and
 neither reads nor writes there.
 """
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader, root_id
+from storage_core.remote.addresses import names_servers
 from streaming_jobs.common.same_directory import DirectoryIdentity
 
 # Made once with a stream and never written again.
@@ -32,7 +36,7 @@ class StreamLocation:
     """Where a stream is, and which one it is.
 
     Attributes:
-        path: The root.
+        path: The root, or the addresses of servers over it.
         stream: The stream's name.
         root: The root's id.
         incarnation: The stream's.
@@ -47,11 +51,13 @@ class StreamLocation:
 
     @classmethod
     def here(cls, path: str, stream: str, root: str, incarnation: str) -> Self:
-        """Return the place of a stream that is on this machine.
+        """Return the place of a stream that is on this machine, or at a server.
 
         Raises:
             InvalidRequestError: It was dropped meanwhile.
         """
+        if names_servers(path):
+            return cls(path, stream, root, incarnation)
         try:
             directory = DirectoryIdentity.of(Path(path) / stream, _STREAM_FILE)
         except OSError as error:
@@ -115,8 +121,8 @@ class StreamLocation:
         try:
             yield
         except InvalidRequestError as error:
-            if self.stamp() is not None:
-                # It is there; something else is asked of this process.
+            if self.stamp() is not None or names_servers(self.path):
+                # It is there, or a server says what it is; something else is asked of this process.
                 raise
             fault = f"no stream {self.stream!r} at {self.path} ({error.message})"
             raise _not_of_driver(fault) from error
@@ -124,6 +130,8 @@ class StreamLocation:
     def _check(self, root: str, incarnation: str) -> None:
         if root != self.root:
             fault = f"another root of stream {self.stream!r} at {self.path} than the driver saw"
+            if names_servers(self.path):
+                raise ForeignDataError(fault)
             raise _not_of_driver(fault)
         if incarnation != self.incarnation:
             message = (
@@ -144,14 +152,16 @@ class StreamLocation:
 
 @dataclass(frozen=True, slots=True)
 class RootLocation:
-    """Where a root is, and which directory it lies in."""
+    """Where a root is, and which directory it lies in; None of one that servers are over."""
 
     path: str
-    directory: DirectoryIdentity
+    directory: DirectoryIdentity | None
 
     @classmethod
     def here(cls, path: str) -> Self:
-        """Return the place of a root that is on this machine."""
+        """Return the place of a root that is on this machine, or of its servers."""
+        if names_servers(path):
+            return cls(path, None)
         return cls(path, DirectoryIdentity.of(Path(path), _ROOT_FILE))
 
     def require_same(self) -> None:
@@ -160,6 +170,9 @@ class RootLocation:
         Raises:
             ForeignDataError: The root is not there, or a copy of it is.
         """
+        if self.directory is None:
+            # Each stream's own check asks the servers who they are.
+            return
         try:
             is_same = self.directory.is_same(DirectoryIdentity.of(Path(self.path), _ROOT_FILE))
         except OSError as error:

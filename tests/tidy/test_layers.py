@@ -35,7 +35,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("rows",),
         ("facade",),
         ("stream_maintenance", "stream_writes", "remote"),
-        ("stream", "reader"),
+        ("stream", "reader", "roots"),
         ("remote_reader", "staging", "sql", "export", "answering"),
         ("__init__",),
     ),

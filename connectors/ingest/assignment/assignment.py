@@ -325,13 +325,16 @@ class Assignment:
         Raises:
             ShardlogError: The fault, if it is to stop the worker.
         """
+        # Their shards are ours until they are closed.
+        tried_ns = self._clock.now_ns()
         for partition in partitions:
             self._waiting.drop(partition)
         self._stop_fetching(partitions)
-        self._quarantine.add(partitions, error, is_for_good=is_for_good)
+        self._quarantine.add(partitions, error, is_for_good=is_for_good, tried_ns=tried_ns)
 
     def _try_again(self, partition: Partition) -> None:
         """Take a partition that is quarantined, if its fault is over; else put it off."""
+        tried_ns = self._clock.now_ns()
         try:
             writer = self._open(partition)
         except BrokerUnavailableError:
@@ -340,7 +343,7 @@ class Assignment:
             concerned = (
                 self._quarantine.of_topic(partition.topic) if is_of_topic(error) else [partition]
             )
-            self._quarantine.add(concerned, error)
+            self._quarantine.add(concerned, error, tried_ns=tried_ns)
         else:
             self._touched.add(partition)
             self._go_on(writer)

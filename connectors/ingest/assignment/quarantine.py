@@ -54,6 +54,7 @@ class _Fault:
 
     error: ShardlogError
     since_ms: int
+    tried_ns: int
     next_try_s: float
     bound_to: object
 
@@ -107,7 +108,12 @@ class Quarantine:
         return self.oldest if is_all else None
 
     def add(
-        self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
+        self,
+        partitions: Collection[Partition],
+        error: ShardlogError,
+        *,
+        is_for_good: bool = False,
+        tried_ns: int | None = None,
     ) -> None:
         """Quarantine partitions that one error concerns, or put off those quarantined already.
 
@@ -115,6 +121,7 @@ class Quarantine:
             partitions: Those it concerns.
             error: The error.
             is_for_good: Only a stream moved away or made anew mends it, as is so of foreign data.
+            tried_ns: The wall time before which nobody else could mend it; None for now.
 
         Raises:
             ShardlogError: The error itself, where the settings have its kind stop the worker, or
@@ -123,6 +130,7 @@ class Quarantine:
         kind = kind_of(error)
         if kind is None or self._settings.stops(kind):
             raise error
+        tried_ns = self._clock.now_ns() if tried_ns is None else tried_ns
         self._tell(partitions, error, kind)
         for partition in partitions:
             self._failures[partition] += 1
@@ -133,7 +141,7 @@ class Quarantine:
             bound_to = self._stream_of(partition.topic) if is_bound else _NOTHING
             # It keeps its place among the others: the oldest one tells how the worker ends.
             since_ms = self._since_ms(partition, error)
-            self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
+            self._faults[partition] = _Fault(error, since_ms, tried_ns, next_try_s, bound_to)
             # Each time: somebody may have taken the note for settled.
             self._note(partition)
 
@@ -209,7 +217,7 @@ class Quarantine:
         if kind is None:
             return
         note = QuarantineNote(*partition, fault.since_ms, kind, str(fault.error))
-        refusal = self._notes.write(note)
+        refusal = self._notes.write(note, fault.tried_ns)
         if refusal is None:
             self._unnoted.discard(partition)
             return

@@ -43,7 +43,11 @@ class StableOffsets:
     def of(self, partitions: Collection[Partition], now_s: float) -> dict[Partition, int]:
         """Return those that are known, and take note that somebody wants them."""
         self._wanted_s = now_s
-        return {at: self._offsets[at] for at in partitions if at in self._offsets}
+        return {
+            partition: self._offsets[partition]
+            for partition in partitions
+            if partition in self._offsets
+        }
 
     def tick(self, now_s: float, held: Collection[Partition]) -> None:
         """Ask for those of partitions that are held, or take what was answered."""
@@ -57,9 +61,9 @@ class StableOffsets:
         if now_s - self._asked_s >= ASK_EVERY_S and (is_wanted or self._answers):
             # What a silent cluster said long ago tells nothing.
             self._offsets = {
-                at: offset
-                for at, offset in self._offsets.items()
-                if at in held and at.topic not in self._answers
+                partition: offset
+                for partition, offset in self._offsets.items()
+                if partition in held and partition.topic not in self._answers
             }
             self._answers = {}
             if is_wanted:

@@ -144,12 +144,12 @@ def test_two_fetches_at_once_fetch_once(tmp_path):
 @pytest.fixture
 def busy_at_first() -> Iterator[str]:
     """The URL of a server of jars that has no answer to the first question for one."""
-    asked: list[str] = []
+    questions: list[str] = []
 
     class Busy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(503 if len(asked) == 1 else 200)
+            questions.append(self.path)
+            self.send_response(503 if len(questions) == 1 else 200)
             self.send_header("Content-Length", str(len(JAR)))
             self.end_headers()
             if self.command == "GET":

@@ -44,9 +44,12 @@ class Operator:
         partitions: list[Any] = json.loads(ran.out)
         return partitions
 
-    def does(self, verb: str, topic: Topic, *arguments: object) -> Ran:
+    def tries(self, verb: str, topic: Topic, *arguments: object) -> Ran:
         waits = f"--wait={WAIT_MAX_S}"
-        ran = self._shardlog("group", verb, self.lab.root, topic.name, waits, *arguments)
+        return self._shardlog("group", verb, self.lab.root, topic.name, waits, *arguments)
+
+    def does(self, verb: str, topic: Topic, *arguments: object) -> Ran:
+        ran = self.tries(verb, topic, *arguments)
         assert ran.code == 0, ran
         return ran
 
@@ -113,7 +116,7 @@ def test_rows_of_retried_dead_letters_are_archived_with_the_log(
     assert [outcome["partition"] for outcome in outcomes] == [0, 1]
     archived = [log.shard for log in archived_shards(lab.root, topic.name)]
     assert archived == [0, 1, retry_shard_of(1)]
-    assert lab.committed(topic) == {0: 40, 1: 40, retry_shard_of(1): 0}
+    assert lab.committed(topic) == {0: 40, 1: 40}
 
 
 def test_without_execute_the_table_is_printed_and_nothing_is_changed(
@@ -321,7 +324,8 @@ def test_quarantined_partition_is_reset_and_taken_again(lab: Lab, operator: Oper
     worker = lab.worker(topic)
     worker.await_event("quarantined")
     operator.has_reset(topic, "--to-earliest", "--partition=0")
-    operator.does("retry", topic, "--partition=0")
+    # The worker tries it by itself, too, and may have it by then.
+    assert operator.tries("retry", topic, "--partition=0").code in (0, EXIT_USAGE)
     lab.await_no_lag(topic)
     assert gaps(lab, topic)[0] == [(100, 130)]
     assert worker.stop() == 0, worker.said()

@@ -1,6 +1,7 @@
 """What stands between a client and a server, and cuts answers.
 
-with Relay(port) as relay:                 passes all on to a port of this machine
+with Relay(port) as relay:                 passes all on to a port of this machine; None: to nobody
+    relay.port = another                   … and new connections to another
     relay.bytes_of_last_answer()
     relay.cut_next_answer_at(100)          the connection ends behind so many bytes of it
 with speaking(b"...") as address:          somebody who answers everybody so, and ends; None: never
@@ -19,8 +20,8 @@ _PIECE_BYTES = 65_536
 class Relay:
     """Passes bytes on, both ways; each connection is a thread's."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int | None) -> None:
+        self.port = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sent = 0
         self._cut_at: int | None = None
@@ -54,7 +55,10 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._port))
+                if self.port is None:
+                    client.close()
+                    continue
+                server = socket.create_connection(("127.0.0.1", self.port))
                 self._open += [client, server]
                 passes = threading.Thread(target=self._pass, args=(client, server), daemon=True)
                 self._threads.append(passes)

@@ -29,10 +29,9 @@ with suppress(OSError), (root / "filler").open("wb", buffering=0) as filler:
 said = []
 def tell():
     said.append([[note.shard, note.kind, note.reason] for note in notes.read()])
-before = notes.written_ns(Partition("orders", 0))
-refusals = [notes.write(QuarantineNote("orders", n, 2, "foreign", "why")) for n in (0, 1)]
+refusals = [notes.write(QuarantineNote("orders", n, 2, "foreign", "why"), 7) for n in (0, 1)]
 said.append([refusal and refusal.strerror for refusal in refusals])
-said.append(notes.written_ns(Partition("orders", 0)) > before)
+said.append([notes.tried_ns(Partition("orders", n)) for n in (0, 1)])
 tell()
 requests.write(Partition("orders", 1))
 said.append(requests.taken([Partition("orders", 1)], 0) == [Partition("orders", 1)])
@@ -66,7 +65,7 @@ def test_full_disk_has_an_empty_note_that_says_so_and_keeps_one_that_was_there(s
     unwritten = "the disk has no room for the note that says why; the worker's log has it"
     assert said[:3] == [
         [full, full],
-        True,
+        [7, 7],
         [[0, "damage", "noted before"], [1, "write_failed", unwritten]],
     ]
 

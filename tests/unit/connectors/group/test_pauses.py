@@ -4,7 +4,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.group import Outcome, Pause, Pauses, RetryRequests, pause, resume, retry
+from connectors.group import (
+    Outcome,
+    Pause,
+    Pauses,
+    QuarantineNote,
+    QuarantineNotes,
+    RetryRequests,
+    pause,
+    resume,
+    retry,
+)
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, Stream, drop_stream
 from tests.unit.connectors.writers import TOPIC, make_stream
@@ -96,6 +106,28 @@ def test_retry_without_a_note_is_over_once_the_shard_is_open(tmp_path):
         (outcome,) = retry(tmp_path, TOPIC, [0], wait_s=60)
         opened.result().close()
     assert (outcome.is_done, "goes on" in outcome.text) == (True, True)
+
+
+def test_fault_that_was_found_before_the_retry_is_not_what_came_of_it(tmp_path):
+    make_stream(tmp_path, 1)
+    notes = QuarantineNotes(tmp_path)
+
+    def note(reason, tried_ns=None):
+        notes.write(QuarantineNote(TOPIC, 0, 1, "damage", reason), tried_ns)
+
+    def take():
+        await_that(lambda: RetryRequests(tmp_path).taken([A], 0) == [A], "a request")
+        # What a worker notes late of a try that was over when the request came; then of its own.
+        for _ in range(100):
+            note("torn", tried_ns=2)
+        note("torn still")
+
+    note("torn", tried_ns=1)
+    with ThreadPoolExecutor(1) as worker:
+        noted = worker.submit(take)
+        (outcome,) = retry(tmp_path, TOPIC, [0], wait_s=60)
+        noted.result()
+    assert outcome.text == "tried again; still damage: torn still"
 
 
 def take_and_open(root):

@@ -24,6 +24,8 @@ class SourceLab:
 
     def __init__(self, root: Path, name: str = NAME) -> None:
         self.root = root
+        # Addresses of servers, which are named in the path's place.
+        self.servers: str | None = None
         self.name = name
         self._writer: Stream | None = None
 
@@ -108,7 +110,7 @@ class SourceLab:
     def options(self, **options) -> dict[str, str]:
         values = {name.lower(): _text(value) for name, value in options.items()}
         return {
-            "path": str(self.root),
+            **({"path": str(self.root)} if self.servers is None else {"server": self.servers}),
             **({} if _CHOICES & set(values) else {"stream": self.name}),
             **values,
         }

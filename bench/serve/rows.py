@@ -1,0 +1,197 @@
+"""Reading over a server against reading by path, each by a client in a process of its own.
+
+The server has one process of its own as well. Ranges are of 100 rows of one id that lie together;
+the replay is all rows of a shard by address. Idle clients follow: each waits for an address that
+does not come, and asks again when the server has had enough of waiting.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from bench.child import answer_of, child_process, memory_peak
+from bench.log.peers import ONE_SHARD
+from bench.measure import Contestant, Experiment, Measured, Row, latencies, timed
+from bench.records import DEVICES, FIRST_PRIMARY, record_batches
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import ServeSettings
+from storage_core import Stream, StreamReader, SystemClock
+from storage_core.protocol import CALLS, RowStream, encode_body
+from storage_core.protocol.calls import WAIT_S_MAX
+
+_ROWS: Final = 2_000_000
+_BATCH_ROWS: Final = 10_000
+_RANGE_ROWS: Final = 100
+_RANGES: Final = 400
+_IDLE: Final = 64
+_IDLE_S: Final = 5.0
+_WAIT_S: Final = 120.0
+_NAME: Final = "bench"
+_PROC: Final = Path("/proc")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+    with Stream.create(workspace, _NAME, ONE_SHARD) as stream:
+        for batch in record_batches(_ROWS // _BATCH_ROWS, _BATCH_ROWS, shuffled=False):
+            ids = (batch.column("primary").to_numpy() - FIRST_PRIMARY) // _RANGE_ROWS % DEVICES
+            column = pa.array(ids.astype(np.int32))
+            stream.append_batch(batch.set_column(1, "secondary", column))
+            stream.commit()
+    with child_process(_server, workspace) as child:
+        said = child.answer()
+        port, pid = int(said["port"]), int(said["pid"])
+        yield {
+            "path": lambda: answer_of(_read_by_path, workspace),
+            "server": lambda: answer_of(_read_by_server, port),
+            "tail by path": lambda: answer_of(_tail_by_path, workspace),
+            "tail by server": lambda: answer_of(_tail_by_server, port),
+            "idle": lambda: _idle(port, pid),
+        }
+
+
+def _server(root: Path) -> Iterator[Measured]:
+    with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0")) as server:
+        yield {"port": server.port, "pid": os.getpid()}
+        # Until it is killed.
+        threading.Event().wait()
+
+
+def _ranges() -> Iterator[dict[str, Any]]:
+    chance = np.random.default_rng(3)
+    for group in chance.integers(0, _ROWS // _RANGE_ROWS, _RANGES).tolist():
+        first = FIRST_PRIMARY + group * _RANGE_ROWS
+        yield {"ids": (group % DEVICES,), "start": first, "end": first + _RANGE_ROWS - 1}
+
+
+def _read_by_path(root: Path) -> Measured:
+    with StreamReader.open(root, _NAME) as reader:
+        reader.refresh()
+        return _timed_each(lambda values: reader.read(**values).num_rows)
+
+
+def _read_by_server(port: int) -> Measured:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)) as connection:
+        return _timed_each(lambda values: _rows_of(connection, "read", values))
+
+
+def _timed_each(read: Any) -> Measured:  # noqa: ANN401 - a function of a range
+    seconds = []
+    for values in _ranges():
+        start = time.perf_counter()
+        rows = read(values)
+        seconds.append(time.perf_counter() - start)
+        assert rows == _RANGE_ROWS
+    return latencies(seconds)
+
+
+def _tail_by_path(root: Path) -> Measured:
+    with StreamReader.open(root, _NAME) as reader:
+        reader.refresh()
+        with timed(_ROWS) as measured:
+            rows = sum(batch.num_rows for batch in reader.tail(0))
+    assert rows == _ROWS
+    return measured
+
+
+def _tail_by_server(port: int) -> Measured:
+    with (
+        closing(HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)) as connection,
+        timed(_ROWS) as measured,
+    ):
+        rows = _rows_of(connection, "tail", {"shard": 0})
+    assert rows == _ROWS
+    return measured
+
+
+def _rows_of(connection: HTTPConnection, call: str, values: Mapping[str, Any]) -> int:
+    connection.request("POST", CALLS[call].path(_NAME), encode_body(CALLS[call].parameters, values))
+    answer = connection.getresponse()
+    rows = sum(batch.num_rows for batch in RowStream(answer))
+    answer.read()
+    return rows
+
+
+def _idle(port: int, pid: int) -> Measured:
+    """Let clients wait, and look at what the server takes meanwhile."""
+    with ExitStack() as stack:
+        for _ in range(_IDLE):
+            connection = HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)
+            stack.enter_context(closing(connection))
+            values = {"shard": 0, "address": _ROWS, "timeout": WAIT_S_MAX}
+            body = encode_body(CALLS["wait"].parameters, values)
+            connection.request("POST", CALLS["wait"].path(_NAME), body)
+        SystemClock().sleep(2)
+        before, start = _processor_s(pid), time.perf_counter()
+        SystemClock().sleep(_IDLE_S)
+        spent = _processor_s(pid) - before
+        elapsed = time.perf_counter() - start
+    return {"share": spent / elapsed, "bytes": memory_peak(str(pid))}
+
+
+def _processor_s(pid: int) -> float:
+    fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+SERVE: Final = Experiment(
+    "serve",
+    (
+        Row(
+            "serve/range-p99",
+            "`read` of 100 rows of one id over a server: how much later than by path, p99",
+            ("server", "p99"),
+            ("path", "p99"),
+            sense="at most",
+            limit=0.002,
+            wanted=0.000_7,
+            compared="difference",
+        ),
+        Row(
+            "serve/range-p50",
+            "the same, p50",
+            ("server", "p50"),
+            ("path", "p50"),
+            sense="at most",
+            compared="difference",
+        ),
+        Row(
+            "serve/tail",
+            "`tail` of 2 M rows over a server against by path",
+            ("tail by server", "rate"),
+            ("tail by path", "rate"),
+        ),
+        Row(
+            "serve/tail-cpu",
+            "the client's part of it against by path, by processor time",
+            ("tail by server", "cpu_rate"),
+            ("tail by path", "cpu_rate"),
+            limit=0.5,
+            wanted=0.8,
+        ),
+        Row(
+            "serve/idle",
+            "processor of a server that 64 clients follow where nothing comes, cores",
+            ("idle", "share"),
+            sense="at most",
+            limit=0.01,
+        ),
+        Row(
+            "serve/memory",
+            "most memory of the server after all that, bytes",
+            ("idle", "bytes"),
+            sense="at most",
+            limit=250e6,
+        ),
+    ),
+    _serve,
+)

@@ -1,0 +1,44 @@
+"""Spark over a server: no task reads a file, and rows are those of the path."""
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from tests.log.served import served
+from tests.spark.support.lab import first_line, sources
+
+EARLY = {"startingOffsets": "earliest"}
+
+
+@pytest.fixture
+def by_server(full):
+    """Ten rows in two shards, named by a server."""
+    with served(full.log.root) as address:
+        full.log.servers = address.removeprefix("shardlog://")
+        yield full
+
+
+def test_batch_reads_what_a_path_has(by_server):
+    columns = ["value", "partition", "offset", "primary", "late"]
+    rows = by_server.read(columns=",".join(columns)).sort("partition", "offset").collect()
+    by_server.log.servers = None
+    assert rows == by_server.read(columns=",".join(columns)).sort("partition", "offset").collect()
+    assert len(rows) == 10
+
+
+def test_query_takes_each_row_once_over_a_restart_and_another_door(by_server):
+    query = by_server.run(maxOffsetsPerTrigger=4, **EARLY)
+    assert [report["numInputRows"] for report in sources(query)][:2] == [4, 4]
+    by_server.log.append(5, first=10)
+    by_server.run(**EARLY)
+    by_server.log.append(5, first=15)
+    # The offsets of a checkpoint name the stream, not the way to it.
+    by_server.log.servers = None
+    by_server.run(**EARLY)
+    assert by_server.all_seen == list(range(20))
+
+
+def test_server_that_is_gone_is_told_in_one_line_with_its_address(by_server):
+    by_server.log.servers = "127.0.0.1:9"
+    with pytest.raises(AnalysisException) as raised:
+        by_server.read()
+    assert "127.0.0.1:9 is not to be had" in first_line(raised.value)
