@@ -133,9 +133,8 @@ class OpenStreams:
         Raises:
             ShardlogError: It cannot be opened, or the client knows another one.
         """
-        opened = self._taken((name, archived), anew=anew)
+        opened = self._checked((name, archived), headers, anew=anew)
         try:
-            opened.check(headers, name)
             yield opened.reader
         finally:
             self._release(opened)
@@ -150,6 +149,21 @@ class OpenStreams:
             unused = [opened for opened in streams if not opened.users]
         for opened in unused:
             opened.reader.close()
+
+    def _checked(self, key: _Key, headers: Mapping[str, str], *, anew: bool) -> OpenStream:
+        """Take a stream that is the client's; one that may have changed since is compared anew."""
+        opened = self._taken(key, anew=anew)
+        try:
+            opened.check(headers, key[0])
+        except ForeignDataError:
+            self._release(opened)
+            if anew:
+                raise
+            return self._checked(key, headers, anew=True)
+        except BaseException:
+            self._release(opened)
+            raise
+        return opened
 
     def _taken(self, key: _Key, *, anew: bool) -> OpenStream:
         opened = None if anew else self._fresh(key)

@@ -207,6 +207,19 @@ def test_stream_made_anew_is_told_to_who_knew_the_old_one(bench: Workbench) -> N
             assert "made anew" in str(served.refusal("read", bench.name))
 
 
+def test_client_that_knows_a_newer_stream_than_the_server_is_answered(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root) as served, serving(bench.root) as other:
+        assert other.rows("read", bench.name).num_rows == 1
+        bench.close()
+        drop_stream(bench.root, bench.name)
+        Stream.create(bench.root, bench.name, StreamOptions(shards=1)).close()
+        facts = served.result("facts", bench.name)
+        other.headers[INCARNATION] = facts.incarnation
+        other.headers[LINEAGES] = encode_lineages(facts.lineages)
+        assert other.rows("read", bench.name).num_rows == 0
+
+
 def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
     copy.add({3: 100})
     copy.open(3)
