@@ -19,6 +19,7 @@ from storage_core import (
     Environment,
     ForeignDataError,
     InvalidRequestError,
+    StreamDescription,
     StreamReader,
     UnavailableError,
     describe_stream,
@@ -205,7 +206,9 @@ class OpenStreams:
             if opened is not None and is_same:
                 opened.users += 1
                 opened.compared_s = opened.used_s = now_s
-                return opened
+        if opened is not None and is_same:
+            self._grow(opened, description)
+            return opened
         self._make_room()
         reader = StreamReader.open(
             self._root,
@@ -219,6 +222,16 @@ class OpenStreams:
         )
         self._replace(key, opened)
         return opened
+
+    def _grow(self, opened: OpenStream, description: StreamDescription) -> None:
+        """Let a reader take in shards that came since; one of an archived log has its own alone."""
+        if len(description.directories) > len(opened.directories):
+            try:
+                opened.reader.refresh()
+            except BaseException:
+                self._release(opened)
+                raise
+            opened.directories = description.directories
 
     def _replace(self, key: _Key, opened: OpenStream | None) -> None:
         with self._lock:

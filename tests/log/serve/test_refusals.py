@@ -251,6 +251,15 @@ def test_shard_that_was_added_is_seen_and_refuses_nobody(copy) -> None:
         assert served.result("committed", "clicks") == {0: 0, 1: 7}
 
 
+def test_shard_that_another_server_has_seen_is_seen_here_too(copy) -> None:
+    copy.add({0: 0})
+    with serving(copy.root) as served, serving(copy.root) as other:
+        assert other.result("committed", "clicks") == {0: 0}
+        copy.add({1: 7})
+        other.headers[LINEAGES] = encode_lineages(served.result("facts", "clicks").lineages)
+        assert other.result("committed", "clicks") == {0: 0, 1: 7}
+
+
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 300, "%00", "nope", ""])
 def test_name_that_is_no_stream_is_refused(bench, name) -> None:
     with serving(bench.root) as served:
