@@ -207,6 +207,19 @@ def test_stream_made_anew_is_told_to_who_knew_the_old_one(bench: Workbench) -> N
             assert "made anew" in str(served.refusal("read", bench.name))
 
 
+def test_client_that_knows_a_newer_stream_than_the_server_is_answered(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root) as served, serving(bench.root) as other:
+        assert other.rows("read", bench.name).num_rows == 1
+        bench.close()
+        drop_stream(bench.root, bench.name)
+        Stream.create(bench.root, bench.name, StreamOptions(shards=1)).close()
+        facts = served.result("facts", bench.name)
+        other.headers[INCARNATION] = facts.incarnation
+        other.headers[LINEAGES] = encode_lineages(facts.lineages)
+        assert other.rows("read", bench.name).num_rows == 0
+
+
 def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
     copy.add({3: 100})
     copy.open(3)
@@ -236,6 +249,15 @@ def test_shard_that_was_added_is_seen_and_refuses_nobody(copy) -> None:
         copy.add({1: 7})
         assert served.result("refresh", "clicks").committed == {0: 0, 1: 7}
         assert served.result("committed", "clicks") == {0: 0, 1: 7}
+
+
+def test_shard_that_another_server_has_seen_is_seen_here_too(copy) -> None:
+    copy.add({0: 0})
+    with serving(copy.root) as served, serving(copy.root) as other:
+        assert other.result("committed", "clicks") == {0: 0}
+        copy.add({1: 7})
+        other.headers[LINEAGES] = encode_lineages(served.result("facts", "clicks").lineages)
+        assert other.result("committed", "clicks") == {0: 0, 1: 7}
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 300, "%00", "nope", ""])
