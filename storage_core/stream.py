@@ -29,6 +29,7 @@ from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.open_shards import OpenShards
 from storage_core.platform.durable_file import file_errors
+from storage_core.remote.addresses import refuse_servers
 from storage_core.stream_maintenance import StreamMaintenance
 from storage_core.tiering.part_directory import with_correct_names
 from storage_core.transactions.finish import finish_all
@@ -111,6 +112,7 @@ class Stream(StreamFacade[Shard]):
         if whence is not None and not isinstance(whence, StreamOrigin):
             message = f"origin is a StreamOrigin, not {type(whence).__name__}"
             raise InvalidRequestError(message)
+        refuse_servers(root)
         refuse_writing_in_fork()
         if origin is None:
             # Before anything is made that could not be opened.
@@ -192,6 +194,7 @@ class Stream(StreamFacade[Shard]):
             InvalidRequestError: This process may not open as many files as the shards need.
             CorruptionError: A file is damaged beyond what opening can repair.
         """
+        refuse_servers(root)
         refuse_writing_in_fork()
         outside = environment or Environment()
         files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
