@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.catalog.archived_shard import ArchivedShard
     from storage_core.catalog.archived_shards import (
         archived_lineages,
         archived_shard_directory,
@@ -17,11 +18,10 @@ if TYPE_CHECKING:
     from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
     from storage_core.catalog.index_options import IndexOptions
     from storage_core.catalog.options import StreamOptions
-    from storage_core.catalog.origin import StreamOrigin, is_stream_name
+    from storage_core.catalog.origin import RETRY_SHARDS_FROM, StreamOrigin, is_stream_name
     from storage_core.catalog.owners import ShardOwner, ShardProgress, shard_owners, shard_progress
     from storage_core.catalog.position import Position, ShardPosition
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
-    from storage_core.catalog.stream_meta import ArchivedShard
     from storage_core.engine.environment import Environment
     from storage_core.engine.open_files import files_needed
     from storage_core.errors import (
@@ -76,11 +76,11 @@ else:
                 "archived_shards",
                 "remove_archived_shards",
             ),
-            "catalog.stream_meta": ("ArchivedShard",),
+            "catalog.archived_shard": ("ArchivedShard",),
             "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
             "catalog.index_options": ("IndexOptions",),
             "catalog.options": ("StreamOptions",),
-            "catalog.origin": ("StreamOrigin", "is_stream_name"),
+            "catalog.origin": ("RETRY_SHARDS_FROM", "StreamOrigin", "is_stream_name"),
             "catalog.owners": ("ShardOwner", "ShardProgress", "shard_owners", "shard_progress"),
             "catalog.position": ("Position", "ShardPosition"),
             "catalog.stream_file": ("StreamDescription", "describe_stream"),
@@ -136,6 +136,7 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "KEY_BYTES_MAX",
+    "RETRY_SHARDS_FROM",
     "UNITS_PER_SECOND",
     "AppendReport",
     "ArchivedShard",

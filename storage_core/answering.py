@@ -5,7 +5,7 @@ reader's public methods do the work, so an answer is what they return.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -139,14 +139,17 @@ def _records(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
 
 
 def _latest(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    records = list(reader.latest(**values).values())
-    held = sum(len(record.payload or b"") for record in records)
-    return replace(_of_records(reader, iter(records)), bytes_held=held)
+    newest = reader.rows.newest(**values)
+    columns = _record_columns(reader)
+    return _held(pa.Table.from_batches([newest]).select(columns))
+
+
+def _record_columns(reader: StreamReader) -> tuple[str, ...]:
+    return (*READ_COLUMNS, "key") if reader.rows.shards.meta.has_keys else READ_COLUMNS
 
 
 def _of_records(reader: StreamReader, records: Iterable[Record]) -> RowAnswer:
-    columns = (*READ_COLUMNS, "key") if reader.rows.shards.meta.has_keys else READ_COLUMNS
-    schema = schema_of(columns)
+    schema = schema_of(_record_columns(reader))
     return RowAnswer(schema, _batched(records, schema, _RECORDS_AT_ONCE, _values_of))
 
 

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from storage_core.catalog.archived_shards import read_archived
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.engine.environment import Environment
@@ -19,10 +21,14 @@ from storage_core.facade import StreamFacade
 from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock
 from storage_core.platform.durable_file import reading_errors
+from storage_core.platform.loading import loading
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.read.shard_reader import FollowedShard
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.options import ServerOptions
+
+if TYPE_CHECKING:
+    from storage_core.verify.verify import Progress, VerifyReport
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01
@@ -98,19 +104,15 @@ class StreamReader(StreamFacade[FollowedShard]):
         refuse_if_not_installed()
         clock = (environment or Environment()).clock
         place = Path(root).absolute()
-        if archived is None:
-            files = read_stream(place, name)
-        else:
-            files = read_archived(place, name, archived)
-        followers: dict[int, FollowedShard] = {}
-        shards = len(files.settings.lineages)
-        open_files().require_for_reader(shards, f"{shards} markers to read", name)
-        with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
-            for number in sorted(files.settings.lineages):
-                followers[number] = ShardFollower(files, number, clock)
-                undo.callback(followers[number].close)
-            undo.pop_all()
-        return cls(files, followers, clock, read_bytes_max)
+
+        def files() -> StreamFiles:
+            if archived is None:
+                return read_stream(place, name)
+            return read_archived(place, name, archived)
+
+        return opened_by_files(
+            files, lambda read: cls(read, _followers(read, clock), clock, read_bytes_max)
+        )
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed.
@@ -208,6 +210,34 @@ class StreamReader(StreamFacade[FollowedShard]):
             pause = min(2 * pause, _WAIT_PAUSE_MAX_S)
         return True
 
+    def verify(self, progress: "Progress | None" = None) -> "VerifyReport":
+        """Read all committed blocks and compare what follows from them, as `Stream.verify` does.
+
+        Nothing is locked or changed, so that a place can be verified that may only be read; the
+        report's `unchecked` says what that leaves open.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
+            CorruptionError: A shard cannot be read at all.
+        """
+        # Only who verifies needs it, and it loads what writes.
+        with loading(self._open.meta.name):
+            from storage_core.verify.followed import verify_followed  # noqa: PLC0415
+            from storage_core.verify.schema_checks import fingerprint_of  # noqa: PLC0415
+            from storage_core.verify.verify import VerifyReport  # noqa: PLC0415
+
+        report = VerifyReport()
+        files = self._open.files
+        for number in self._open.opened():
+            follow = partial(ShardFollower, files, number, self._clock)
+            directory = files.shard_directory(number)
+            report = report.plus(verify_followed(follow, directory, progress, fingerprint_of))
+        return report
+
     def position(self) -> Position:
         """Return where the stream stands."""
         # Shards may be added meanwhile; those that have an end here are listed by then.
@@ -245,3 +275,16 @@ class StreamReader(StreamFacade[FollowedShard]):
                 shards = {**self._open.by_number, number: follower}
                 self._open.by_number = dict(sorted(shards.items()))
             self._stamp = stamp
+
+
+def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
+    """Return what follows each shard; after an error none is open."""
+    shards = len(files.settings.lineages)
+    open_files().require_for_reader(shards, f"{shards} markers to read", files.meta.name)
+    followers: dict[int, ShardFollower] = {}
+    with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
+        for number in sorted(files.settings.lineages):
+            followers[number] = ShardFollower(files, number, clock)
+            undo.callback(followers[number].close)
+        undo.pop_all()
+    return followers

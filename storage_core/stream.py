@@ -5,50 +5,32 @@ from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import pyarrow as pa
-
+from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archive_shards, finish_archiving
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered
+from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.catalog.stream_meta import ArchivedShard
 from storage_core.engine.database_process import refuse_writing_in_fork
 from storage_core.engine.environment import Environment
 from storage_core.engine.open_files import open_files
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.facade import StreamFacade, delegate, facade
-from storage_core.format.keys import ADDRESS_MAX
-from storage_core.format.record import rows_from_arrow
-from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ids.dictionaries.routing import refuse_strange_keys, rows_by_shard
-from storage_core.ids.dictionaries.schemas import checked_schemas
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.open_shards import OpenShards
 from storage_core.platform.durable_file import file_errors
 from storage_core.remote.addresses import refuse_servers
 from storage_core.stream_maintenance import StreamMaintenance
+from storage_core.stream_writes import StreamWrites
 from storage_core.tiering.part_directory import with_correct_names
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.manifest import Staging
 from storage_core.transactions.opening import shard_numbers, with_shards_open
 from storage_core.transactions.transaction import Transaction
-from storage_core.write.batch_over_shards import append_over_shards
-from storage_core.write.duplicates import checked_addresses
-from storage_core.write.entry import (
-    AppendReport,
-    DeadLetterOutcome,
-    Entry,
-    check_outcome,
-    checked_attachments,
-    checked_dead_letter_addresses,
-    checked_dead_letters,
-    checked_source,
-    without_states,
-)
 from storage_core.write.opening.give_up import GiveUp
 from storage_core.write.shard import Shard
 
@@ -73,6 +55,7 @@ class Stream(StreamFacade[Shard]):
     ) -> None:
         """Take over opened shards; use `create` or `open`."""
         super().__init__(OpenShards(files, shards, "stream"))
+        self._writes = StreamWrites(self._open)
         self.maintenance = StreamMaintenance(self._open, environment)
         self._shards = shards
         self._has_keys = files.meta.has_keys
@@ -145,6 +128,7 @@ class Stream(StreamFacade[Shard]):
         name: str,
         starts: Mapping[int, int],
         *,
+        beside: Mapping[int, int] | None = None,
         environment: Environment | None = None,
     ) -> Sequence[ArchivedShard]:
         """Put new, empty logs in the place of shards' logs, which are archived by lineage.
@@ -156,6 +140,7 @@ class Stream(StreamFacade[Shard]):
             root: The directory that holds the streams.
             name: The stream; its shards are the partitions of an origin.
             starts: For each shard the first address of its new log.
+            beside: The same for shards that are archived with them if they are there by then.
             environment: Time, for tests.
 
         Raises:
@@ -163,7 +148,7 @@ class Stream(StreamFacade[Shard]):
             ShardLockedError: A writer holds a shard; nothing was changed.
             CorruptionError: The stream's files, or a shard's marker, are damaged.
         """
-        return archive_shards(root, name, starts, environment=environment)
+        return archive_shards(root, name, starts, beside=beside, environment=environment)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
@@ -197,19 +182,29 @@ class Stream(StreamFacade[Shard]):
         refuse_servers(root)
         refuse_writing_in_fork()
         outside = environment or Environment()
-        files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
-        numbers = shard_numbers(files, shards)
-        files = replace(files, shards_open=frozenset(numbers))
-        finish_archiving(files)
+        place = Path(root).absolute()
+        wanted: object = list(shards) if isinstance(shards, Iterable) else shards
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
+        return opened_by_files(
+            lambda: read_stream(place, name, is_whole=wanted is None),
+            lambda files: cls._opened(files, wanted, outside, given_up),
+        )
+
+    @classmethod
+    def _opened(
+        cls, files: StreamFiles, wanted: object, environment: Environment, given_up: GiveUp
+    ) -> Self:
+        numbers = shard_numbers(files, wanted)
+        files = replace(files, shards_open=frozenset(numbers))
+        finish_archiving(files)
         return with_shards_open(
             files,
             numbers,
-            outside,
+            environment,
             given_up,
-            lambda opened: cls(files, with_correct_names(opened), outside),
+            lambda opened: cls(files, with_correct_names(opened), environment),
         )
 
     # --- writing ---------------------------------------------------------------------------
@@ -232,113 +227,14 @@ class Stream(StreamFacade[Shard]):
             raise InvalidRequestError(message) from error
         if shard is None:
             self._refuse_unkeyed()
-            self._refuse_unrouted()
+            self._writes.refuse_unrouted()
             shard = self._open.shard(secondary & self._mask)
         shard.add(primary, secondary, payload, version)
 
-    def append_batch(  # noqa: PLR0913 - what a batch may bring
-        self,
-        batch: pa.RecordBatch | pa.Table,
-        *,
-        shard: int | None = None,
-        addresses: object = None,
-        source: dict[str, Any] | None = None,
-        attachments: Iterable[tuple[str, bytes, bytes]] = (),
-        dead_letters: Mapping[int, bytes] | None = None,
-        schemas: Sequence[SchemaEntry] = (),
-    ) -> AppendReport:
-        """Write a batch, all of its rows or none; durable once `commit` returns.
-
-        After a crash before that, each shard has its part whole or not at all.
-
-        Args:
-            batch: Columns primary, secondary, payload, and optionally version, key, headers,
-                timestamp, timestamp_type, schema (int32, a place in `schemas`). In a stream with a
-                key dictionary `key` is needed, null for no key, and there is no secondary. With
-                addresses `state` (uint8) says what the rows of a copy were found to be at first;
-                without it they are judged anew.
-            shard: The shard all rows go to; None routes each by its secondary, or by its key's
-                hash, which a stream with an origin refuses. Keys that route elsewhere are refused.
-            addresses: The rows' own addresses, strictly increasing; rows already stored are
-                skipped and counted. Needs `shard` unless there is one shard only. Rows of an
-                origin must bring theirs.
-            source: Where the rows' source stands afterwards, kept with them; its `next` moves
-                the tail past addresses that carry no rows.
-            attachments: (family, key, value) to be written with the rows.
-            dead_letters: What cannot be a row, by address, in the caller's own encoding; kept
-                as it is, and moves the tail like a row. Addresses below the tail are skipped
-                and counted.
-            schemas: By which schemas the payloads were written, as the rows' column `schema` counts
-                through them; null is none. Each shard keeps those that are new to it.
-
-        Raises:
-            InvalidRequestError: Something does not fit; nothing changed.
-            LostRangeError: Addresses lie in a lost range; nothing changed.
-            UnavailableError: A shard was held by another call for too long; nothing changed.
-            ShardPoisonedError: A write failed; where the batch went to several shards, the
-                message says which of them have their rows.
-
-        Example:
-            >>> times, ids = [1_700_000_002_000, 1_700_000_001_000], [7, 7]
-            >>> rows = {"primary": times, "secondary": ids, "payload": [b"end", b"middle"]}
-            >>> report = stream.append_batch(pa.table(rows))
-            >>> report.appended, report.late
-            (2, 1)
-        """
-        self._open.refuse_if_closed()
-        largest = self.options.payload_bytes_max
-        checked = checked_schemas(schemas)
-        is_placed = shard is not None and addresses is not None
-        batch, states = without_states(batch, is_placed=is_placed)
-        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=checked)
-        extra = checked_attachments(attachments)
-        if shard is None:
-            self._refuse_unrouted()
-        if shard is None and self._mask == 0:
-            shard = 0
-        if shard is not None:
-            placed = None if addresses is None else checked_addresses(addresses, len(rows))
-            if placed is None and len(rows) and self.origin is not None:
-                message = "the rows come from an origin: give the addresses they have there"
-                raise InvalidRequestError(message, stream=self._open.meta.name)
-            if self._has_keys:
-                refuse_strange_keys(rows, self._mask, shard)
-            dead = checked_dead_letters(dead_letters, rows, placed)
-            entry = Entry(rows, placed, checked_source(source), extra, dead, states=states)
-            return self._open.shard(shard).append(entry)
-        if addresses is not None or source is not None or extra or dead_letters:
-            message = "addresses, source, attachments and dead letters belong to one shard: name it"
-            raise InvalidRequestError(message)
-        routed = rows_by_shard(rows, self._mask, has_keys=self._has_keys)
-        parts = [(self._open.shard(number), some) for number, some in routed]
-        if len(parts) == 1:
-            return parts[0][0].append(Entry(parts[0][1]))
-        return append_over_shards(parts)
-
-    def judge(
-        self,
-        batch: pa.RecordBatch | pa.Table,
-        shard: int,
-        *,
-        schemas: Sequence[SchemaEntry] = (),
-    ) -> pa.UInt8Array:
-        """Return the states that rows would get if they were appended to a shard now.
-
-        Nothing is written. For rows that are stored elsewhere and are late as they would be here.
-
-        Args:
-            batch: As `append_batch` takes it, without a column of states.
-            shard: The shard by whose ids they are judged.
-            schemas: As `append_batch` takes them.
-
-        Raises:
-            InvalidRequestError: Something does not fit.
-        """
-        largest, checked = self.options.payload_bytes_max, checked_schemas(schemas)
-        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=checked)
-        states: Any = pa.array(self._open.shard(shard).judge(rows))
-        judged: pa.UInt8Array = states
-        return judged
+    append_batch = delegate("_writes", StreamWrites.append_batch)
+    judge = delegate("_writes", StreamWrites.judge)
+    skip = delegate("_writes", StreamWrites.skip)
+    clear_dead_letters = delegate("_writes", StreamWrites.clear_dead_letters)
 
     def transaction(self, txn_id: str, rows_total: int) -> Transaction:
         """Return a context manager whose rows become visible at its end, once.
@@ -355,7 +251,7 @@ class Stream(StreamFacade[Shard]):
             2
         """
         self._open.refuse_if_closed()
-        self._refuse_unrouted()
+        self._writes.refuse_unrouted()
         return Transaction(self._staging, txn_id, rows_total, self._shards)
 
     def finish_transactions(self) -> None:
@@ -378,48 +274,6 @@ class Stream(StreamFacade[Shard]):
         shards = self._open.opened()
         self._open.threads.map(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
-
-    def skip(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
-        """Skip what the source no longer has, from the tail to `end`; durable on return.
-
-        Reads find nothing there, and `gaps` returns it. Where the tail is at `end` already only
-        the source is written.
-
-        Args:
-            shard: The shard.
-            end: The address to go on from.
-            source: Where the rows' source stands afterwards.
-
-        Raises:
-            InvalidRequestError: The tail lies above `end`.
-        """
-        self._open.refuse_if_closed()
-        if type(end) is not int or not 0 <= end <= ADDRESS_MAX:
-            message = f"end {end!r} is not an address from 0 to {ADDRESS_MAX}"
-            raise InvalidRequestError(message)
-        self._open.shard(shard).skip(end, checked_source(source))
-
-    def clear_dead_letters(
-        self, shard: int, addresses: Iterable[int], *, outcome: DeadLetterOutcome = "forwarded"
-    ) -> int:
-        """Delete dead letters that are done with; durable on return.
-
-        Args:
-            shard: The shard.
-            addresses: Theirs, below committed; where none lies (any more), nothing is done.
-            outcome: What became of them, by which they are counted: `forwarded`, `retried` (they
-                are rows now), `discarded`, or `dropped` for want of room.
-
-        Returns:
-            How many were there.
-
-        Raises:
-            InvalidRequestError: One lies at or above committed, or is no address.
-        """
-        check_outcome(outcome)
-        opened = self._open.shard(shard)
-        checked = checked_dead_letter_addresses(addresses, opened.committed())
-        return opened.clear_dead_letters(checked, outcome)
 
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
@@ -476,11 +330,4 @@ class Stream(StreamFacade[Shard]):
         if self._has_keys:
             self._open.refuse_if_closed()
             message = "this stream has a key dictionary: append batches with a column of keys"
-            raise InvalidRequestError(message, stream=self._open.meta.name)
-
-    def _refuse_unrouted(self) -> None:
-        """Refuse rows without a shard where secondaries do not name one."""
-        if self.origin is not None:
-            self._open.refuse_if_closed()
-            message = "the shards are partitions of an origin: append batches that name theirs"
             raise InvalidRequestError(message, stream=self._open.meta.name)

@@ -4,7 +4,6 @@ from datetime import timedelta
 from functools import partial
 
 from storage_core.engine.environment import Environment
-from storage_core.errors import InvalidRequestError
 from storage_core.open_shards import OpenShards
 from storage_core.parts.progress import OnRows
 from storage_core.platform.loading import loading
@@ -14,6 +13,7 @@ from storage_core.retention.expiry_report import ExpiryReport
 from storage_core.tiering.expired_parts import remove_expired_parts
 from storage_core.tiering.part_builder import PartBuilder
 from storage_core.tiering.report import TieringReport
+from storage_core.verify.schema_checks import fingerprint_of
 from storage_core.verify.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
@@ -192,7 +192,7 @@ class StreamMaintenance:
         """
         report = VerifyReport()
         for shard in self._shards.opened().values():
-            check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
+            check = partial(verify_shard, shard, progress, fingerprint_of=fingerprint_of)
             report = report.plus(shard.guard.maintain(check))
         return report
 
@@ -203,14 +203,3 @@ class StreamMaintenance:
             InvalidRequestError: The range is not lost.
         """
         self._shards.shard(shard).accept_loss(start, end)
-
-
-def _fingerprint_of(text: str) -> bytes | None:
-    """Return what tells a schema's text from others, None where it is none."""
-    # Only who verifies needs it, and it takes 70 ms.
-    from storage_core.avro import AvroSchema  # noqa: PLC0415
-
-    try:
-        return AvroSchema.stored(text).identity
-    except InvalidRequestError:
-        return None

@@ -22,11 +22,13 @@ class LogEnds:
         stable: The last stable offset of each, from which on an open transaction holds back what
             was written.
         unknown: Why the ends are not known, or cannot be compared with what is stored.
+        starts: Where the logs begin of partitions that have no shard yet, if they were asked for.
     """
 
     ends: Mapping[int, int] = field(default_factory=dict)
     stable: Mapping[int, int] = field(default_factory=dict)
     unknown: str | None = None
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,17 @@ class GroupView:
     Attributes:
         offsets: Where the group stands.
         members: Its members; workers with partitions of their own (static mode) are none.
+        is_known: Whether Kafka was asked, and has answered.
     """
 
     offsets: Mapping["kafka_client.Partition", int] = field(default_factory=dict)
     members: Sequence["kafka_client.GroupMember"] = ()
+    is_known: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether Kafka knows nothing of the group."""
+        return self.is_known and not self.offsets and not self.members
 
     def member_of(self, partition: "kafka_client.Partition") -> "kafka_client.GroupMember | None":
         """Return the member that a partition is assigned to."""
@@ -56,19 +65,30 @@ class Brokers:
         self._admin: kafka_client.Admin | None = None
         self.failure: ShardlogError | None = None
 
-    def log_ends(self, root: Path, name: str) -> LogEnds:
-        """Return the ends of a stream's partitions, as far as they are known."""
+    def log_ends(self, root: Path, name: str, *, of_all: bool = False) -> LogEnds:
+        """Return the ends of a stream's partitions, as far as they are known.
+
+        Args:
+            root: The root.
+            name: The stream.
+            of_all: Also of partitions that have no shard yet.
+        """
         if self._settings is None or self.failure is not None:
             return LogEnds()
         stream = describe_stream(root, name)
-        return self.log_ends_of(stream.origin, stream.shards)
+        return self.log_ends_of(stream.origin, stream.shards, of_all=of_all)
 
-    def log_ends_of(self, origin: StreamOrigin | None, shards: Iterable[int]) -> LogEnds:
-        """Return the ends of these partitions of an origin, as far as they are known."""
+    def log_ends_of(
+        self, origin: StreamOrigin | None, shards: Iterable[int], *, of_all: bool = False
+    ) -> LogEnds:
+        """Return the ends of these partitions of an origin, as far as they are known.
+
+        With `of_all` also those of partitions that have no shard yet.
+        """
         if self._settings is None or self.failure is not None or origin is None:
             return LogEnds()
         try:
-            return self._fetched(self._connected(self._settings), origin, shards)
+            return self._fetched(self._connected(self._settings), origin, shards, of_all=of_all)
         except InvalidRequestError as error:
             return LogEnds(unknown=error.message)
         except ShardlogError as error:
@@ -82,13 +102,20 @@ class Brokers:
         try:
             admin = self._connected(self._settings)
             offsets = admin.ask_group_offsets(name, partitions)
-            return GroupView(offsets(self._wait_s), admin.group_members(name, self._wait_s))
+            return GroupView(
+                offsets(self._wait_s), admin.group_members(name, self._wait_s), is_known=True
+            )
         except ShardlogError as error:
             self.failure = error
             return GroupView()
 
     def _fetched(
-        self, admin: "kafka_client.Admin", origin: StreamOrigin, shards: Iterable[int]
+        self,
+        admin: "kafka_client.Admin",
+        origin: StreamOrigin,
+        shards: Iterable[int],
+        *,
+        of_all: bool,
     ) -> LogEnds:
         topic = origin.topic
         topic_id = admin.ask_topic_ids([topic])(self._wait_s).get(topic)
@@ -96,11 +123,16 @@ class Brokers:
             return LogEnds(unknown=f"the cluster has no topic {topic!r}: it was deleted")
         if isinstance(topic_id, InvalidRequestError):
             return LogEnds(unknown=topic_id.message)
-        numbers = [number for number in shards if partition_of(number) is None]
-        partitions = [kafka_client.Partition(topic, number) for number in numbers]
+        numbers = {number for number in shards if partition_of(number) is None}
+        others: set[int] = set()
+        if of_all:
+            others = set(range(admin.partition_count(topic, self._wait_s))) - numbers
+        partitions = [kafka_client.Partition(topic, number) for number in sorted(numbers | others)]
         # In this order: what is written in between is held back by nothing.
         ends = admin.log_ends(partitions, self._wait_s)
         stable = admin.log_ends(partitions, self._wait_s, is_stable=True)
+        unstored = [partition for partition in partitions if partition.number in others]
+        starts = admin.log_starts(unstored, self._wait_s) if unstored else {}
         unknown = None
         if topic_id != origin.topic_id:
             unknown = (
@@ -110,6 +142,7 @@ class Brokers:
             {partition.number: end for partition, end in ends.items()},
             {partition.number: end for partition, end in stable.items()},
             unknown,
+            {partition.number: start for partition, start in starts.items()},
         )
 
     def _connected(self, settings: Mapping[str, str]) -> "kafka_client.Admin":

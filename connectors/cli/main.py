@@ -14,9 +14,10 @@ from connectors.cli.output.standard_output import drop_refused_output, tell_refu
 from connectors.cli.parsing.table import CommandTable
 from connectors.cli.standard_descriptors import fill_standard_descriptors
 from connectors.cli.version import installed_version
-from storage_core import ShardlogError
+from storage_core import ShardLockedError, ShardlogError
 
 _UNEXPECTED: Final = "unexpected extra argument(s)"
+_PAUSE: Final = "shardlog group pause"
 _HELP: Final = "Store Kafka topics in a time-indexed shard log, and read it."
 
 
@@ -63,7 +64,7 @@ def outcome(arguments: list[str] | None = None) -> int:
         # The reader has closed the pipe.
         return 0
     except ShardlogError as error:
-        _complain(one_line(error))
+        _complain(f"{one_line(error)}{_advice(error)}")
         return exit_code_for(error)
     finally:
         drop_refused_output()
@@ -81,6 +82,12 @@ def _answer(arguments: list[str] | None) -> int:
         _complain(_without_values(error.format_message()))
         return EXIT_USAGE
     return answer if isinstance(answer, int) else 0
+
+
+def _advice(error: ShardlogError) -> str:
+    """Return how a command that writes gets the shard, where the error does not say so itself."""
+    is_advised = not isinstance(error, ShardLockedError) or _PAUSE in error.message
+    return "" if is_advised else f"; if a worker has it, `{_PAUSE}` has it close the shard"
 
 
 def _complain(reason: str) -> None:

@@ -36,6 +36,9 @@ from storage_core import (
 )
 
 _FETCH_MAX_S: Final = 900.0
+# A server of jars, or the network, is away for a moment now and then.
+_TRIES_MAX: Final = 3
+_TRY_AGAIN_AFTER_S: Final = 2.0
 # Whoever holds a lock may be fetching.
 _LOCK_MAX_S: Final = 2 * _FETCH_MAX_S
 _PARTIAL: Final = ".partial"
@@ -111,13 +114,18 @@ def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Pa
         *("-cache", str(directory / "cache"), "-ivy", str(ivy_file), "-confs", "default"),
         *("-retrieve", str(retrieved / _PATTERN), "-types", *_TYPES),
     ]
-    ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
-    await_end(ivy.program, log, _FETCH_MAX_S, on_tick)
-    files = len(list(retrieved.glob("*")))
-    if files != bundle.files:
-        reason = last_telling_line(log)
-        message = f"fetched {files} of {bundle.files} files of {bundle.name}: {reason}"
-        raise UnavailableError(message)
+    for tries_left in reversed(range(_TRIES_MAX)):
+        # What came is in its cache, and is not asked for again.
+        ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
+        await_end(ivy.program, log, _FETCH_MAX_S, on_tick)
+        files = len(list(retrieved.glob("*")))
+        if files == bundle.files:
+            break
+        if not tries_left:
+            reason = last_telling_line(log)
+            message = f"fetched {files} of {bundle.files} files of {bundle.name}: {reason}"
+            raise UnavailableError(message)
+        SystemClock().sleep(_TRY_AGAIN_AFTER_S)
     return retrieved
 
 

@@ -7,7 +7,9 @@ are a copy of it.
     pauses             what is paused, until it is resumed
     rewinds            what is fetched again, since its store lacks it
     retry_requests     which quarantined partitions are to be tried again now
-    operations         pause, resume and retry, as commands and programs call them
+    operations         pause and resume, as commands and programs call them
+    retrying           retry, as commands and programs call it
+    pause_of_command   pauses that end with the command that made them
 """
 
 from typing import TYPE_CHECKING
@@ -15,18 +17,22 @@ from typing import TYPE_CHECKING
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from connectors.group.operations import Outcome, pause, resume, retry
+    from connectors.group.operations import pause, resume
+    from connectors.group.owner_waits import Outcome
     from connectors.group.pauses import Pause, Pauses
     from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote, QuarantineNotes
     from connectors.group.retry_requests import RetryRequests
+    from connectors.group.retrying import retry
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "operations": ("Outcome", "pause", "resume", "retry"),
+            "operations": ("pause", "resume"),
+            "owner_waits": ("Outcome",),
             "pauses": ("Pause", "Pauses"),
             "quarantine_notes": ("WHOLE_TOPIC", "QuarantineNote", "QuarantineNotes"),
             "retry_requests": ("RetryRequests",),
+            "retrying": ("retry",),
         },
     )
 

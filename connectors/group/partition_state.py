@@ -38,6 +38,8 @@ class PartitionFacts:
         note: Its fault, or its topic's.
         pause: Its pause, or its stream's.
         rewind: What was last fetched again of it.
+        has_shard: Whether it has a shard; not before a worker opens it the first time.
+        member: The client id of the group's member that Kafka says it is assigned to.
     """
 
     next: int | None
@@ -48,6 +50,8 @@ class PartitionFacts:
     note: QuarantineNote | None = None
     pause: Pause | None = None
     rewind: Rewind | None = None
+    has_shard: bool = True
+    member: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,10 @@ def state_of(facts: PartitionFacts, now_ms: int) -> PartitionState:
             "quarantined", facts.note.since_ms, f"{facts.note.kind}: {facts.note.reason}"
         )
     if facts.owner is None:
-        return PartitionState("stopped", facts.committed_ms, "no process holds its shard")
+        reason = "no process holds its shard" if facts.has_shard else "it has no shard yet"
+        if facts.member is not None:
+            reason += f"; the group has given it to {facts.member}, whose log says why"
+        return PartitionState("stopped", facts.committed_ms, reason)
     return _state_under(facts.owner, facts, now_ms)
 
 

@@ -6,23 +6,37 @@ A pause is durable: it outlives the worker that obeys it, and whoever the group 
 next obeys it too. A paused partition stays assigned and is not fetched; its shard is closed, so
 that its lock is free for whoever changes it. A file that cannot be read is a pause all the same:
 its name says of what, and nobody is to go on for want of its content.
+
+A command may pause for as long as it runs: such a pause says so, and the command holds a lock on
+its file, which the kernel frees however the command ends. One that is left is ended by whoever
+sees it: a worker within a second, or the next command.
 """
 
 import errno
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from connectors.group.partition_files import WHOLE_TOPIC, DirectoryChanges, PartitionFiles
+from connectors.group.partition_files import (
+    WHOLE_TOPIC,
+    DirectoryChanges,
+    PartitionFiles,
+    decoded_note,
+    note_of,
+)
 from connectors.kafka import Partition
 from storage_core import InvalidRequestError, UnavailableError
 
 _DIRECTORY: Final = "~paused"
 # Pauses may become others while they are read: then they are read again, so often.
 _LISTINGS_MAX: Final = 10
+# How often a worker looks whether a command was killed over its pause.
+_LEFT_EVERY_NS: Final = 10**9
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -35,31 +49,14 @@ class Pause:
         shard: The partition; negative for the whole stream.
         since_ms: When it was paused.
         reason: Why, as whoever paused it said; may be empty.
+        ends_with_command: Whether it ends with the command that made it, which holds its file.
     """
 
     stream: str
     shard: int
     since_ms: int
     reason: str = ""
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the pause a file holds.
-
-        Raises:
-            ValueError: It holds none.
-        """
-        content = json.loads(text)
-        try:
-            return cls(
-                str(content["stream"]),
-                int(content["shard"]),
-                int(content["since_ms"]),
-                str(content["reason"]),
-            )
-        except (KeyError, TypeError) as error:
-            message = f"no pause: {error}"
-            raise ValueError(message) from error
+    ends_with_command: bool = False
 
     @property
     def partition(self) -> Partition:
@@ -88,18 +85,70 @@ class Pauses:
         self._files = PartitionFiles(root, _DIRECTORY)
 
     def write(self, pause: Pause) -> None:
-        """Pause a partition, durably; a pause that is there stays as it is.
+        """Pause a partition, durably; a pause that is there stays, but for one of a command.
 
         Raises:
             InvalidRequestError: This process may not write under the root.
             UnavailableError: The disk does not take it.
         """
-        if self._files.has(pause.partition):
+        if self._lasts(pause.partition):
             return
         try:
-            self._files.write(pause.partition, json.dumps(asdict(pause), indent=1), is_durable=True)
+            with self._files.locked():
+                if not self._lasts(pause.partition):
+                    self._files.write(pause.partition, _encode(pause), is_durable=True)
         except OSError as error:
             raise self._refused(error) from error
+
+    def hold(self, pause: Pause) -> "HeldPause | None":
+        """Pause a partition for as long as this process lives, or until the pause is ended.
+
+        Returns:
+            The pause; None where it is paused already, as it then stays.
+
+        Raises:
+            InvalidRequestError: This process may not write under the root.
+            UnavailableError: The disk does not take it.
+        """
+        pause = replace(pause, ends_with_command=True)
+        try:
+            with self._files.locked():
+                earlier = self._files.has(pause.partition) and not self._is_left(pause.partition)
+                whole = self._files.has(Partition(pause.stream, WHOLE_TOPIC))
+                if earlier or whole:
+                    return None
+                descriptor = self._files.write_held(pause.partition, _encode(pause))
+        except OSError as error:
+            raise self._refused(error) from error
+        return HeldPause(self._files, pause.partition, descriptor)
+
+    def end_left(self, pause: Pause) -> bool:
+        """End a pause whose command has ended without it; return whether it was such a one.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        with self._files.locked():
+            is_left = self._is_left(pause.partition)
+            if is_left:
+                self._files.remove(pause.partition)
+                self._files.sync()
+        return is_left
+
+    def has_ended(self, pause: Pause) -> bool:
+        """Tell whether a pause is one that its command has left behind."""
+        return pause.ends_with_command and self._is_left(pause.partition)
+
+    def _lasts(self, partition: Partition) -> bool:
+        """Tell whether there is a pause that no command will end."""
+        if not self._files.has(partition):
+            return False
+        pause = _read(partition, self._files.place(partition))
+        return pause is not None and not pause.ends_with_command
+
+    def _is_left(self, partition: Partition) -> bool:
+        pause = _read(partition, self._files.place(partition))
+        return pause is not None and pause.ends_with_command and not self._files.is_held(partition)
 
     def remove(self, partition: Partition) -> bool:
         """End a pause, durably; return whether there was one.
@@ -108,10 +157,13 @@ class Pauses:
             InvalidRequestError: This process may not write under the root.
             UnavailableError: The disk does not take it.
         """
+        if not self._files.has(partition):
+            return False
         try:
-            was_paused = self._files.remove(partition)
-            if was_paused:
-                self._files.sync()
+            with self._files.locked():
+                was_paused = self._files.remove(partition)
+                if was_paused:
+                    self._files.sync()
         except OSError as error:
             raise self._refused(error) from error
         return was_paused
@@ -129,7 +181,7 @@ class Pauses:
             except OSError as error:
                 message = f"what is paused cannot be read: {error.strerror or error}"
                 raise UnavailableError(message, path=self._files.directory) from error
-            pauses = [_read(partition, place) for partition, place in places.items()]
+            pauses = [self._annotated(_read(at, place)) for at, place in places.items()]
             # One that went meanwhile may have left others in its place that were not listed.
             if None not in pauses:
                 break
@@ -141,7 +193,14 @@ class Pauses:
 
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that holds for a partition: its own, or its stream's."""
-        return pause_of({pause.partition: pause for pause in self.read()}, partition)
+        return note_of({pause.partition: pause for pause in self.read()}, partition)
+
+    def _annotated(self, pause: Pause | None) -> Pause | None:
+        """Return a pause that says so where its command has left it behind."""
+        if pause is None or not self.has_ended(pause):
+            return pause
+        reason = f"{pause.reason}; that command has ended, the next worker to see it resumes"
+        return replace(pause, reason=reason)
 
     def _refused(self, error: OSError) -> InvalidRequestError | UnavailableError:
         message = f"what is paused cannot be written: {error.strerror or error}"
@@ -151,6 +210,30 @@ class Pauses:
         return UnavailableError(message, path=self._files.directory)
 
 
+class HeldPause:
+    """A pause of this process, which ends with it. One thread."""
+
+    def __init__(self, files: PartitionFiles, partition: Partition, descriptor: int) -> None:
+        """Take over the descriptor that holds the pause's file."""
+        self.partition = partition
+        self._files = files
+        self._descriptor: int | None = descriptor
+
+    def end(self) -> None:
+        """End the pause, but not one that an operator has put in its place; once."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        try:
+            # Where it cannot be removed it is free, and whoever sees it next ends it.
+            with suppress(OSError), self._files.locked():
+                if self._files.is_of(self.partition, descriptor):
+                    self._files.remove(self.partition)
+                    self._files.sync()
+        finally:
+            os.close(descriptor)
+
+
 class PauseWatch:
     """The pauses under a root, as a worker looks at them again and again. One thread."""
 
@@ -158,6 +241,7 @@ class PauseWatch:
         self._pauses = Pauses(root)
         self._changes = DirectoryChanges(root / _DIRECTORY)
         self._by_partition: Mapping[Partition, Pause] = {}
+        self._looked_for_left_ns = 0
         # Counts the changes, for whoever acts on them.
         self.version = 0
 
@@ -167,6 +251,7 @@ class PauseWatch:
         Args:
             now_ns: The wall time.
         """
+        self._end_left(now_ns)
         if not self._changes.may_have_changed(now_ns):
             return
         try:
@@ -178,19 +263,25 @@ class PauseWatch:
         self.version += pauses != self._by_partition
         self._by_partition = pauses
 
+    def _end_left(self, now_ns: int) -> None:
+        """End pauses whose commands were killed; nothing of their directory tells of that."""
+        if abs(now_ns - self._looked_for_left_ns) < _LEFT_EVERY_NS:
+            return
+        self._looked_for_left_ns = now_ns
+        for pause in self._by_partition.values():
+            if pause.ends_with_command:
+                # It is looked for again.
+                with suppress(OSError):
+                    self._pauses.end_left(pause)
+
     def of(self, partition: Partition) -> Pause | None:
         """Return the pause that held for a partition at the last look."""
-        return pause_of(self._by_partition, partition)
+        return note_of(self._by_partition, partition)
 
     def among(self, partitions: Iterable[Partition]) -> dict[Partition, Pause]:
         """Return those of these partitions that were paused at the last look."""
         pauses = ((partition, self.of(partition)) for partition in partitions)
         return {partition: pause for partition, pause in pauses if pause is not None}
-
-
-def pause_of(pauses: Mapping[Partition, Pause], partition: Partition) -> Pause | None:
-    """Return the pause that holds for a partition: its own, or its stream's."""
-    return pauses.get(partition) or pauses.get(Partition(partition.topic, WHOLE_TOPIC))
 
 
 def _read(partition: Partition, place: Path) -> Pause | None:
@@ -203,7 +294,11 @@ def _read(partition: Partition, place: Path) -> Pause | None:
     except (OSError, ValueError) as error:
         return Pause(*partition, 0, f"its file cannot be read: {error}")
     try:
-        pause = Pause.decode(text)
+        pause = decoded_note(text, Pause)
     except ValueError as error:
         return Pause(*partition, since_ms, f"its file cannot be read: {error}")
     return replace(pause, stream=partition.topic, shard=partition.number)
+
+
+def _encode(pause: Pause) -> str:
+    return json.dumps(asdict(pause), indent=1)

@@ -5,17 +5,19 @@ gap, recorded and counted. Backward, the shard's log is archived and a new one b
 may hold a record twice. The group's offset in Kafka is a copy; it is set where the group allows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from connectors.group.home_mark import HomeMark
 from connectors.group.reset_target import Target, clamped
-from connectors.group.retry_shards import partition_of, shards_of
+from connectors.group.retry_shards import partition_of, refuse_beyond, retry_shard_of
 from connectors.kafka import OffsetAdmin, Partition, Place
 from storage_core import (
     ArchivedShard,
+    CorruptionError,
     Environment,
     ForeignDataError,
     InvalidRequestError,
@@ -26,8 +28,11 @@ from storage_core import (
     describe_stream,
     root_id,
     shard_owners,
+    shard_progress,
 )
 
+# A refusal names so many partitions, and counts the others.
+_NAMED_MAX: Final = 10
 _ENVIRONMENT: Final = Environment(purpose="a reset")
 
 Effect = Literal["nothing", "gap", "archive", "new shard"]
@@ -41,14 +46,14 @@ class Reset:
         partition: The partition.
         current: Where its shard stands; None where it has no shard yet.
         target: Where it goes on.
-        rows: How many rows the log has stored, if it is archived.
+        rows: How many rows the log has stored, if it is archived; None where it cannot be read.
         clamped: What is said where another offset was wanted; may be empty.
     """
 
     partition: Partition
     current: int | None
     target: int
-    rows: int = 0
+    rows: int | None = 0
     clamped: str = ""
 
     @property
@@ -62,12 +67,12 @@ class Reset:
 
     def text(self) -> str:
         """Return what it means, for people."""
+        rows = "" if self.rows is None else f" and its {self.rows} rows"
         texts = {
             "new shard": "the shard begins here",
             "nothing": "stays as it is",
             "gap": f"gap of {self.target - (self.current or 0)} offsets",
-            "archive": f"archives the log and its {self.rows} rows; a new log begins at "
-            f"{self.target}",
+            "archive": f"archives the log{rows}; a new log begins at {self.target}",
         }
         return "; ".join(filter(None, (texts[self.effect], self.clamped)))
 
@@ -103,40 +108,61 @@ def planned_resets(
 
     Raises:
         InvalidRequestError: There is no such stream or partition, or it is no topic's copy.
+        CorruptionError: How far a chosen partition is stored cannot be read.
         BrokerUnavailableError: Kafka does not answer.
     """
     origin = describe_stream(root, stream).origin
     if origin is None:
         message = "the stream is no copy of a topic; there is nothing to take again"
         raise InvalidRequestError(message, stream=stream)
-    with StreamReader.open(root, stream) as reader:
-        current = reader.refresh()
-        owned = {number for number in current if partition_of(number) is None}
-        partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
-        _refuse_missing(stream, partitions, offsets.counted(origin.topic))
-        lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
-        wanted = _wanted(partitions, target, current, lows, ends, offsets)
-        resets: list[Reset] = []
-        for partition in partitions:
-            offset, remark = clamped(wanted[partition], lows[partition], ends[partition])
-            reset = Reset(partition, current.get(partition.number), offset, clamped=remark)
-            if reset.effect == "archive":
-                reset = replace(reset, rows=reader.stats(partition.number).records)
-            resets.append(reset)
-    return resets
+    stands = {number: shard.committed for number, shard in shard_progress(root, stream).items()}
+    owned = {number for number in stands if partition_of(number) is None}
+    partitions = [Partition(origin.topic, number) for number in sorted({*numbers} or owned)]
+    for partition in partitions:
+        refuse_beyond(partition)
+    _refuse_missing(stream, partitions, offsets.partition_count(origin.topic))
+    current = _places(
+        stream, {at.number: stands[at.number] for at in partitions if at.number in stands}
+    )
+    lows, ends = offsets.edges(partitions, "earliest"), offsets.edges(partitions, "latest")
+    wanted = _wanted(partitions, target, current, lows, ends, offsets)
+    resets: list[Reset] = []
+    for partition in partitions:
+        offset, remark = clamped(wanted[partition], lows[partition], ends[partition])
+        resets.append(Reset(partition, current.get(partition.number), offset, clamped=remark))
+    rows = _rows(root, stream, [one.partition.number for one in resets if one.effect == "archive"])
+    return [replace(one, rows=rows.get(one.partition.number, 0)) for one in resets]
 
 
 def refuse_held(root: Path, stream: str, resets: Sequence[Reset]) -> None:
-    """Refuse to reset shards that a process holds, before anything is changed.
+    """Refuse to reset shards that processes hold, before anything is changed.
 
     Raises:
-        ShardLockedError: A process holds one.
+        ShardLockedError: A process holds some; the message names them all, up to ten.
     """
     owners = shard_owners(root, stream)
+    held: dict[str, list[int]] = {}
     for reset in resets:
         owner = owners.get(reset.partition.number)
         if owner is not None and reset.effect != "nothing":
-            raise _held(root, stream, reset.partition.number, f"{owner} holds the shard")
+            held.setdefault(str(owner), []).append(reset.partition.number)
+    numbers = [number for of_owner in held.values() for number in of_owner]
+    if not numbers:
+        return
+    if len(numbers) == 1:
+        raise _held(root, stream, numbers[0], f"{next(iter(held))} holds the shard")
+    named = set(numbers[:_NAMED_MAX])
+    holders = [
+        f"{owner} holds partitions {', '.join(str(one) for one in of_owner if one in named)}"
+        for owner, of_owner in held.items()
+        if named & set(of_owner)
+    ]
+    more = f" and {len(numbers) - _NAMED_MAX} more" if len(numbers) > _NAMED_MAX else ""
+    message = (
+        f"{'; '.join(holders)}{more}: run `shardlog group pause {root} {stream}`, with "
+        f"--partition N for one of them, reset, then `shardlog group resume {root} {stream}`"
+    )
+    raise ShardLockedError(message, stream=stream)
 
 
 def run_reset(
@@ -166,9 +192,9 @@ def run_reset(
     outcome = ResetOutcome(reset, archived=archived)
     if set_group is None:
         return outcome
-    with StreamReader.open(root, stream) as reader:
-        mark = HomeMark(root_id(root), reader.lineage(reset.partition.number))
     try:
+        lineage = describe_stream(root, stream).lineages[reset.partition.number]
+        mark = HomeMark(root_id(root), lineage)
         set_group(reset.partition, Place(reset.target, metadata=mark.encode()))
     except ShardlogError as error:
         return replace(outcome, group_refusal=error)
@@ -197,6 +223,10 @@ def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
     number, target = reset.partition.number, reset.target
     if reset.current is None:
         Stream.add_shards(root, stream, {number: target})
+        birth = describe_stream(root, stream).births[number]
+        if birth != target:
+            message = f"its shard was made meanwhile, and begins at {birth}; reset it again"
+            raise InvalidRequestError(message, stream=stream, shard=number)
         return None
     if reset.effect == "nothing":
         return None
@@ -209,10 +239,42 @@ def _reset_shard(root: Path, stream: str, reset: Reset) -> ArchivedShard | None:
                 source.pop("epoch", None)
                 shard.skip(number, target, source=source)
                 return None
-    starts = dict.fromkeys(shards_of(number, describe_stream(root, stream).shards), 0)
-    starts[number] = target
-    logs = Stream.archive_shards(root, stream, starts, environment=_ENVIRONMENT)
+    logs = Stream.archive_shards(
+        root,
+        stream,
+        {number: target},
+        # Made by the first retry, perhaps at this moment: its records come again too.
+        beside={retry_shard_of(number): 0},
+        environment=_ENVIRONMENT,
+    )
     return next(log for log in logs if log.shard == number)
+
+
+def _places(stream: str, stands: Mapping[int, int | None]) -> dict[int, int]:
+    """Return where shards stand.
+
+    Raises:
+        CorruptionError: One cannot say it.
+    """
+    places = {number: next_ for number, next_ in stands.items() if next_ is not None}
+    for number in sorted(stands.keys() - places.keys()):
+        message = (
+            "how far it is stored cannot be read; `shardlog verify` says why, and opening the "
+            "shard for writing may repair it"
+        )
+        raise CorruptionError(message, stream=stream, shard=number)
+    return places
+
+
+def _rows(root: Path, stream: str, numbers: Collection[int]) -> dict[int, int | None]:
+    """Return how many rows shards have stored; None of those of a stream that cannot be read."""
+    if not numbers:
+        return {}
+    # That one of its shards is damaged is no reason to keep the others, or it, as they are.
+    with suppress(CorruptionError), StreamReader.open(root, stream) as reader:
+        reader.refresh()
+        return {number: reader.stats(number).records for number in numbers}
+    return dict.fromkeys(numbers)
 
 
 def _wanted(  # noqa: PLR0913 - all that a target may mean

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final, Literal
 
 from storage_core import InvalidRequestError
@@ -27,21 +27,6 @@ class Target:
 
     kind: Kind
     value: int = 0
-
-
-def time_target(text: str) -> Target:
-    """Return the target of `--to-datetime`; without a zone the time is UTC.
-
-    Raises:
-        InvalidRequestError: It is no time.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"--to-datetime {text!r}: write a time such as 2026-01-31T12:00:00Z"
-        raise InvalidRequestError(message) from error
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return Target("time", _milliseconds(moment))
 
 
 def duration_target(text: str, now_ms: int) -> Target:
@@ -70,7 +55,3 @@ def clamped(offset: int, low: int, end: int) -> tuple[int, str]:
     if offset > end:
         return end, f"offset {offset} is above the log's end; {end} is taken"
     return offset, ""
-
-
-def _milliseconds(moment: datetime) -> int:
-    return max((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1), 0)

@@ -3,10 +3,9 @@
     <root>/~retry/<topic>~<partition>.json      ~all for a whole topic
 
 The worker that has quarantined the partition removes the file and tries it. A request that nobody
-takes is withdrawn by whoever made it.
+takes is withdrawn by whoever made it. The files are empty, as a full disk may be why it is asked.
 """
 
-import json
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -26,15 +25,18 @@ class RetryRequests:
         self._files = PartitionFiles(root, _DIRECTORY)
         self._changes = DirectoryChanges(self._files.directory)
 
+    def prepare(self) -> None:
+        """Make room for requests, while there is some."""
+        self._files.prepare()
+
     def write(self, partition: Partition) -> None:
         """Ask for a partition.
 
         Raises:
             UnavailableError: The disk does not take it.
         """
-        content = json.dumps({"stream": partition.topic, "shard": partition.number})
         try:
-            self._files.write(partition, content, is_durable=False)
+            self._files.write(partition, "", is_durable=False)
         except OSError as error:
             message = f"requesting a retry: {error.strerror or error}"
             raise UnavailableError(message, path=self._files.directory) from error

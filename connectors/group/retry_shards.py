@@ -8,13 +8,14 @@ rows and clearing their dead letters is finished by whoever comes next: a retry,
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from connectors.kafka.terms import Partition
+from storage_core import RETRY_SHARDS_FROM, InvalidRequestError
 
 if TYPE_CHECKING:
     # Commands that only ask which shards these are load no writer.
     from storage_core import Stream
-
-RETRY_SHARDS_FROM: Final = 1_000_000
 
 
 def retry_shard_of(partition: int) -> int:
@@ -25,6 +26,20 @@ def retry_shard_of(partition: int) -> int:
 def partition_of(shard: int) -> int | None:
     """Return the partition whose retry shard this is, None if it is a partition's own."""
     return shard - RETRY_SHARDS_FROM if shard >= RETRY_SHARDS_FROM else None
+
+
+def refuse_beyond(partition: Partition) -> None:
+    """Refuse a partition whose shard would be another one's retry shard.
+
+    Raises:
+        InvalidRequestError: Its number is too large.
+    """
+    if partition.number >= RETRY_SHARDS_FROM:
+        message = (
+            f"partition {partition.number} cannot be stored: numbers go up to "
+            f"{RETRY_SHARDS_FROM - 1}; shards from there on are those of retried dead letters"
+        )
+        raise InvalidRequestError(message, stream=partition.topic)
 
 
 def shards_of(partition: int, shards: Collection[int]) -> list[int]:

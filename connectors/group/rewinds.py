@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from connectors.group.partition_files import PartitionFiles
+from connectors.group.partition_files import PartitionFiles, decoded_note
 from connectors.kafka import Partition
 
 _DIRECTORY: Final = "~rewinding"
@@ -37,26 +37,6 @@ class Rewind:
     since_ms: int
     until: int
     incarnation: str
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the rewind a file holds.
-
-        Raises:
-            ValueError: It holds none.
-        """
-        content = json.loads(text)
-        try:
-            return cls(
-                str(content["stream"]),
-                int(content["shard"]),
-                int(content["since_ms"]),
-                int(content["until"]),
-                str(content["incarnation"]),
-            )
-        except (KeyError, TypeError) as error:
-            message = f"no rewind: {error}"
-            raise ValueError(message) from error
 
     @property
     def partition(self) -> Partition:
@@ -88,5 +68,5 @@ class Rewinds:
         rewinds = []
         for text in self._files.texts():
             with suppress(ValueError):
-                rewinds.append(Rewind.decode(text))
+                rewinds.append(decoded_note(text, Rewind))
         return {rewind.partition: rewind for rewind in rewinds}

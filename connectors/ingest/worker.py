@@ -48,6 +48,7 @@ from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.status.broker_watch import BrokerWatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.progress import Progress
+from connectors.ingest.status.stable_offsets import StableOffsets
 from connectors.ingest.status.worker_state import LatestState, WorkerState
 from connectors.ingest.values.schema_waits import schema_waits
 from connectors.kafka import Admin, Consumer, Partition
@@ -153,6 +154,7 @@ class Worker:
         options, log, assignment = self._options, self._log, self._assignment
         ends_of = self._consumer.cached_ends
         self._unfetched = UnfetchedEnds(self._admin, str(options.kafka_settings[GROUP]))
+        self._stable = StableOffsets(self._admin)
         watch = AssignmentWatch(options.topics, self._existing_topics, log)
         self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
         self._maintenance = MaintenanceTimer(
@@ -163,6 +165,7 @@ class Worker:
         self._requests_due = Periodic(_OFTEN_S, lambda _now_s: self._requests.apply())
         self._periodics = (
             Periodic(_EACH_SECOND_S, lambda now_s: self._group.commit(assignment.writers, now_s)),
+            Periodic(_EACH_SECOND_S, lambda _now_s: self._requests.keep_room()),
             Periodic(_EACH_SECOND_S, self._dead_letter_watch.tick),
             self._dead_letters_due,
             Periodic(_OFTEN_S, lambda now_s: self._expiry.tick(assignment.writers, now_s)),
@@ -175,6 +178,7 @@ class Worker:
                 _EACH_SECOND_S, lambda now_s: self._unfetched.tick(now_s, assignment.unfetched)
             ),
             Periodic(_EACH_SECOND_S, lambda now_s: self._deleted.tick(now_s, assignment.topics)),
+            Periodic(_EACH_SECOND_S, lambda now_s: self._stable.tick(now_s, assignment.held)),
             Periodic(
                 _EACH_SECOND_S, lambda now_s: watch.tick(now_s, is_assigned=assignment.are_any)
             ),
@@ -340,6 +344,7 @@ class Worker:
             quarantined=len(self._quarantine.partitions),
             paused=self._assignment.paused,
             unfetched=self._unfetched_states(),
+            stable_offsets=self._stable.of(self._assignment.held, now_s),
             faults=self._quarantine.kinds,
             has_no_topic=self._deleted.are_all_gone,
             has_joined=self._rebalance.has_joined,

@@ -65,6 +65,16 @@ class Admin:
             topics = self._client.list_topics(timeout=timeout_s).topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
+    def partition_count(self, topic: str, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
+        """Return how many partitions a topic has; 0 where it is not there."""
+        return partition_count(self._client, topic, timeout_s)
+
+    def log_starts(
+        self, partitions: Iterable[Partition], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> dict[Partition, int]:
+        """Return where each partition's log begins; a partition that is not there has no entry."""
+        return self._ask_offsets(partitions, _library.OffsetSpec.earliest(), timeout_s)(timeout_s)
+
     def log_ends(
         self,
         partitions: Iterable[Partition],
@@ -92,11 +102,22 @@ class Admin:
             is_stable: The last stable offset, where the first open transaction begins, and not the
                 end of all that was written.
         """
-        specs = {TopicPartition(*part): _library.OffsetSpec.latest() for part in partitions}
+        latest = _library.OffsetSpec.latest()
+        return self._ask_offsets(partitions, latest, timeout_s, is_stable=is_stable)
+
+    def _ask_offsets(
+        self,
+        partitions: Iterable[Partition],
+        spec: object,
+        timeout_s: float,
+        *,
+        is_stable: bool = False,
+    ) -> Callable[[float], dict[Partition, int]]:
+        specs = {TopicPartition(*part): spec for part in partitions}
         level = rdkafka.IsolationLevel
         futures: dict[TopicPartition, Future[Any]] = {}
         if specs:
-            with translated("asking for log ends"):
+            with translated("asking for offsets"):
                 futures = self._client.list_offsets(
                     specs,
                     isolation_level=level.READ_COMMITTED if is_stable else level.READ_UNCOMMITTED,
@@ -107,7 +128,7 @@ class Admin:
             ends = {}
             for place, future in futures.items():
                 try:
-                    self._await({place: future}, "asking for log ends", wait_s)
+                    self._await({place: future}, "asking for offsets", wait_s)
                 except InvalidRequestError as error:
                     if not means_no_topic(error):
                         raise
@@ -237,3 +258,14 @@ class Admin:
                 except TimeoutError as error:
                     message = f"{doing}: no answer in {wait_s:g} s"
                     raise BrokerUnavailableError(message) from error
+
+
+def partition_count(client: Any, topic: str, timeout_s: float) -> int:  # noqa: ANN401 - untyped
+    """Return how many partitions a topic has; 0 where it is not there.
+
+    Raises:
+        BrokerUnavailableError: Kafka does not answer.
+    """
+    with translated("listing partitions"):
+        topics = client.list_topics(topic, timeout=timeout_s).topics
+    return len(topics[topic].partitions) if topic in topics else 0

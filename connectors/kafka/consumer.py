@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, TopicPartition
 
 from connectors.kafka.fetched import FetchResults
 from connectors.kafka.native_fetch import open_client
@@ -19,6 +19,10 @@ from connectors.kafka.settings import (
 from connectors.kafka.terms import Partition, Place
 from connectors.kafka.translate import is_lost_ownership, translated, unless_lost
 from storage_core import ShardlogError
+
+# NOTE: as times they are questions of Kafka's protocol; confluent-kafka (2.16) has no other one of
+# many partitions that a consumer can ask.
+_EDGES: Final = (OFFSET_BEGINNING, OFFSET_END)
 
 
 def check_settings(settings: Mapping[str, object], fetch: FetchWay = "auto") -> str:
@@ -51,6 +55,7 @@ class Consumer:
         self.is_native = self._native is not None
         self._topics: set[str] = set()
         self._failure: Exception | None = None
+        self._is_in_callback = False
         self._group_answer: dict[Partition, int] | None = None
 
     def subscribe(
@@ -71,10 +76,13 @@ class Consumer:
             callback: Callable[[list[Partition]], None],
         ) -> Callable[[Any, list[TopicPartition]], None]:
             def call(_consumer: Any, places: list[TopicPartition]) -> None:  # noqa: ANN401 - ourselves
+                self._is_in_callback = True
                 try:
                     callback([_partition(place) for place in places])
                 except Exception as error:  # noqa: BLE001 - raised again outside of librdkafka
                     self._failure = self._failure or error
+                finally:
+                    self._is_in_callback = False
 
             return call
 
@@ -146,6 +154,27 @@ class Consumer:
             )
         return low, high
 
+    def watermarks_of(
+        self, partitions: Collection[Partition], wait_s: float
+    ) -> dict[Partition, tuple[int, int]]:
+        """Ask for the first offsets and the ends of many partitions, in two questions.
+
+        A partition of which the cluster says nothing has none.
+
+        Raises:
+            BrokerUnavailableError: There is no answer.
+        """
+        lows, ends = (self._offsets_at(partitions, edge, wait_s) for edge in _EDGES)
+        return {part: (low, ends[part]) for part, low in lows.items() if part in ends}
+
+    def _offsets_at(
+        self, partitions: Iterable[Partition], time: int, wait_s: float
+    ) -> dict[Partition, int]:
+        requested = [TopicPartition(*part, time) for part in partitions]
+        with translated("asking for offsets"):
+            answers = self._client.offsets_for_times(requested, timeout=wait_s)
+        return {_partition(at): at.offset for at in answers if not at.error and at.offset >= 0}
+
     def cached_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the end of each partition from the client's cache, without a request.
 
@@ -165,11 +194,13 @@ class Consumer:
             (answer,) = self._client.offsets_for_times([requested], timeout=REQUEST_TIMEOUT_S)
         return answer.offset if answer.offset >= 0 else None
 
-    def group_places(self, partitions: Iterable[Partition]) -> dict[Partition, Place]:
+    def group_places(
+        self, partitions: Iterable[Partition], wait_s: float = REQUEST_TIMEOUT_S
+    ) -> dict[Partition, Place]:
         """Return the group's committed offsets, where there are any."""
         requested = [TopicPartition(*part) for part in partitions]
         with translated("asking for the group's offsets"):
-            committed = self._client.committed(requested, timeout=REQUEST_TIMEOUT_S)
+            committed = self._client.committed(requested, timeout=wait_s)
         return {
             _partition(place): Place(place.offset, metadata=place.metadata or "")
             for place in committed
@@ -185,10 +216,13 @@ class Consumer:
     ) -> None:
         """Commit the group's offsets, for those who watch lag; `take_group_answer` has the answer.
 
-        The last commit waits for the answer, up to `wait_s`.
+        The last commit waits for the answer, up to `wait_s`; but not inside a callback, where none
+        can come. What is committed there reaches the group before the partitions do go.
+
+        NOTE: confluent-kafka (2.16) lets no other thread call the client while a callback runs.
         """
         offsets = [_place(*item) for item in places.items()]
-        if is_last:
+        if is_last and not self._is_in_callback:
             self._note_group(None, self._answered(offsets, wait_s))
             return
         try:

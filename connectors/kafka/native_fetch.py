@@ -12,6 +12,7 @@ consumer's queue meanwhile is handed over first.
 """
 
 import ctypes
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
@@ -26,13 +27,14 @@ from confluent_kafka import KafkaError
 from connectors.kafka.fetched import Fetched, FetchResults
 from connectors.kafka.native_library import (
     COLUMNS,
+    ERROR_TEXT_MAX,
     LIBRARY,
     FetchResult,
     NativeLibrary,
     Refusal,
     load,
 )
-from connectors.kafka.settings import FetchWay
+from connectors.kafka.settings import FetchWay, quiet_logger
 from connectors.kafka.terms import Partition
 from connectors.kafka.translate import PartitionFault, fault_from, translated
 from storage_core import HEADERS_TYPE, ClosedError, InvalidRequestError
@@ -57,6 +59,7 @@ class NativeFetch:
         # Those of which nothing has come yet since they were taken.
         self._unsettled: set[Partition] = set()
         self._result = FetchResult()
+        self._error_text = ctypes.create_string_buffer(ERROR_TEXT_MAX)
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Have these partitions' records come; before they are assigned."""
@@ -102,6 +105,7 @@ class NativeFetch:
         """
         wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
         taken = _held_to(self._here().take(self._handle, records_max, wait_ms))
+        self._log_error()
         results: FetchResults = []
         while taken:
             self._library.next(self._handle, ctypes.byref(self._result))
@@ -112,6 +116,16 @@ class NativeFetch:
                 results.append((records, fault))
             taken = self._result.left
         return results
+
+    def _log_error(self) -> None:
+        """Log what came while records were taken and is no fault of theirs: that a topic is gone.
+
+        Where a partition goes on, and whether its topic is there, others ask the cluster.
+        """
+        if self._library.error(self._handle, self._error_text):
+            text = self._error_text.value.decode(errors="replace")
+            # As confluent_kafka hands on librdkafka's own lines: facility, client, text.
+            quiet_logger().log(logging.WARNING, "%s [%s] %s", "ERROR", "fetch", text)
 
     def detach(self) -> None:
         """End every queue; before the client is closed. Nothing else is called from then on."""

@@ -15,7 +15,8 @@ from confluent_kafka import cimpl
 
 LIBRARY: Final = Path(__file__).parent / "native" / "fetch.so"
 # As in fetch.h.
-_ABI: Final = 4
+_ABI: Final = 5
+ERROR_TEXT_MAX: Final = 512
 _POINTER: Final = ctypes.c_void_p
 _NUMBER: Final = ctypes.c_int64
 COLUMNS: Final = (
@@ -103,6 +104,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "take": (_NUMBER, (_POINTER, _NUMBER, _NUMBER)),
     "next": (None, (_POINTER, _POINTER)),
     "fill": (_NUMBER, (_POINTER, _POINTER)),
+    "error": (_NUMBER, (_POINTER, _POINTER)),
 }
 
 

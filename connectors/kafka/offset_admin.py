@@ -8,6 +8,7 @@ import confluent_kafka as rdkafka
 from confluent_kafka import TopicPartition
 from confluent_kafka import admin as rdadmin
 
+from connectors.kafka.admin import partition_count
 from connectors.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 from connectors.kafka.terms import Partition, Place
 from connectors.kafka.translate import translated
@@ -28,15 +29,13 @@ class OffsetAdmin:
         with translated("connecting to Kafka"):
             self._client: Any = _library.AdminClient(admin_settings(settings))
 
-    def counted(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Return how many partitions a topic has; 0 where it is not there.
 
         Raises:
             BrokerUnavailableError: Kafka does not answer.
         """
-        with translated("listing partitions"):
-            topics = self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics
-        return len(topics[topic].partitions) if topic in topics else 0
+        return partition_count(self._client, topic, REQUEST_TIMEOUT_S)
 
     def edges(self, partitions: Iterable[Partition], edge: Edge) -> dict[Partition, int]:
         """Return where each partition's log begins, or its last stable offset.

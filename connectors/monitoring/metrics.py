@@ -1,4 +1,4 @@
-"""Which metrics a worker has. docs/OPERATIONS.md has the table.
+"""Which metrics a worker has. docs/METRICS.md has the tables.
 
 The lag has the names of Kafka Lag Exporter, which dashboards know. What a stream counts is there
 for each open shard under the name of its counter, so that a new counter is a new metric.
@@ -163,13 +163,15 @@ def _shard(partition: Partition) -> str:
 def _lags(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
     held: list[PartitionState | UnfetchedPartition] = [*state.shards, *state.unfetched]
     lags.keep([partition.partition for partition in held])
-    offsets, ends, behind, ages = [], [], [], []
+    offsets, ends, stable, behind, ages = [], [], [], [], []
     for partition in held:
         topic, number = partition.partition
         of_topic = {"cluster_name": cluster, "topic": topic, "partition": str(number)}
         of_group = {**of_topic, "group": group}
         if partition.end is not None:
             ends.append(Sample(of_topic, partition.end))
+        if partition.partition in state.stable_offsets:
+            stable.append(Sample(of_topic, state.stable_offsets[partition.partition]))
         if partition.next is None:
             continue
         offsets.append(Sample(of_group, partition.next))
@@ -182,6 +184,10 @@ def _lags(state: WorkerState, group: str, cluster: str, lags: LagSeconds) -> Ite
     families = {
         "kafka_consumergroup_group_offset": ("Next offset of the shard.", offsets),
         "kafka_partition_latest_offset": ("Log end offset of the partition.", ends),
+        "kafka_partition_last_stable_offset": (
+            "Where the first open transaction of the partition begins, or its log end offset.",
+            stable,
+        ),
         "kafka_consumergroup_group_lag": ("Log end offset minus next offset.", behind),
         "kafka_consumergroup_group_lag_seconds": (
             "Time since the log end offset was the next offset.",

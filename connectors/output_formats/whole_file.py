@@ -15,6 +15,8 @@ from typing import Final, Self
 
 from storage_core import InvalidRequestError, ShardlogError
 
+# What commands take for no file, as other programs do; one of that name is ./-
+STANDARD_OUTPUT: Final = Path("-")
 _IN_MEMORY_MAX: Final = 2**20
 _NOTHING: Final = "; nothing of it is left"
 

@@ -8,17 +8,17 @@ here, so that `--check` and a start refuse the same.
 import json
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from connectors.kafka import BROKER_NAMES
+from connectors.settings.moments import microseconds_of
 from storage_core import is_stream_name
 
 BOOTSTRAP: Final = "bootstrap.servers"
 GROUP: Final = "group.id"
 
 _STARTS: Final = ("earliest", "latest")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _START_MS_MAX: Final = 253_402_300_799_999
 # 2001-09-09: a bare number below it is seconds, or an offset, rather than milliseconds.
 _START_MS_MIN: Final = 10**12
@@ -83,13 +83,9 @@ def _milliseconds(start: object) -> int | None:
     try:
         if start.lstrip("-").isdigit():
             return int(start)
-        moment = datetime.fromisoformat(start)
+        return microseconds_of(start) // 1000
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        message = f"{start!r} has no zone; write for example 2026-01-31T00:00Z"
-        raise ValueError(message)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def check_topics(names: _Topics) -> _Topics:

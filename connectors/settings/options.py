@@ -25,6 +25,7 @@ from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import Section, StreamSettings
+from storage_core import RETRY_SHARDS_FROM
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 
@@ -32,11 +33,10 @@ ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 _INTERNAL: Final = "^__"
 _LEFT_OUT: Final = "topic.blacklist"
 _GROUP_DEFAULT: Final = "shardlog"
-_PARTITION_MAX: Final = 2**31 - 1
 
 FaultKind = Literal["refused", "unavailable", "foreign", "out_of_range", "damage", "write_failed"]
 OnFault = Literal["quarantine", "stop"]
-PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
+PartitionNumber = Annotated[int, Field(ge=0, lt=RETRY_SHARDS_FROM)]
 
 
 class FaultSettings(Section):
@@ -85,8 +85,8 @@ class WorkerOptions(Section):
             matches them.
         mode: `group`: the consumer group assigns partitions; `static`: those of `partitions`.
         partitions: In mode `static`, the partitions of each topic.
-        start: Where a new shard begins: `earliest`, `latest`, or a time (ISO with zone, or
-            milliseconds). Partitions and topics that appear later begin at their first record.
+        start: Where a new shard begins: `earliest`, `latest`, or a time (ISO, UTC without a zone,
+            or milliseconds). Partitions and topics that appear later begin at their first record.
         on_out_of_range: When Kafka's retention has deleted records that were not stored: `stop`
             there, a fault that names them, or `skip`: record the gap and go on.
         on_fault: What a fault of one partition or topic does, by kind: `quarantine` it while the

@@ -18,15 +18,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.archived_shard import ArchivedShard, log_name
 from storage_core.catalog.births import check_starts, make_shard, new_lineage, remove_unborn_shard
 from storage_core.catalog.changes import locked, rewritten
-from storage_core.catalog.stream_file import StreamFiles, read_stream, shard_directory
-from storage_core.catalog.stream_meta import ARCHIVED_SHARDS, ArchivedShard
+from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.catalog.stream_meta import ARCHIVED_SHARDS
 from storage_core.engine.commit_marker import MARKER_FILE, MarkerReader
 from storage_core.engine.environment import Environment
+from storage_core.engine.left_config import remove_left_config
 from storage_core.engine.writer_lock import WriterLock
-from storage_core.errors import InvalidRequestError
-from storage_core.platform.clock import Clock
+from storage_core.errors import ForeignDataError, InvalidRequestError
+from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.durable_file import (
     make_directories,
     move_directory,
@@ -38,6 +40,7 @@ from storage_core.platform.durable_file import (
 _ARCHIVE: Final = "~archived"
 # Of logs that were removed so many are remembered for each shard.
 _REMEMBERED_MAX: Final = 16
+# A lineage is told by so many of its digits.
 _LINEAGE_DIGITS: Final = 16
 
 
@@ -46,6 +49,7 @@ def archive_shards(
     name: str,
     starts: Mapping[int, int],
     *,
+    beside: Mapping[int, int] | None = None,
     environment: Environment | None = None,
 ) -> Sequence[ArchivedShard]:
     """Put new logs in the place of shards' logs, which are archived; durable on return.
@@ -62,6 +66,8 @@ def archive_shards(
         root: The directory that holds the streams.
         name: The stream; its shards are the partitions of an origin.
         starts: For each shard the first address of its new log.
+        beside: The same for shards that are archived with them where they are there by then, which
+            is looked at under the stream's lock.
         environment: Time, for tests.
 
     Raises:
@@ -69,7 +75,9 @@ def archive_shards(
         ShardLockedError: A writer holds a shard; nothing was changed.
         CorruptionError: The stream's files, or a shard's marker, are damaged.
     """
+    optional = beside or {}
     check_starts(starts)
+    check_starts(optional)
     clock = (environment or Environment()).clock
     files = read_stream(Path(root).absolute(), name, is_whole=False, shards_open=starts)
     if files.meta.origin is None:
@@ -80,6 +88,9 @@ def archive_shards(
     with taking_errors(files.directory, "archiving a shard"), ExitStack() as held:
         held.enter_context(locked(files.directory))
         files = files.reread()
+        # IMPORTANT: under the lock; who makes a shard takes it too.
+        listed = {n: at for n, at in optional.items() if n in files.settings.lineages}
+        starts = {**starts, **listed}
         _clear_away(files, starts)
         for shard in sorted(starts):
             directory = files.shard_directory(shard)
@@ -141,8 +152,7 @@ def read_archived(root: Path, name: str, lineage: str) -> StreamFiles:
         message = f"{fault} {lineage!r}; there are {choices}"
         raise InvalidRequestError(message, stream=name)
     (log,) = matching
-    place = _place(files.directory, log)
-    assert place is not None, "it was there a moment ago"
+    place = _place(files.directory, log) or _archive_place(files.directory, log)
     settings = replace(
         files.settings,
         lineages={log.shard: bytes.fromhex(log.lineage)},
@@ -158,7 +168,7 @@ def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[Arc
 
     Raises:
         InvalidRequestError: There is no such stream.
-        ShardLockedError: A log is being archived.
+        ForeignDataError: What lies in the place of one is another log; it stays.
     """
     files = read_stream(Path(root).absolute(), name, is_whole=False, shards_open=())
     with taking_errors(files.directory, "removing archived shards"), locked(files.directory):
@@ -168,7 +178,7 @@ def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[Arc
             _move_aside(files.directory, archived)
             place = _place(files.directory, archived)
             if place is not None:
-                shutil.rmtree(place)
+                _remove(files.directory, place, archived)
                 removed.append(archived)
         if removed:
             sync_directory(files.directory / _ARCHIVE)
@@ -202,7 +212,7 @@ def _replace(
     directories = dict(settings.directories)
     for shard, start in starts.items():
         lineages[shard] = new_lineage()
-        directories[shard] = _lineage_name(shard, lineages[shard].hex())
+        directories[shard] = log_name(shard, lineages[shard].hex())
         make_shard(files.directory / directories[shard], start, lineages[shard])
         births[shard] = start
     rewritten(
@@ -236,35 +246,79 @@ def _clear_away(files: StreamFiles, shards: Iterable[int]) -> None:
     for archived in files.settings.archived:
         _move_aside(files.directory, archived)
     for shard in shards:
-        for left in sorted(files.directory.glob(_lineage_name(shard, "*"))):
+        for left in sorted(files.directory.glob(log_name(shard, "*"))):
             if left != files.shard_directory(shard):
                 remove_unborn_shard(left, files.meta.name, "not listed in options.json")
 
 
 def _move_aside(directory: Path, archived: ArchivedShard) -> None:
-    """Step 5, unless it is done. Under the stream's lock."""
+    """Step 5, unless it is done. Under the stream's lock.
+
+    Raises:
+        ForeignDataError: What lies there is another log.
+    """
+    left = directory / archived.directory
     if _is_unmoved(directory, archived):
         make_directories(directory / _ARCHIVE)
-        move_directory(directory / archived.directory, _archive_place(directory, archived))
+        _refuse_others(directory, left, archived)
+        move_directory(left, _archive_place(directory, archived))
+    elif left.exists():
+        # Another process opened the log for reading while it was moved.
+        remove_left_config(left)
+
+
+def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
+    """Remove an archived log, whose marker goes last: until then it tells which log it is.
+
+    Raises:
+        ForeignDataError: What lies there is another log; it stays.
+    """
+    is_almost_gone = not any(place.iterdir())
+    if not is_almost_gone:
+        _refuse_others(directory, place, archived)
+    for entry in sorted(place.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != MARKER_FILE:
+            entry.unlink()
+    (place / MARKER_FILE).unlink(missing_ok=True)
+    place.rmdir()
+
+
+def _refuse_others(directory: Path, place: Path, archived: ArchivedShard) -> None:
+    """Raise unless a place is the stream's own directory of a log that is not in force.
+
+    Raises:
+        ForeignDataError: It is something else.
+    """
+    fault = None
+    # The stream's directory itself may be a link, as whoever keeps it elsewhere has made it.
+    if place.is_symlink() or (directory / _ARCHIVE).is_symlink():
+        fault = "it is reached through a symbolic link"
+    elif not place.is_dir() or place.parent not in (directory, directory / _ARCHIVE):
+        fault = "it is no directory of the stream's own"
+    else:
+        with closing(MarkerReader(place / MARKER_FILE, SystemClock())) as marker:
+            if marker.read().lineage.hex() != archived.lineage:
+                fault = f"it is another log than {archived.lineage}"
+    if fault is not None:
+        message = f"an archived log is not touched: {fault}"
+        raise ForeignDataError(message, stream=directory.name, shard=archived.shard, path=place)
 
 
 def _is_unmoved(directory: Path, archived: ArchivedShard) -> bool:
-    # No other log ever has this name.
-    return (directory / archived.directory).exists()
+    # No other log ever has this name. Without a marker it is what a reader has left there.
+    return (directory / archived.directory / MARKER_FILE).exists()
 
 
 def _place(directory: Path, archived: ArchivedShard) -> Path | None:
     """Return where an archived log lies, None if it was removed."""
     with reading_errors(directory, "looking for archived shards"):
-        for path in (directory / archived.directory, _archive_place(directory, archived)):
-            if path.exists():
-                return path
-    return None
+        if _is_unmoved(directory, archived):
+            return directory / archived.directory
+        path = _archive_place(directory, archived)
+        return path if path.exists() else None
 
 
 def _archive_place(directory: Path, archived: ArchivedShard) -> Path:
-    return directory / _ARCHIVE / _lineage_name(archived.shard, archived.lineage)
-
-
-def _lineage_name(shard: int, lineage: str) -> str:
-    return f"{shard_directory(Path(), shard).name}~{lineage[:_LINEAGE_DIGITS]}"
+    return directory / _ARCHIVE / log_name(archived.shard, archived.lineage)

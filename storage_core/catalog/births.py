@@ -25,6 +25,7 @@ from storage_core.catalog.root_file import STREAM_FILE, check_root, is_reserved,
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream, shard_directory
 from storage_core.catalog.stream_meta import StreamMeta, StreamSettings, encode_meta
 from storage_core.engine.commit_marker import MARKER_FILE, create_marker
+from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.platform.durable_file import (
@@ -173,7 +174,7 @@ def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
     Raises:
         CorruptionError: It has one.
     """
-    if (shard / "db").exists():
+    if has_store(shard):
         message = f"shards with data but {why}; restore it or remove the directory"
         raise CorruptionError(message, stream=stream, path=shard)
     shutil.rmtree(shard)

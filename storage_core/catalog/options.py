@@ -40,7 +40,7 @@ class StreamOptions:
         ahead_max: How far ahead of the clock a primary may be and still move its id's head;
             None means one day, and no bound on a sequence.
         records_max: Cap on records, those stored first go first; None for no cap. Each shard has an
-            even share of it, rounded up.
+            even share of it, rounded up; a retry shard as much as its partition, beside it.
         bytes_max: The same on the bytes of blocks, by whole blocks; the newest of a shard stays.
         sync: `commit` syncs on every commit, `interval` at most every `sync_interval`.
         sync_interval: The pause between syncs at level `interval`.

@@ -5,6 +5,9 @@ address is the place in the partition. Shards are added as partitions appear, ea
 address where its copy begins; rows go to the shard that the caller names, and any shard may
 hold any id. A stream without an origin routes by secondary over shards made with it.
 
+A partition may have a second shard beside its own, for rows that its own can take no more. These
+are numbered from RETRY_SHARDS_FROM on; they are no partitions, and take nothing of what those get.
+
 The log never asks the origin anything; whoever feeds the stream compares it with what is there.
 """
 
@@ -20,6 +23,8 @@ OriginKind = Literal["kafka"]
 OriginKeyMode = Literal["integer", "dictionary", "none"]
 ValueFormat = Literal["raw", "avro"]
 
+# A partition's retry shard is the one so much above it.
+RETRY_SHARDS_FROM: Final = 1_000_000
 KIND_PLAIN: Final = "stream"
 # What a primary or a secondary begins with that is a field of the value.
 FIELD: Final = "field:"

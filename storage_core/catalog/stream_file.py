@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Self
 
+from storage_core.catalog.archived_shard import shard_name
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, is_stream_name
 from storage_core.catalog.root_file import STREAM_FILE, check_root, list_streams, read_root
@@ -17,6 +18,7 @@ from storage_core.catalog.stream_meta import (
     read_meta,
     read_settings,
 )
+from storage_core.engine.left_config import has_store
 from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
@@ -100,8 +102,11 @@ class StreamFiles:
         """Raise if a shard's log, which is not in its place any more, was replaced.
 
         Raises:
-            ForeignDataError: Another log is in its place.
+            ForeignDataError: Another log is in its place, or it is an archived one that has left.
         """
+        if self.is_archived and not self.shard_directory(shard).is_dir():
+            message = "the archived log was moved or removed while it was open here; open it again"
+            raise ForeignDataError(message, stream=self.meta.name, shard=shard)
         try:
             settings = read_settings(self.directory, self.meta)
         except (ShardlogError, OSError):
@@ -129,7 +134,7 @@ def replaced_message(settings: StreamSettings, lineage: bytes) -> str:
 
 def shard_directory(stream_directory: Path, shard: int) -> Path:
     """Return where a shard lives that never replaced another."""
-    return stream_directory / f"shard-{shard:04d}"
+    return stream_directory / shard_name(shard)
 
 
 def check_name(name: object) -> None:
@@ -163,8 +168,11 @@ def read_stream(
     check_root(root)
     with reading_errors(root / name, "reading the stream's files"):
         files = _read_files(root, name)
-        if is_whole:
-            _check_shards(files)
+        while is_whole and (missing := _missing_shard(files)) is not None:
+            listed, files = files, _read_files(root, name)
+            # Else it was reset between both looks, and lies elsewhere.
+            if files.shard_directory(missing) == listed.shard_directory(missing):
+                raise _missing(files, missing)
     return files if shards_open is None else replace(files, shards_open=frozenset(shards_open))
 
 
@@ -178,7 +186,7 @@ def _read_files(root: Path, name: str) -> StreamFiles:
         meta = read_meta(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
         # Without a store it is a creation under way, or one that did not finish.
-        if any(directory.glob("shard-*/db")):
+        if any(map(has_store, directory.glob("shard-*"))):
             message = "stream.json is missing though there are shards; restore it from a backup"
             raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
         raise InvalidRequestError(_not_there(root, name), stream=name, path=root) from error
@@ -194,12 +202,15 @@ def _not_there(root: Path, name: str) -> str:
     return f"{text}; there are {listed_names(names, _NAMES_TOLD)}" if names else text
 
 
-def _check_shards(files: StreamFiles) -> None:
-    for shard in files.settings.lineages:
-        path = files.shard_directory(shard)
-        if not path.is_dir():
-            message = "the shard's directory is missing"
-            raise CorruptionError(message, stream=files.meta.name, shard=shard, path=path)
+def _missing_shard(files: StreamFiles) -> int | None:
+    """Return a shard whose directory is not there, None where all are."""
+    lineages = files.settings.lineages
+    return next((n for n in lineages if not files.shard_directory(n).is_dir()), None)
+
+
+def _missing(files: StreamFiles, shard: int) -> CorruptionError:
+    message, path = "the shard's directory is missing", files.shard_directory(shard)
+    return CorruptionError(message, stream=files.meta.name, shard=shard, path=path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,8 @@ class StreamDescription:
         options: The options that hold.
         shards: The shards there are, whether they can be opened or not, sorted.
         directories: Where each of them lies.
+        lineages: The lineage of each, in hex.
+        births: The first address that each can ever have.
     """
 
     name: str
@@ -221,6 +234,8 @@ class StreamDescription:
     options: StreamOptions
     shards: tuple[int, ...]
     directories: Mapping[int, Path]
+    lineages: Mapping[int, str]
+    births: Mapping[int, int]
 
 
 def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
@@ -239,4 +254,6 @@ def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
         files.settings.options,
         tuple(sorted(files.settings.lineages)),
         {shard: files.shard_directory(shard) for shard in files.settings.lineages},
+        {shard: lineage.hex() for shard, lineage in files.settings.lineages.items()},
+        {shard: files.settings.births.get(shard, 0) for shard in files.settings.lineages},
     )

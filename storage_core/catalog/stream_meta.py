@@ -19,6 +19,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.archived_shard import (
+    ArchivedShard,
+    decode_archived,
+    decode_directories,
+)
 from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.index_options import (
     decode_index_options,
@@ -32,6 +37,7 @@ from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
     InvalidRequestError,
+    ShardlogError,
     UnsupportedFormatError,
 )
 from storage_core.format.window import Unit, WindowScheme, WindowWidth
@@ -90,27 +96,6 @@ class StreamMeta:
     def scheme(self) -> WindowScheme:
         """How primaries fall into windows."""
         return WindowScheme(self.unit, self.window)
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedShard:
-    """A log that another one has replaced.
-
-    Attributes:
-        shard: The shard's number.
-        lineage: The random id of the log, in hex.
-        born: The first address it could have.
-        end: Its committed, when it was archived.
-        archived_at_ms: When that was, by the wall clock.
-        directory: The name of the directory that it had until then.
-    """
-
-    shard: int
-    lineage: str
-    born: int
-    end: int
-    archived_at_ms: int
-    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +236,17 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         message = "the file is missing; restore it from a backup"
         raise CorruptionError(message, stream=meta.name, path=path) from error
     check_format(document, "options", path, meta.name)
+    try:
+        return _decode_settings(document, meta, path)
+    except ShardlogError:
+        # Some are ValueErrors too.
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        message = f"not what shardlog writes: {error}; restore the file from a backup"
+        raise CorruptionError(message, stream=meta.name, path=path) from error
+
+
+def _decode_settings(document: dict[str, Any], meta: StreamMeta, path: Path) -> StreamSettings:
     options = document["options"]
     features = frozenset(options.pop(_FEATURES_FIELD, ()))
     if features - FEATURES:
@@ -270,8 +266,8 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    archived = tuple(ArchivedShard(**one) for one in document.get("archived", ()))
-    directories = {int(shard): name for shard, name in document.get("directories", {}).items()}
+    archived = decode_archived(document.get("archived", ()), lineages.values())
+    directories = decode_directories(document.get("directories", {}), lineages)
     return StreamSettings(
         decode_options(options), lineages, births, features, archived, directories
     )

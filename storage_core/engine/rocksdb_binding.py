@@ -28,6 +28,7 @@ from rocksdict import (
 
 from storage_core.engine.database_process import note_opening
 from storage_core.engine.key_value import Recovery
+from storage_core.engine.left_config import CONFIG_FILE
 from storage_core.engine.open_files import open_files
 from storage_core.errors import (
     ClosedError,
@@ -54,7 +55,6 @@ ARENA_BYTES: Final = 64 * 2**10
 # RocksDB keeps so many of its open files for others than tables.
 FILES_BESIDE_TABLES: Final = 10
 _OPENING_THREADS_MAX: Final = 16
-CONFIG_FILE: Final = "rocksdict-config.json"
 
 ErrorKinds = tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]
 # The first row that matches gives the kind.

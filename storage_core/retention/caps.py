@@ -1,13 +1,16 @@
 """Caps: how much a shard may hold.
 
 A stream's cap is shared out evenly: each shard may hold its part, rounded up, whatever the others
-do. The oldest go first, as they came: a cap takes the rows of the log's first addresses
+do. A retry shard takes nothing of it: it may hold as much as its partition's shard, beside it.
+The oldest go first, as they came: a cap takes the rows of the log's first addresses
 (write/log_sizes.py).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import RETRY_SHARDS_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +21,11 @@ class Caps:
     bytes_max: int | None = None
 
     @classmethod
-    def of_each(cls, options: StreamOptions, shards: int) -> "Caps":
-        """Return what each of so many shards may hold."""
+    def of_each(cls, options: StreamOptions, shards: Collection[int]) -> "Caps":
+        """Return what each of a stream's shards may hold."""
+        sharing = sum(1 for shard in shards if shard < RETRY_SHARDS_FROM)
         parts = (
-            None if cap is None else -(-cap // max(1, shards))
+            None if cap is None else -(-cap // max(1, sharing))
             for cap in (options.records_max, options.bytes_max)
         )
         return cls(*parts)

@@ -67,7 +67,7 @@ def terms_of(files: StreamFiles, now: object, clock: Clock) -> ExpiryTerms:
     if type(now) is not int or not INT64_MIN <= now <= INT64_MAX:
         message = f"now {now!r} is not a time in {meta.unit} as a 64-bit integer"
         raise InvalidRequestError(message, stream=meta.name)
-    return ExpiryTerms(options.floor_at(now), Caps.of_each(options, len(files.settings.lineages)))
+    return ExpiryTerms(options.floor_at(now), Caps.of_each(options, files.settings.lineages))
 
 
 def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpiry:

@@ -14,6 +14,7 @@ ids, windows and problems it holds so many, and reads the blocks again for the r
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from storage_core.errors import CorruptionError
@@ -75,7 +76,7 @@ UNCHECKED_CHAIN: Final = "everything derived from blocks: the chain of zones is 
 _BLOCKS_PER_PROGRESS: Final = 64
 
 Progress = Callable[[int, int, int], None]
-_WithHeads = Callable[[Int32s], ShardSnapshot]
+WithHeads = Callable[[Int32s], ShardSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,27 +144,28 @@ def verify_shard(
     """
     committed = shard.committed()
     view = shard.snapshots.whole()
-    findings = Findings(shard.context.number, str(shard.context.directory / "db"))
+    check = ViewCheck(view, committed, shard.context.directory, fingerprint_of)
     try:
-        check = _ShardCheck(view, committed, findings, fingerprint_of)
-        check.run(progress, limits, shard.snapshots.with_heads)
-        parts = check_parts(view, shard.context.directory, findings)
+        report = check.run(progress, limits, shard.snapshots.with_heads)
     finally:
         view.close()
     shard.note_lost([block for block in view.unreadable if block.end <= committed])
-    return replace(check.report(), parts=parts)
+    return report
 
 
-class _ShardCheck:
-    """All passes over one view."""
+class ViewCheck:
+    """All passes over one view of a shard, whoever made it."""
 
     def __init__(
         self,
         view: ShardSnapshot,
         committed: int,
-        findings: Findings,
+        directory: Path,
         fingerprint_of: FingerprintOf | None,
     ) -> None:
+        """Check a view of what lies in a shard's directory; `committed` was read before it."""
+        findings = Findings(view.shard, str(directory / "db"))
+        self._directory = directory
         self._view = view
         self._state = state = view.state
         self._committed = committed
@@ -180,8 +182,23 @@ class _ShardCheck:
         for lost in state.lost:
             findings.add("lost", "acknowledged rows are lost", lost.start, lost.end)
 
-    def run(self, progress: Progress | None, limits: VerifyLimits, with_heads: _WithHeads) -> None:
-        """Read the blocks as often as it takes, and compare."""
+    def run(
+        self, progress: Progress | None, limits: VerifyLimits, with_heads: WithHeads
+    ) -> VerifyReport:
+        """Read the blocks as often as it takes, then the parts; return what is wrong.
+
+        Args:
+            progress: As for `verify_shard`.
+            limits: How much to hold in memory.
+            with_heads: Returns a view of what is committed with the heads of ids; it is closed.
+        """
+        self._compare(progress, limits, with_heads)
+        parts = check_parts(self._view, self._directory, self._findings)
+        return replace(self._report(), parts=parts)
+
+    def _compare(
+        self, progress: Progress | None, limits: VerifyLimits, with_heads: WithHeads
+    ) -> None:
         state, view, findings = self._state, self._view, self._findings
         marks = (state.heads_through, self._committed)
         first_id, first_window, is_first = INT32_MIN, INT64_MIN, True
@@ -206,7 +223,7 @@ class _ShardCheck:
         check_index(view, state, findings)
         check_keys(view, findings)
 
-    def report(self) -> VerifyReport:
+    def _report(self) -> VerifyReport:
         """Return what was read and what is wrong."""
         unchecked = list(NEVER_CHECKED)
         if self._is_broken:
@@ -297,12 +314,15 @@ class _ShardCheck:
             largest = int(expected.primary.max())
             check_largest_of_heads(self._view, largest, self._findings)
 
-    def _compare_visible_heads(self, tally: HeadTally, with_heads: _WithHeads) -> None:
+    def _compare_visible_heads(self, tally: HeadTally, with_heads: WithHeads) -> None:
         """Compare the heads that answer `latest`; they may have moved on, and never go back."""
         for expected in parts_of(tally.noted[self._committed]):
             view = with_heads(expected.ids)
             try:
                 heads, is_still = view.heads(expected.ids), view.committed == self._committed
+            except CorruptionError:
+                # A reader makes them of blocks; those that cannot be read were told.
+                return
             finally:
                 view.close()
             is_exact = is_still and self._is_whole

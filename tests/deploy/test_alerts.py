@@ -1,10 +1,12 @@
 """Goal: each alert fires once its cause is made, none before, and all name only metrics there are.
 
 Method: a real Prometheus, from Debian, evaluates the rules each second with short waits, over real
-workers and a broker of their own. Causes: a paused partition that goes on growing, a log that
-nobody reads, a damaged shard, a topic that is deleted, records that cannot be parsed, a small disk,
-maintenance that is off, retention that overtakes a worker, and a killed broker. Two that need
-minutes of a slow disk or of dying processes go through Prometheus' own tests of rules.
+workers and a broker of their own; that none fires before, by the rules as they are, since a machine
+short of processor time is a cause of the hasty ones. Causes: a paused partition that goes on
+growing, a log that nobody reads, a damaged shard, a topic that is deleted, a transaction that
+nobody ends, records that cannot be parsed, a small disk, maintenance that is off, retention that
+overtakes a worker, and a killed broker. Two that need minutes of a slow disk or of dying processes
+go through Prometheus' own tests of rules.
 """
 
 import fcntl
@@ -28,15 +30,20 @@ from connectors.devtools.ports import LOOPBACK, free_ports, is_open
 from connectors.devtools.server import Server
 from connectors.group.pauses import Pause, Pauses
 from connectors.kafka import Partition
+from tests.broker.support.cluster import LONGEST_TRANSACTION_MS, Transactions
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
 from tests.broker.worker.test_monitoring import ANY_PORT, ask
 from tests.deploy.support.deployed import RULES, hasty_rules, metrics_of, panels, rules
 from tests.deploy.support.prometheus import Prometheus, promtool, scraping
-from tests.waiting import await_that
+from tests.waiting import WAIT_MAX_S, await_that
 
 BY_RULES_ALONE = {"ShardlogDiskSlow", "ShardlogPartBuilderDies"}
 ON_A_SMALL_DISK = "ShardlogDiskFull"
-SCRAPES_OF_PEACE = 6
+# These fire for as long as what they look back at is worse than it was.
+OF_A_MOMENT = {"ShardlogLagGrowsAtNoRate", "ShardlogDeadLetters"}
+SCRAPES_OF_PEACE = 4
+# Many scrapes of a machine that is short of processor time come too late to count.
+FIRE_MAX_S = 3 * WAIT_MAX_S
 DISK_BYTES = 192 << 20
 PIPE_BYTES = 4096
 SMALL_DISK = f"""
@@ -107,10 +114,8 @@ class Causes:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self.grows, self.damaged, self.gone, self.overtaken, self.letters = (
-            lab.topic(partitions=2 if number == 0 else 1) for number in range(5)
-        )
-        self._topics = (self.grows, self.damaged, self.gone, self.overtaken, self.letters)
+        self._topics = [lab.topic(partitions=2 if number == 0 else 1) for number in range(6)]
+        self.grows, self.damaged, self.gone, self.overtaken, self.letters, self.held = self._topics
         for topic in self._topics:
             lab.produce(topic, 200)
         before = lab.worker(*self._topics, maintain_every_s=0)
@@ -129,18 +134,24 @@ class Causes:
         )
 
     def go_on(self, worker: WorkerProcess, prometheus: Prometheus) -> None:
-        """Delete a topic, send what cannot be parsed, and pause what goes on growing."""
+        """Delete a topic, leave a transaction open, send poison, pause what goes on growing."""
         await_that(
             lambda: all(map(prometheus.value, self._scraped())), "two partitions and no letter told"
         )
+        hanging = Transactions(self._lab.bootstrap, self.held.name, LONGEST_TRANSACTION_MS)
+        hanging.leave_open(self.held.name, [(None, b"held back")] * 9)
         self._lab.cluster.delete_topic(self.gone.name)
-        with self._lab.producer() as producer:
-            producer.send(self.letters.name, b"no integer", b"poison", 1000, None, 0)
         self._pause(0)
         worker.await_event("paused")
-        self._lab.produce(self.grows, 50, partition=0)
+        self.repeat()
         # The end of what is not fetched is asked for when there is more of it.
         self._pause(1)
+
+    def repeat(self) -> None:
+        """Send what cannot be parsed, and have what is paused grow; a scrape may have failed."""
+        with self._lab.producer() as producer:
+            producer.send(self.letters.name, b"no integer", b"poison", 1000, None, 0)
+        self._lab.produce(self.grows, 10, partition=0)
 
     def alerts(self) -> dict[str, tuple[str, Topic]]:
         """Return which topic an alert is to name, and by which label."""
@@ -150,6 +161,7 @@ class Causes:
             "ShardlogPaused": ("stream", self.grows),
             "ShardlogQuarantined": ("stream", self.damaged),
             "ShardlogTopicDeleted": ("stream", self.gone),
+            "ShardlogHeldBack": ("topic", self.held),
             "ShardlogLosesToRetention": ("stream", self.overtaken),
             "ShardlogDeadLetters": ("stream", self.letters),
             "ShardlogDeadLettersWait": ("stream", self.letters),
@@ -170,10 +182,11 @@ class Causes:
 
 
 def test_each_alert_fires_once_its_cause_is_made_and_none_before(tmp_path: Path) -> None:
+    # The others may fire too: the disk of this machine may be slow, or full.
     expected = set(rules()) - BY_RULES_ALONE - {ON_A_SMALL_DISK}
     with (
         Server(BROKER, tmp_path / "broker", jvm_options=SHORT_LIVED) as broker,
-        scraping(tmp_path / "prometheus", hasty_rules()) as prometheus,
+        scraping(tmp_path / "prometheus", hasty_rules(expected)) as prometheus,
     ):
         lab = Lab(broker.address, tmp_path, 1)
         try:
@@ -189,7 +202,12 @@ def _make_each_cause(lab: Lab, broker: Server, prometheus: Prometheus, expected:
     with talking_to_nobody(lab, silent) as (silent_address, silent_worker):
         scrapes = f'count_over_time(up{{instance="{address(healthy)}"}}[1h]) >= {SCRAPES_OF_PEACE}'
         await_that(lambda: bool(prometheus.value(scrapes)), "some scrapes")
-        assert prometheus.fired() == set()
+        own_rules = {name: rules()[name] for name in expected}
+        # One scrape that came late is no cause.
+        await_that(
+            lambda: not prometheus.holding(own_rules),
+            lambda: f"a worker that is well: {prometheus.holding(own_rules)}",
+        )
         worker = causes.begin()
         prometheus.watch(address(worker))
         prometheus.watch(address(idle), job="idle")
@@ -200,9 +218,12 @@ def _make_each_cause(lab: Lab, broker: Server, prometheus: Prometheus, expected:
         def has_fired() -> bool:
             # Each asks for a line, until the pipe is full.
             silent_worker.send_signal(signal.SIGUSR1)
-            return prometheus.fired() >= expected - {"ShardlogDown", "ShardlogBrokerAway"}
+            fired = prometheus.fired()
+            if not fired >= OF_A_MOMENT:
+                causes.repeat()
+            return fired >= expected - {"ShardlogDown", "ShardlogBrokerAway"}
 
-        await_that(has_fired, lambda: f"{expected - prometheus.fired()} fire")
+        await_that(has_fired, lambda: f"{expected - prometheus.fired()} fire", FIRE_MAX_S)
         for title, expression in panels():
             assert prometheus.value(expression), f"{title}: {expression}"
         assert prometheus.fired() <= expected
@@ -211,7 +232,9 @@ def _make_each_cause(lab: Lab, broker: Server, prometheus: Prometheus, expected:
     healthy.kill()
     broker.kill()
     await_that(
-        lambda: prometheus.fired() == expected, lambda: f"{expected ^ prometheus.fired()} fire"
+        lambda: prometheus.fired() == expected,
+        lambda: f"{expected ^ prometheus.fired()} fire",
+        FIRE_MAX_S,
     )
 
 
@@ -254,7 +277,7 @@ def test_disk_that_is_nearly_full_is_told(lab: Lab, tmp_path: Path) -> None:
     inside = ("sh", "-ec", SMALL_DISK, "sh", os.fspath(lab.root))
     worker = WorkerProcess(settings, tmp_path / "small.log", (*namespace, *inside), is_forked=False)
     try:
-        with scraping(tmp_path / "prometheus", hasty_rules()) as prometheus:
+        with scraping(tmp_path / "prometheus", hasty_rules({ON_A_SMALL_DISK})) as prometheus:
             prometheus.watch(address(worker))
             await_that(lambda: ON_A_SMALL_DISK in prometheus.fired(), "a full disk told")
             (free,) = prometheus.value("shardlog_disk_size_bytes")
@@ -266,11 +289,12 @@ def test_disk_that_is_nearly_full_is_told(lab: Lab, tmp_path: Path) -> None:
 
 def test_alerts_of_slow_disks_and_dying_processes_fire_by_the_rules(tmp_path: Path) -> None:
     instance = 'instance="w",job="shardlog"'
+    # Twenty minutes of peace, then of the cause.
     series = {
-        f'shardlog_commit_seconds_bucket{{{instance},le="1"}}': "0+1x60",
-        f'shardlog_commit_seconds_bucket{{{instance},le="5"}}': "0+10x60",
-        f'shardlog_commit_seconds_bucket{{{instance},le="+Inf"}}': "0+10x60",
-        f"shardlog_worker_part_builders_died_total{{{instance}}}": "0+1x60",
+        f'shardlog_commit_seconds_bucket{{{instance},le="1"}}': "0+10x20 201+1x60",
+        f'shardlog_commit_seconds_bucket{{{instance},le="5"}}': "0+10x80",
+        f'shardlog_commit_seconds_bucket{{{instance},le="+Inf"}}': "0+10x80",
+        f"shardlog_worker_part_builders_died_total{{{instance}}}": "0x20 0+1x60",
     }
     tests = {
         "rule_files": [os.fspath(RULES)],
@@ -282,10 +306,11 @@ def test_alerts_of_slow_disks_and_dying_processes_fire_by_the_rules(tmp_path: Pa
                 "promql_expr_test": [
                     {
                         "expr": f'count(ALERTS{{alertname="{name}", alertstate="firing"}})',
-                        "eval_time": "45m",
-                        "exp_samples": [{"labels": "{}", "value": 1}],
+                        "eval_time": moment,
+                        "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
                     }
                     for name in sorted(BY_RULES_ALONE)
+                    for moment, fires in (("20m", False), ("65m", True))
                 ],
             }
         ],

@@ -31,6 +31,7 @@ void shardlog_give_back(struct fetch *, int64_t);
 int64_t shardlog_take(struct fetch *, int64_t, int64_t);
 void shardlog_next(struct fetch *, struct fetch_result *);
 int64_t shardlog_fill(struct fetch *, uint8_t *);
+int64_t shardlog_error(struct fetch *, char *);
 
 /* What concerns queues and messages is called under the lock: the client may end at any time. */
 static void check_lock(void)
@@ -54,6 +55,34 @@ FAKE int rd_kafka_interceptor_add_on_destroy(
     client->on_destroy = on_destroy;
     client->opaque = opaque;
     return 0;
+}
+/* What confluent_kafka has errors told to: it may not be called while messages are taken. */
+static bool is_taking;
+static int told_theirs, told_ours;
+static error_f *own_error;
+
+static void their_error(rd_kafka_t *client, int code, const char *text, void *opaque)
+{
+    (void)client, (void)text, (void)opaque;
+    CHECK(!is_taking);
+    told_theirs = code;
+}
+
+FAKE int rd_kafka_conf_get(
+    const rd_kafka_conf_t *conf, const char *name, char *into, size_t *size)
+{
+    error_f *theirs = their_error;
+    void *place;
+    (void)conf;
+    CHECK(strcmp(name, "error_cb") == 0);
+    memcpy(&place, &theirs, sizeof place);
+    snprintf(into, *size, "%p", place);
+    return 0;
+}
+FAKE void rd_kafka_conf_set_error_cb(rd_kafka_conf_t *conf, error_f *own)
+{
+    (void)conf;
+    own_error = own;
 }
 FAKE void *rd_kafka_opaque(const rd_kafka_t *client)
 {
@@ -87,6 +116,10 @@ FAKE ssize_t rd_kafka_consume_batch_queue(
     (void)queue, (void)wait_ms;
     check_lock();
     CHECK((size_t)sent_number <= most);
+    is_taking = true;
+    for (uint32_t each = below(3); each > 0; each--)
+        own_error(NULL, told_ours = 1 + (int)below(40), below(2) == 0 ? "gone" : LONG, NULL);
+    is_taking = false;
     for (int each = 0; each < sent_number; each++)
         into[each] = &sent[each]->m;
     return sent_number;
@@ -252,6 +285,19 @@ static void read_all(struct fetch *f, struct message **models)
     CHECK(s.records == 0 && !s.has_fault && s.left == 0);
 }
 
+/* Hold the error of a take against the last that was told in it; others go where they went. */
+static void check_error(struct fetch *f)
+{
+    char text[ERROR_TEXT_MAX] = "";
+    CHECK(shardlog_error(f, text) == told_ours);
+    CHECK(told_ours == 0 || strcmp(text, "gone") == 0 || strncmp(text, LONG, strlen(text)) == 0);
+    CHECK(shardlog_error(f, text) == 0);
+    told_ours = 0;
+    own_error(NULL, 7, "of elsewhere", NULL);
+    CHECK(told_theirs == 7 && shardlog_error(f, text) == 0);
+    told_theirs = 0;
+}
+
 static void one_round(void)
 {
     rd_kafka_t client = {0};
@@ -288,6 +334,7 @@ static void one_round(void)
             if (sent_number > 0 && below(2) == 0)
                 lay_as_fetched();
             CHECK(shardlog_take(f, sent_number + (int64_t)below(3) + 1, 0) == sent_number);
+            check_error(f);
             read_all(f, models);
             for (int at = 0; at < sent_number; at++)
                 end_message(models[at]);

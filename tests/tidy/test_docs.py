@@ -2,27 +2,34 @@
 
 README.md and docs/*.md are held to the code: every path, every `file.py:function`, every dotted
 name of our packages, every member of our classes and every test they name is there, and every
-relative link leads somewhere. ADRs are history and may name what is gone, but each is linked from a
-document that people read.
+relative link and its anchor lead somewhere. ADRs are history and may name what is gone, but each is
+linked from a document that people read.
 """
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import pytest
 
 from tests.tidy.known_names import Known, known_from
-from tests.tidy.tree import PACKAGES, ROOT, files, python_files
+from tests.tidy.tree import PACKAGES, ROOT, files, python_files, text_of
 
 PROMISED = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/COMMANDS.md",
+    "docs/CONFIGURATION.md",
+    "docs/DEAD_LETTERS.md",
     "docs/FAILURES.md",
     "docs/FORMAT.md",
     "docs/GLOSSARY.md",
     "docs/GUARANTEES.md",
+    "docs/LIMITS.md",
+    "docs/METRICS.md",
     "docs/MODULES.md",
     "docs/OPERATIONS.md",
     "docs/PYTHON.md",
@@ -38,7 +45,9 @@ FILE = re.compile(rf"(?<![\w./*-])(\w+\.py)\b{_IN_FILE}")
 DOTTED = re.compile(rf"(?<![\w./-])((?:{'|'.join(PACKAGES)}|tests|bench)(?:\.[A-Za-z_]\w*)+)")
 MEMBER = re.compile(r"(?<![\w./])([A-Z]\w+)\.([a-z_]\w*)")
 TEST = re.compile(r"(?<![\w./])(test_\w+)\b(?!\.py|\*)")
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def unknown_names(text: str, names_there: Known) -> list[str]:
@@ -69,8 +78,32 @@ def broken_links(document: str, text: str, names_there: Known) -> list[str]:
     folder = PurePosixPath(document).parent
     return [
         f"{document}: {target}"
-        for target in LINK.findall(text)
-        if not names_there.has_path(_normal(folder / target))
+        for target, _ in LINK.findall(text)
+        if target and not names_there.has_path(_normal(folder / target))
+    ]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    seen: Counter[str] = Counter()
+    found_anchors = set()
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        text_of_heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w -]", "", text_of_heading).strip().lower().replace(" ", "-")
+        found_anchors.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found_anchors
+
+
+def broken_anchors(document: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the links of a document whose anchor is no heading of the page they lead to."""
+    folder = PurePosixPath(document).parent
+    return [
+        f"{document}: {target}#{anchor}"
+        for target, anchor in LINK.findall(texts[document])
+        if anchor
+        and (path := _normal(folder / target) if target else document) in texts
+        and anchor not in anchors(texts[path])
     ]
 
 
@@ -119,6 +152,15 @@ def test_links_of_documents_lead_somewhere() -> None:
     assert [
         link for path, text in documents for link in broken_links(path, text, names_there)
     ] == []
+
+
+def test_anchors_of_links_are_headings() -> None:
+    texts = {
+        path.as_posix(): text_of(path)
+        for path in files()
+        if path.suffix == ".md" and path.parts[0] != "tests"
+    }
+    assert [link for path in texts for link in broken_anchors(path, texts)] == []
 
 
 def test_every_decision_record_is_linked() -> None:
@@ -183,6 +225,16 @@ def test_name_of_nothing_is_found(text: str, unknown: str) -> None:
 def test_broken_link_is_found() -> None:
     text = "[a](../README.md) [b](FORMAT.md#keys) [c](https://a.example/x) [d](GONE.md)"
     assert broken_links("docs/TESTING.md", text, SMALL) == ["docs/TESTING.md: GONE.md"]
+
+
+def test_broken_anchor_is_found() -> None:
+    texts = {
+        "docs/A.md": "# `--a` and: b\n\n## B\n```sh\n# c\n```\n## B\n"
+        "[x](#b-1) [y](#c) [z](../R.md#d)",
+        "R.md": "[a](docs/A.md#--a-and-b) [b](docs/A.md#b) [c](https://a.example/#x)",
+    }
+    assert broken_anchors("docs/A.md", texts) == ["docs/A.md: #c", "docs/A.md: ../R.md#d"]
+    assert broken_anchors("R.md", texts) == []
 
 
 def test_unlinked_decision_record_is_found() -> None:

@@ -34,7 +34,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("open_shards", "testing"),
         ("rows",),
         ("facade",),
-        ("stream_maintenance", "remote"),
+        ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader", "roots"),
         ("remote_reader", "staging", "sql", "export", "answering"),
         ("__init__",),

@@ -30,6 +30,7 @@ PUBLIC = {
     "IndexOptions",
     "IndexWorker",
     "KEY_BYTES_MAX",
+    "RETRY_SHARDS_FROM",
     "Part",
     "PartEntry",
     "PartBuilder",

@@ -19,12 +19,13 @@ import typer
 from connectors.cli.main import app
 from connectors.cli.parsing.table import LazyCommand
 from tests.tidy.tree import ROOT
+from tests.waiting import WAIT_MAX_S
 
 PROGRAM_LINES_MAX = 15
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\$\(shardlog ([^)]*)\)|(?:^|\s)shardlog (.*)")
 PAGES = ("README.md", "docs/PYTHON.md")
-OF_COMMANDS = ("README.md", "docs/OPERATIONS.md", "docs/SCHEMAS.md")
+OF_COMMANDS = ("README.md", "docs/DEAD_LETTERS.md", "docs/OPERATIONS.md", "docs/SCHEMAS.md")
 
 
 def section(text: str, title: str) -> str:
@@ -47,7 +48,7 @@ def run(program: str, folder: Path) -> str:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_MAX_S,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -19,6 +19,7 @@ WORDS = (
     "tests/log/killed_calls.py",
     "tests/log/on_disk.py",
     "tests/log/readers.py",
+    "tests/log/resets.py",
     "tests/log/topics.py",
     "tests/log/batches.py",
     "tests/log/workbench.py",

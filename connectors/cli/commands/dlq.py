@@ -20,6 +20,7 @@ from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
 from connectors.cli.output.row_printer import RowPrinter
+from connectors.cli.parsing.dead_letter_filters import DeadLetterFilters
 from connectors.cli.parsing.options import Format
 from connectors.dlq.record import reason_word
 from connectors.dlq.replay import Replay
@@ -33,20 +34,15 @@ _PRINT_ROWS: Final = 256
 _BROKER_WAIT_S: Final = 10.0
 
 
-def list_(  # noqa: PLR0913 - one parameter an option
+def list_(
     *,
     root: Path,
     stream: str | None,
-    partition: list[int] | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reason: list[str] | None,
-    schema_id: list[int] | None,
+    filters: DeadLetterFilters,
     as_json: bool,
 ) -> None:
     """List the shards that have dead letters: how many, and the reason of the first."""
-    selection = selection_of(partition, offsets, since, until, reason, schema_id)
+    selection = selection_of(filters)
     rows, error = of_each_stream(root, stream, partial(_summaries, root, selection))
     if as_json:
         names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
@@ -61,20 +57,15 @@ def show(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
     stream: str,
-    partition: list[int] | None,
+    filters: DeadLetterFilters,
     start: int,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reason: list[str] | None,
-    schema_id: list[int] | None,
     limit: int,
     form: Format,
 ) -> None:
     """Show dead letters: offset, reason, and the record byte for byte."""
     with StreamReader.open(root, stream) as reader:
         committed = reader.refresh()
-        selection = selection_of(partition, offsets, since, until, reason, schema_id)
+        selection = selection_of(filters)
         selection = replace(selection, start=max(selection.start, start))
         for missing in selection.partitions - set(committed):
             message = f"there is no shard {missing}; there are {sorted(committed)}"

@@ -2,55 +2,81 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.cli.input.dead_letter_filters import selection_of
 from connectors.cli.output.formatting import counted
-from connectors.cli.output.printing import print_json, print_line, print_lines
+from connectors.cli.output.printing import (
+    print_bytes,
+    print_json,
+    print_line,
+    print_lines,
+    print_table,
+)
 from connectors.cli.output.progress_bar import progress_bar
+from connectors.cli.parsing.dead_letter_filters import DeadLetterFilters
+from connectors.group.pause_of_command import paused_for_command
 from connectors.ingest.dead_letters.discard import DiscardReport
 from connectors.ingest.dead_letters.discard import discard as discard_dead_letters
+from connectors.ingest.dead_letters.opening import partitions_with_dead_letters
 from connectors.ingest.dead_letters.retry import RetryReport, RetrySettings
 from connectors.ingest.dead_letters.retry import retry as retry_dead_letters
 from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter, waiting_in
-from connectors.output_formats.whole_file import WholeFile
+from connectors.output_formats.whole_file import STANDARD_OUTPUT, WholeFile
 from connectors.settings.loading import load_options
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError, StreamReader
 
-_NOUN = "dead letter"
+_NOUN: Final = "dead letter"
+_NONE_CHOSEN: Final = "no dead letters are chosen"
+_DISCARD_COLUMNS: Final = (
+    "partition",
+    "dead letters",
+    "first offset",
+    "last offset",
+    "reasons",
+)
 
 
-def export(  # noqa: PLR0913 - one parameter an option
+def export(
     *,
     root: Path,
     stream: str,
     to: Path,
     overwrite: bool,
-    partition: list[int] | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reason: list[str] | None,
-    schema_id: list[int] | None,
+    filters: DeadLetterFilters,
 ) -> None:
     """Write dead letters to a file, one JSON object a line."""
-    selection = selection_of(partition, offsets, since, until, reason, schema_id)
-    total, count = _total(root, stream, selection), 0
+    selection = selection_of(filters)
+    if to == STANDARD_OUTPUT:
+        if overwrite:
+            message = "--overwrite goes with a file of --to only"
+            raise InvalidRequestError(message)
+        _export(root, stream, selection, print_bytes)
+        return
+    with WholeFile(to, overwrite=overwrite) as file:
+        count = _export(root, stream, selection, file.write)
+    print_line(f"{counted(count, _NOUN)} exported to {to}")
+
+
+def _export(root: Path, stream: str, selection: Selection, write: Callable[[bytes], object]) -> int:
+    """Write dead letters; return how many."""
+    count = 0
     with (
+        progress_bar(_total(root, stream, selection), _NOUN) as show,
         StreamReader.open(root, stream) as reader,
-        WholeFile(to, overwrite=overwrite) as file,
-        progress_bar(total, _NOUN) as show,
     ):
         for number in sorted(reader.refresh()):
-            for entry in selection.dead_letters(reader, number):
-                file.write(json.dumps(_exported(number, entry)).encode() + b"\n")
-                count += 1
+            for batch in selection.batches(reader, number):
+                lines = [json.dumps(_exported(number, entry)).encode() for entry in batch]
+                write(b"".join(line + b"\n" for line in lines))
+                count += len(batch)
                 show(count)
-    print_line(f"{counted(count, _NOUN)} exported to {to}")
+    return count
 
 
 def retry(  # noqa: PLR0913 - one parameter an option
@@ -59,19 +85,20 @@ def retry(  # noqa: PLR0913 - one parameter an option
     stream: str,
     config: Path | None,
     registry: str | None,
-    partition: list[int] | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reason: list[str] | None,
-    schema_id: list[int] | None,
+    filters: DeadLetterFilters,
+    pause: bool,
+    wait: float,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Store dead letters as rows that are well by now."""
-    selection = selection_of(partition, offsets, since, until, reason, schema_id)
+    selection = selection_of(filters)
     settings = _settings(config, registry)
-    with progress_bar(_total(root, stream, selection), _NOUN) as show:
+    pausing = _Pausing("shardlog dlq retry", wait, is_wanted=pause and not dry_run)
+    with (
+        pausing.of(root, stream, selection),
+        progress_bar(_total(root, stream, selection), _NOUN) as show,
+    ):
         reports = retry_dead_letters(root, stream, selection, settings, show, is_dry_run=dry_run)
     if as_json:
         print_json([_facts(report) for report in reports])
@@ -83,29 +110,52 @@ def discard(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
     stream: str,
-    partition: list[int] | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reason: list[str] | None,
-    schema_id: list[int] | None,
+    filters: DeadLetterFilters,
     all_: bool,
-    dry_run: bool,
+    pause: bool,
+    wait: float,
+    execute: bool,
     as_json: bool,
 ) -> None:
-    """Delete dead letters for good."""
-    selection = selection_of(partition, offsets, since, until, reason, schema_id)
-    if selection == Selection() and not (all_ or dry_run):
+    """Delete dead letters for good, or say which it would be."""
+    selection = selection_of(filters)
+    if selection == Selection() and execute and not all_:
         message = "without a filter all would be deleted: add --all if that is meant"
         raise InvalidRequestError(message, stream=stream)
-    with progress_bar(_total(root, stream, selection), _NOUN) as show:
-        reports = discard_dead_letters(root, stream, selection, show, is_dry_run=dry_run)
+    pausing = _Pausing("shardlog dlq discard", wait, is_wanted=pause and execute)
+    with (
+        pausing.of(root, stream, selection),
+        progress_bar(_total(root, stream, selection), _NOUN) as show,
+    ):
+        reports = discard_dead_letters(root, stream, selection, show, is_dry_run=not execute)
     if as_json:
-        print_json(
-            [{"partition": report.partition, "discarded": report.discarded} for report in reports]
-        )
+        print_json([{**_discarded(report), "is_executed": execute} for report in reports])
+    elif not reports:
+        print_line(_NONE_CHOSEN)
+    elif execute:
+        print_lines([_discard_line(report) for report in reports])
     else:
-        print_lines(_discard_lines(reports, is_dry_run=dry_run))
+        print_table(_DISCARD_COLUMNS, [tuple(_row(report)) for report in reports])
+        print_line("nothing was changed; add --execute to do it")
+
+
+class _Pausing:
+    """Pauses the partitions of chosen dead letters while a command works on them."""
+
+    def __init__(self, command: str, wait_s: float, *, is_wanted: bool) -> None:
+        self._command = command
+        self._wait_s = wait_s
+        self._is_wanted = is_wanted
+
+    @contextmanager
+    def of(self, root: Path, stream: str, selection: Selection) -> Iterator[None]:
+        """Pause them for as long as the body runs."""
+        if not self._is_wanted:
+            yield
+            return
+        numbers = partitions_with_dead_letters(root, stream, selection)
+        with paused_for_command(root, stream, numbers, self._command, wait_s=self._wait_s):
+            yield
 
 
 def _settings(config: Path | None, registry: str | None) -> RetrySettings:
@@ -160,20 +210,34 @@ def _lines(reports: Sequence[RetryReport], *, is_dry_run: bool) -> list[str]:
         if report.finished:
             parts.append(f"{report.finished} stored by an earlier retry cleared")
         refused = sum(report.refused.values())
-        parts.append(f"{refused} still refused")
+        place = (
+            "" if report.first_refused is None else f", the first at offset {report.first_refused}"
+        )
+        parts.append(f"{refused} still refused{place}")
         lines.append(f"partition {report.partition}: {', '.join(parts)}")
         lines += [f"  {count} x {reason}" for reason, count in report.refused.most_common(3)]
         if report.advice is not None:
             lines.append(f"  {report.advice}")
-    return lines or ["no dead letters are chosen"]
+    return lines or [_NONE_CHOSEN]
 
 
-def _discard_lines(reports: Sequence[DiscardReport], *, is_dry_run: bool) -> list[str]:
-    outcome = "would be discarded" if is_dry_run else "discarded"
-    return [
-        f"partition {report.partition}: {counted(report.discarded, _NOUN)} {outcome}"
-        for report in reports
-    ] or ["no dead letters are chosen"]
+def _discard_line(report: DiscardReport) -> str:
+    return f"partition {report.partition}: {counted(report.discarded, _NOUN)} discarded"
+
+
+def _discarded(report: DiscardReport) -> dict[str, Any]:
+    return {
+        "partition": report.partition,
+        "discarded": report.discarded,
+        "first_offset": report.first,
+        "last_offset": report.last,
+        "reasons": dict(report.reasons),
+    }
+
+
+def _row(report: DiscardReport) -> list[str | int | None]:
+    words = ", ".join(f"{count} {word}" for word, count in report.reasons.most_common())
+    return [report.partition, report.discarded, report.first, report.last, words]
 
 
 def _facts(report: RetryReport) -> dict[str, Any]:
@@ -184,4 +248,5 @@ def _facts(report: RetryReport) -> dict[str, Any]:
         "late": report.late,
         "finished": report.finished,
         "refused": dict(report.refused),
+        "first_refused": report.first_refused,
     }

@@ -7,6 +7,7 @@ from connectors.cli.input.arguments import keys_of, primary_bound
 from connectors.cli.output.formatting import counted, format_ranges
 from connectors.cli.output.printing import print_json, print_line
 from connectors.cli.output.progress_bar import progress_bar
+from connectors.output_formats.whole_file import STANDARD_OUTPUT
 from storage_core import InvalidRequestError, StreamReader
 from storage_core.export import ExportReport, export_stream, exported_rows, import_stream
 
@@ -31,6 +32,11 @@ def export(  # noqa: PLR0913 - one parameter an option
     as_json: bool,
 ) -> None:
     """Write one snapshot of a stream to files with a manifest."""
+    if directory == STANDARD_OUTPUT:
+        message = (
+            "--output -: an export is a directory; for rows on standard output use `shardlog read`"
+        )
+        raise InvalidRequestError(message)
     if directory.suffix in _FILES:
         message = (
             f"--output {directory}: an export is a directory; for one file of rows use "

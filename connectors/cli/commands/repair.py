@@ -1,9 +1,11 @@
 """`shardlog verify` and `shardlog accept-loss`: check what is stored, accept what is lost.
 
 Both open the stream for writing, which recovers what a crash left, and are refused while a writer
-holds a shard.
+holds a shard. Where nothing may be written, verify reads the stream as any reader does, and says
+what that leaves open.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -15,7 +17,7 @@ from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.output.formatting import counted, format_ranges
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
-from storage_core import InvalidRequestError, Problem, Stream
+from storage_core import InvalidRequestError, Problem, Stream, StreamReader
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "problem", "file")
 
@@ -68,7 +70,8 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
 
 
 def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
-    with Stream.open(root, name) as opened, progress_bar(opened.stats().records, "row") as show:
+    to_verify = Stream.open if _may_write(root / name) else StreamReader.open
+    with to_verify(root, name) as opened, progress_bar(opened.stats().records, "row") as show:
         report = opened.verify(_Progress(show).update)
     if not as_json:
         count = len(report.problems) + report.left_out
@@ -80,6 +83,12 @@ def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
         for line in report.unchecked:
             print_line(f"  not checked: {line}")
     return report.problems
+
+
+def _may_write(stream: Path) -> bool:
+    """Tell whether a stream and its shards may be written, or it is not there."""
+    places = [stream, *stream.glob("*/")]
+    return not stream.exists() or all(os.access(place, os.W_OK) for place in places)
 
 
 class _Progress:

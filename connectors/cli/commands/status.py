@@ -30,12 +30,12 @@ from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.output.shard_status import (
     ShardPlaces,
     ShardStatus,
-    note_on,
     shard_statuses,
     statuses_of,
     with_log_end,
 )
-from connectors.group.pauses import Pauses
+from connectors.group.partition_files import note_of
+from connectors.group.pauses import Pause, Pauses
 from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
 from connectors.kafka.terms import Partition
 from storage_core import LostRangeError, StreamReader, SystemClock, Unit
@@ -105,7 +105,8 @@ def status(  # noqa: PLR0913 - one parameter an option
 ) -> int:
     """Show the state of each shard; the exit code is 5 where a range is lost."""
     source, now_ns = root_named(root), SystemClock().now_ns()
-    notes, pauses = _kept_by_workers(source, stream)
+    faults, pauses = _kept_by_workers(source, stream)
+    notes = list(faults.values())
     brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
@@ -115,8 +116,8 @@ def status(  # noqa: PLR0913 - one parameter an option
                 with_log_end(
                     shard,
                     ends,
-                    note_on(notes, name, shard.shard),
-                    None if pauses is None else pauses.of(Partition(name, shard.shard)),
+                    note_of(faults, Partition(name, shard.shard)),
+                    note_of(pauses, Partition(name, shard.shard)),
                 ),
                 unit,
             )
@@ -144,12 +145,15 @@ def status(  # noqa: PLR0913 - one parameter an option
 
 def _kept_by_workers(
     source: NamedRoot, stream: str | None
-) -> tuple[list[QuarantineNote], Pauses | None]:
+) -> tuple[dict[Partition, QuarantineNote], dict[Partition, Pause]]:
     """Return what workers and operators keep beside the streams; a server does not tell it."""
     if source.directory is None:
-        return [], None
+        return {}, {}
     notes = QuarantineNotes(source.directory).read()
-    return [note for note in notes if stream in (None, note.stream)], Pauses(source.directory)
+    return (
+        {note.partition: note for note in notes if stream in (None, note.stream)},
+        {pause.partition: pause for pause in Pauses(source.directory).read()},
+    )
 
 
 def _statuses_and_ends(

@@ -5,9 +5,9 @@ Invalid texts raise `InvalidRequestError`.
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from connectors.settings.moments import EXAMPLE, microseconds_of
 from storage_core import (
     INT64_MAX,
     INT64_MIN,
@@ -16,10 +16,9 @@ from storage_core import (
     Unit,
 )
 
-Bound = Literal["--start", "--end", "--since", "--until"]
+Bound = Literal["--start", "--end", "--since", "--until", "--to-datetime"]
 
-_BEGINS: Final = ("--start", "--since")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINS: Final = ("--start", "--since", "--to-datetime")
 
 
 def keys_of(
@@ -83,12 +82,8 @@ def _primary_of_time(option: str, text: str, unit: Unit, *, is_least: bool) -> i
         message = f"{option} {text!r}: this stream's primaries are numbers; give an integer"
         raise InvalidRequestError(message)
     try:
-        moment = datetime.fromisoformat(text)
+        scaled = microseconds_of(text) * UNITS_PER_SECOND[unit]
     except ValueError as error:
-        message = f"{option} {text!r}: give an integer, or a time such as 2026-01-31T12:00:00Z"
+        message = f"{option} {text!r}: give an integer, or a time such as {EXAMPLE}"
         raise InvalidRequestError(message) from error
-    if moment.tzinfo is None:
-        message = f"{option} {text!r}: a time needs its zone, such as 2026-01-31T12:00:00Z"
-        raise InvalidRequestError(message)
-    scaled = (moment - _EPOCH) // timedelta(microseconds=1) * UNITS_PER_SECOND[unit]
     return -(-scaled // 10**6) if is_least else scaled // 10**6

@@ -1,10 +1,10 @@
 """Parses the filters of `shardlog dlq`: offsets, times, reasons, schema ids."""
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from connectors.cli.input.arguments import primary_bound
+from connectors.cli.parsing.dead_letter_filters import DeadLetterFilters
 from connectors.dlq.record import REASON_WORDS
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import InvalidRequestError
@@ -12,32 +12,25 @@ from storage_core import InvalidRequestError
 _OFFSETS: Final = re.compile(r"(\d*)\.\.(\d*)\Z")
 
 
-def selection_of(  # noqa: PLR0913 - one parameter an option
-    partitions: Iterable[int] | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    reasons: Iterable[str] | None,
-    schema_ids: Iterable[int] | None,
-) -> Selection:
+def selection_of(filters: DeadLetterFilters) -> Selection:
     """Return the dead letters that options of a command name.
 
     Raises:
         InvalidRequestError: An option cannot be read, or names no reason there is.
     """
-    start, end = _range(offsets)
-    for word in reasons or ():
+    start, end = _range(filters.offsets)
+    for word in filters.reason or ():
         if word not in REASON_WORDS:
             message = f"--reason {word!r}: is not one of {', '.join(sorted(REASON_WORDS))}"
             raise InvalidRequestError(message)
     return Selection(
-        frozenset(partitions or ()),
+        frozenset(filters.partition or ()),
         start,
         end,
-        primary_bound("--since", since, "ms"),
-        primary_bound("--until", until, "ms"),
-        frozenset(reasons or ()),
-        frozenset(schema_ids or ()),
+        primary_bound("--since", filters.since, "ms"),
+        primary_bound("--until", filters.until, "ms"),
+        frozenset(filters.reason or ()),
+        frozenset(filters.schema_id or ()),
     )
 
 

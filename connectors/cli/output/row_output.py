@@ -24,7 +24,7 @@ from connectors.output_formats.pieces import pieces
 from connectors.output_formats.row_columns import stored_columns, with_time
 from connectors.output_formats.typed_files import TypedForm, TypedRows
 from connectors.output_formats.values import DecodedValues, latest_schema
-from connectors.output_formats.whole_file import WholeFile
+from connectors.output_formats.whole_file import STANDARD_OUTPUT, WholeFile
 from connectors.registry import schema_in_file
 from storage_core import InvalidRequestError, StreamReader, SystemClock, Unit
 from storage_core.avro import AvroSchema
@@ -83,6 +83,8 @@ class OutputChoice:
         Raises:
             InvalidRequestError: The options do not go together.
         """
+        if to == STANDARD_OUTPUT:
+            to = None
         if overwrite and to is None:
             message = "--overwrite goes with --to only"
             raise InvalidRequestError(message)

@@ -5,7 +5,7 @@ first and last. So the newest row is sought among the last thousand addresses; o
 not found.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.group.pauses import Pause
-from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote
+from connectors.group.quarantine_notes import QuarantineNote
 from storage_core import (
     UNITS_PER_SECOND,
     LostRangeError,
@@ -190,12 +190,6 @@ def statuses_of(
             ),
             unit,
         )
-
-
-def note_on(notes: Iterable[QuarantineNote], stream: str, shard: int) -> QuarantineNote | None:
-    """Return the note on a shard, or on the whole topic."""
-    of_stream = {note.shard: note for note in notes if note.stream == stream}
-    return of_stream.get(shard) or of_stream.get(WHOLE_TOPIC)
 
 
 def with_log_end(

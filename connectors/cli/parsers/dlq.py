@@ -5,11 +5,13 @@ from typing import Annotated, Final
 
 import typer
 
+from connectors.cli.parsing.dead_letter_filters import ALL, DeadLetterFilters, with_filters
 from connectors.cli.parsing.group import Group
 from connectors.cli.parsing.options import (
     BOOTSTRAP_DEFAULT,
     AsJson,
     Bootstrap,
+    Execute,
     FormatOption,
     KafkaSettings,
     OneStream,
@@ -30,46 +32,22 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Partitions = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--partition",
-        "--shard",
-        metavar="N",
-        min=0,
-        help="Only this partition; may be given several times.",
-    ),
-]
-Offsets = Annotated[
-    str | None, typer.Option(metavar="A..B", help="Only these offsets, both included; A.. or ..B.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Only records from this time on, as 2026-01-31T12:00:00Z or in ms."
-    ),
-]
-Until = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only records up to this time, included.")
-]
-Reasons = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reason",
-        metavar="WORD",
-        help="Only with this word for the reason, as `show` has it; may be given several times.",
-    ),
-]
-SchemaIds = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--schema-id",
-        metavar="ID",
-        help="Only values of this schema of the registry; may be given several times.",
-    ),
-]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only say how many it would be; nothing is changed.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Only judge, and say what would come of it; nothing is changed."
+    ),
+]
+PausesFirst = Annotated[
+    bool,
+    typer.Option(
+        "--pause",
+        help="Pause the partitions meanwhile, and let those go on that were not paused before.",
+    ),
+]
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="With --pause, how long to wait for workers."),
 ]
 From = Annotated[int, typer.Option("--from", metavar="OFFSET", min=0, help="The first offset.")]
 
@@ -79,16 +57,12 @@ Limit = Annotated[
 
 
 @app.command("list", short_help="List the shards that have dead letters.")
+@with_filters
 @done_in("connectors.cli.commands.dlq")
-def list_(  # noqa: PLR0913 - one parameter an option
+def list_(
     root: Root,
     stream: OneStream = None,
-    partition: Partitions = None,
-    offsets: Offsets = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reasons = None,
-    schema_id: SchemaIds = None,
+    filters: DeadLetterFilters = ALL,
     as_json: AsJson = False,
 ) -> None:
     """List the shards that have dead letters: how many, and the reason of the first.
@@ -100,17 +74,13 @@ def list_(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command("show", short_help="Show dead letters byte for byte, and their reasons.")
+@with_filters
 @done_in("connectors.cli.commands.dlq")
 def show(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
-    partition: Partitions = None,
+    filters: DeadLetterFilters = ALL,
     start: From = 0,
-    offsets: Offsets = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reasons = None,
-    schema_id: SchemaIds = None,
     limit: Limit = 100,
     form: FormatOption = "table",
 ) -> None:
@@ -121,18 +91,17 @@ def show(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command("export", short_help="Write dead letters to a file of JSON lines.")
+@with_filters
 @done_in("connectors.cli.commands.dlq_work")
-def export(  # noqa: PLR0913 - one parameter an option
+def export(
     root: Root,
     stream: StreamName,
-    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="Write to this file.")],
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="FILE", help="Write to this file; - is standard output."),
+    ],
     overwrite: Overwrite = False,
-    partition: Partitions = None,
-    offsets: Offsets = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reasons = None,
-    schema_id: SchemaIds = None,
+    filters: DeadLetterFilters = ALL,
 ) -> None:
     """Write dead letters to a file, one JSON object a line; they stay where they are.
 
@@ -143,6 +112,7 @@ def export(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command("retry", short_help="Store dead letters as rows that are well by now.")
+@with_filters
 @done_in("connectors.cli.commands.dlq_work")
 def retry(  # noqa: PLR0913 - one parameter an option
     root: Root,
@@ -155,12 +125,9 @@ def retry(  # noqa: PLR0913 - one parameter an option
         str | None,
         typer.Option(metavar="URL", help="The schema registry, instead of that of --config."),
     ] = None,
-    partition: Partitions = None,
-    offsets: Offsets = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reasons = None,
-    schema_id: SchemaIds = None,
+    filters: DeadLetterFilters = ALL,
+    pause: PausesFirst = False,
+    wait: Wait = 60.0,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -168,34 +135,33 @@ def retry(  # noqa: PLR0913 - one parameter an option
 
     Mend the cause first: register the schema, raise payload_bytes_max by `shardlog alter`. Rows go
     to the partition's retry shard, 1000000 + its number; readers and queries see them as new rows.
-    Nothing is sent to Kafka. The partition must be paused (`shardlog group pause`) or its worker
-    stopped; a dry run needs neither. What is still refused stays, and the reasons are printed.
+    Nothing is sent to Kafka. The partition must be paused (--pause, `shardlog group pause`) or its
+    worker stopped; a dry run needs neither. What is still refused stays, with its reasons.
 
     Example: shardlog dlq retry ./data telemetry --config shardlog.toml
     """
 
 
 @app.command("discard", short_help="Delete dead letters for good.")
+@with_filters
 @done_in("connectors.cli.commands.dlq_work")
 def discard(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
-    partition: Partitions = None,
-    offsets: Offsets = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reasons = None,
-    schema_id: SchemaIds = None,
+    filters: DeadLetterFilters = ALL,
     all_: Annotated[bool, typer.Option("--all", help="All dead letters of the stream.")] = False,
-    dry_run: DryRun = False,
+    pause: PausesFirst = False,
+    wait: Wait = 60.0,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete dead letters for good, and count them as discarded.
 
-    Without a filter it needs --all. The partition must be paused (`shardlog group pause`) or its
-    worker stopped; a dry run needs neither.
+    Without --execute a table says which it would be, and nothing is changed. Without a filter it
+    needs --all. The partition must be paused (--pause, `shardlog group pause`) or its worker
+    stopped.
 
-    Example: shardlog dlq discard ./data telemetry --reason body
+    Example: shardlog dlq discard ./data telemetry --reason body --execute
     """
 
 

@@ -42,6 +42,7 @@ Wait = Annotated[
 def describe(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: OneStream = None,
+    partition: Partitions = None,
     group: Annotated[
         str, typer.Option(metavar="NAME", help="The group.id of the workers.")
     ] = "shardlog",
@@ -62,10 +63,12 @@ def describe(  # noqa: PLR0913 - one parameter an option
     The current offset and the owner are the store's own, and need neither worker nor broker; log
     ends, lag and members are Kafka's. States: `ok`; `behind`, records wait and are being stored;
     `stalled`, nothing was committed for 30 s; `rewinding`, records are fetched again that the store
-    lost; `stopped`, no process holds the shard; `paused`; `quarantined`.
+    lost; `stopped`, no process holds the shard; `paused`; `quarantined`. With brokers, partitions
+    that have no shard yet are listed too, with all that their logs have as their lag.
 
-    Ends with code 0 where all are ok, behind, rewinding or paused, with 3 where one is stalled or
-    stopped, and with the code of the oldest fault where one is quarantined.
+    Ends with code 0 where all are ok, behind, rewinding or paused, with 3 where one is stalled, or
+    is stopped and has a shard or a lag, and with the code of the oldest fault where one is
+    quarantined.
 
     Example: shardlog group describe ./data --bootstrap 127.0.0.1:9092 --watch 2
     """

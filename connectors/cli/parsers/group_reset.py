@@ -49,7 +49,9 @@ def reset(  # noqa: PLR0913 - one parameter an option
     to_datetime: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Go to the first record at or after this time, UTC without a zone."
+            metavar="TIME",
+            help="Go to the first record at or after this time, as 2026-01-31T12:00:00Z, UTC "
+            "without a zone, or in ms.",
         ),
     ] = None,
     shift_by: Annotated[

@@ -25,7 +25,7 @@ Start = Annotated[
     str | None,
     typer.Option(
         metavar="PRIMARY",
-        help="Least primary: an integer, or a time with its zone (2026-01-31T12:00:00Z).",
+        help="Least primary: an integer, or a time as 2026-01-31T12:00:00Z, UTC without a zone.",
     ),
 ]
 End = Annotated[

@@ -86,7 +86,7 @@ To = Annotated[
         "--to",
         metavar="FILE",
         help="Write to this file: .txt, .jsonl, .csv, .parquet or .arrow. It appears once all of "
-        "it is written.",
+        "it is written. - is standard output.",
     ),
 ]
 Overwrite = Annotated[

@@ -32,7 +32,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "import": ("export_import.import_", "Read an export into a stream."),
     "drop": ("drop.drop", "Drop a stream: move it away, or remove it."),
     "dev": ("dev.app", "Run a real Kafka broker on this machine."),
-    "group": ("group.app", "Show, pause, resume and retry partitions of workers."),
+    "group": ("group.app", "Show, pause, resume, retry and reset partitions."),
     "dlq": ("dlq.app", "Show, retry, discard and replay dead letters."),
     "schema": ("schema.app", "Check, register and show Avro schemas."),
 }

@@ -13,7 +13,6 @@ round in flight before it calls anything here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.group.pauses import Pause, PauseWatch
@@ -21,6 +20,7 @@ from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.quarantine import Quarantine, is_of_topic
 from connectors.ingest.assignment.shard_opening import ShardOpening
+from connectors.ingest.assignment.waiting_partitions import WaitingPartitions
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from storage_core import (
@@ -33,24 +33,12 @@ from storage_core import (
     UnavailableError,
 )
 
-_RETRY_EVERY_S: Final = 0.25
 _REOPEN_AFTER_S: Final = 2.0
 _MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
 # What a disk that refused a write refuses next: one that failed may be read-only since.
 _OF_DISKS: Final = (*_MAY_PASS, InvalidRequestError)
 # Why a shard that was poisoned cannot be opened though its disk may be well again.
 _OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A partition that is ours but whose shard cannot be opened yet; what poisoned it, if so."""
-
-    until_s: float
-    next_try_s: float
-    poison: ShardPoisonedError | None = None
-    # Whether the log says already why it waits.
-    is_logged: bool = True
 
 
 class Assignment:
@@ -77,11 +65,10 @@ class Assignment:
         self._pending = pending
         self._quarantine = quarantine
         self._pauses = pauses
-        self._lock_wait_s = lock_wait_s
         self._clock = clock
         self._log = log
         self._alive = alive
-        self._waiting: dict[Partition, _Waiting] = {}
+        self._waiting = WaitingPartitions(lock_wait_s, clock)
         self._touched: set[Partition] = set()
         # Where each shard stood that was open here.
         self._reached: dict[Partition, int] = {}
@@ -138,7 +125,7 @@ class Assignment:
         self.paused |= paused
         starts: dict[Partition, Place] = dict.fromkeys(paused, Place(0))
         faults: dict[ShardlogError, list[Partition]] = {}
-        for partition, opened in self._opened(at for at in partitions if at not in paused):
+        for partition, opened in self._opened([at for at in partitions if at not in paused]):
             starts[partition] = opened.place if isinstance(opened, PartitionWriter) else Place(0)
             if isinstance(opened, UnavailableError):
                 self._wait_for(partition, opened)
@@ -157,7 +144,7 @@ class Assignment:
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
         for partition in partitions:
-            self._waiting.pop(partition, None)
+            self._waiting.drop(partition)
             self.paused.pop(partition, None)
         self._touched.difference_update(partitions)
         self._pending.drop(partitions)
@@ -194,7 +181,7 @@ class Assignment:
             raise failures[0]
 
     def _opened(
-        self, partitions: Iterable[Partition]
+        self, partitions: Collection[Partition]
     ) -> Iterator[tuple[Partition, PartitionWriter | ShardlogError]]:
         """Open shards; what holds for all of a topic is asked once.
 
@@ -202,6 +189,7 @@ class Assignment:
         """
         silence: BrokerUnavailableError | None = None
         of_topics: dict[str, ShardlogError] = {}
+        self._opening.ask(partitions, is_anew=True)
         for partition in partitions:
             opened: PartitionWriter | ShardlogError | None = silence or of_topics.get(
                 partition.topic
@@ -226,6 +214,8 @@ class Assignment:
     def try_waiting(self, now_s: float) -> None:
         """Open the shards of partitions that wait, once they are due, and of one quarantined.
 
+        Where many are due, some of them: the others' turn is in the next call.
+
         What has waited for its shard or the broker as long as it may is quarantined.
 
         Raises:
@@ -234,13 +224,13 @@ class Assignment:
         due = self._quarantine.due(now_s, self.paused)
         if due is not None:
             self._try_again(due)
-        for partition, waiting in list(self._waiting.items()):
-            if now_s < waiting.next_try_s:
-                continue
+        self._opening.ask(self._waiting.due(now_s))
+        for partition, waiting in self._waiting.turn(now_s):
             try:
                 writer = self._open(partition)
             except ShardlogError as error:
-                if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
+                has_more_time = self._waiting.has_more_time(waiting, now_s)
+                if not has_more_time or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
                     self.quarantine([partition], (is_of_disk and waiting.poison) or error)
@@ -248,12 +238,11 @@ class Assignment:
                 if not waiting.is_logged:
                     waiting.is_logged = True
                     self._log_waiting(partition, error)
-                waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
                 if isinstance(error, BrokerUnavailableError):
                     # The next question would take as long; the others are due in the next call.
                     return
                 continue
-            del self._waiting[partition]
+            self._waiting.drop(partition)
             self._go_on(writer)
 
     def _go_on(self, writer: PartitionWriter) -> None:
@@ -272,21 +261,14 @@ class Assignment:
         """
         self._log.error("write failed, reopening shard", **_where(partition), reason=str(error))
         self._stop_fetching([partition])
-        self._wait(partition, _REOPEN_AFTER_S * reopens, error)
+        self._waiting.retry(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
         self._log_waiting(partition, reason)
-        self._wait(partition, _RETRY_EVERY_S)
+        self._waiting.retry(partition)
 
     def _log_waiting(self, partition: Partition, reason: ShardlogError) -> None:
         self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
-
-    def _wait(
-        self, partition: Partition, after_s: float, poison: ShardPoisonedError | None = None
-    ) -> None:
-        now_s = self._clock.monotonic_s()
-        until_s = now_s + self._lock_wait_s
-        self._waiting[partition] = _Waiting(until_s, min(now_s + after_s, until_s), poison)
 
     # --- paused by an operator -------------------------------------------------------------
 
@@ -302,12 +284,12 @@ class Assignment:
         """
         self.paused |= pauses
         for partition in pauses:
-            self._waiting.pop(partition, None)
+            self._waiting.drop(partition)
         self._stop_fetching(pauses.keys())
         self._log_paused(pauses)
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        """Open the shards of partitions again and go on, once nobody else holds them."""
+        """Open the shards of partitions again, in turns, once nobody else holds them."""
         for partition in partitions:
             pause = self.paused.pop(partition)
             self._log.info("resumed", **_where(partition), paused_since_ms=pause.since_ms)
@@ -315,9 +297,8 @@ class Assignment:
                 continue
             # Its log may have been cut meanwhile, which seeking on a fetched partition finds out.
             self._touched.add(partition)
-            self._wait(partition, 0.0)
-            # Only if a command has the shard still.
-            self._waiting[partition].is_logged = False
+            # Logged only if a command has the shard still.
+            self._waiting.queue(partition)
 
     def try_now(self, partition: Partition) -> None:
         """Try a quarantined partition again at once."""
@@ -344,13 +325,16 @@ class Assignment:
         Raises:
             ShardlogError: The fault, if it is to stop the worker.
         """
+        # Their shards are ours until they are closed.
+        tried_ns = self._clock.now_ns()
         for partition in partitions:
-            self._waiting.pop(partition, None)
+            self._waiting.drop(partition)
         self._stop_fetching(partitions)
-        self._quarantine.add(partitions, error, is_for_good=is_for_good)
+        self._quarantine.add(partitions, error, is_for_good=is_for_good, tried_ns=tried_ns)
 
     def _try_again(self, partition: Partition) -> None:
         """Take a partition that is quarantined, if its fault is over; else put it off."""
+        tried_ns = self._clock.now_ns()
         try:
             writer = self._open(partition)
         except BrokerUnavailableError:
@@ -359,7 +343,7 @@ class Assignment:
             concerned = (
                 self._quarantine.of_topic(partition.topic) if is_of_topic(error) else [partition]
             )
-            self._quarantine.add(concerned, error)
+            self._quarantine.add(concerned, error, tried_ns=tried_ns)
         else:
             self._touched.add(partition)
             self._go_on(writer)

@@ -110,7 +110,7 @@ class DeletedTopics:
         for topic in self._faulty - gone:
             self._quarantine.healed(Partition(topic, WHOLE_TOPIC))
         for topic in self._faulty & gone:
-            self._quarantine.keep_noted(Partition(topic, WHOLE_TOPIC))
+            self._quarantine.note_again(Partition(topic, WHOLE_TOPIC))
         fresh, self._faulty = gone - self._faulty, gone
         for topic in sorted(fresh):
             self._quarantine.add([Partition(topic, WHOLE_TOPIC)], topic_deleted(topic))

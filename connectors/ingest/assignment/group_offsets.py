@@ -33,7 +33,7 @@ class GroupOffsets:
             self._answer_until_s = now_s + _ANSWER_MAX_S
 
     def commit_last(self, writers: Mapping[Partition, PartitionWriter]) -> None:
-        """Commit before partitions go, and wait for the answer."""
+        """Commit before partitions go; wait for the answer where it can come."""
         self._take_answer()
         self._commit(writers, is_last=True)
         self._take_answer()

@@ -34,6 +34,11 @@ class OperatorRequests:
         self._clock = clock
         self._applied_version = 0
 
+    def keep_room(self) -> None:
+        """Make directories before the disk is full; leave the notes that it has not taken."""
+        self._retries.prepare()
+        self._quarantine.keep_noted()
+
     def apply(self) -> None:
         """Look at what is asked, and do it."""
         now_ns = self._clock.now_ns()

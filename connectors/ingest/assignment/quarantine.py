@@ -54,6 +54,7 @@ class _Fault:
 
     error: ShardlogError
     since_ms: int
+    tried_ns: int
     next_try_s: float
     bound_to: object
 
@@ -77,6 +78,8 @@ class Quarantine:
         self._log = log
         self._faults: dict[Partition, _Fault] = {}
         self._failures: Counter[Partition] = Counter()
+        # Of which the disk has no note, or an empty one.
+        self._unnoted: set[Partition] = set()
 
     @property
     def partitions(self) -> Collection[Partition]:
@@ -105,7 +108,12 @@ class Quarantine:
         return self.oldest if is_all else None
 
     def add(
-        self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
+        self,
+        partitions: Collection[Partition],
+        error: ShardlogError,
+        *,
+        is_for_good: bool = False,
+        tried_ns: int | None = None,
     ) -> None:
         """Quarantine partitions that one error concerns, or put off those quarantined already.
 
@@ -113,6 +121,7 @@ class Quarantine:
             partitions: Those it concerns.
             error: The error.
             is_for_good: Only a stream moved away or made anew mends it, as is so of foreign data.
+            tried_ns: The wall time before which nobody else could mend it; None for now.
 
         Raises:
             ShardlogError: The error itself, where the settings have its kind stop the worker, or
@@ -121,6 +130,7 @@ class Quarantine:
         kind = kind_of(error)
         if kind is None or self._settings.stops(kind):
             raise error
+        tried_ns = self._clock.now_ns() if tried_ns is None else tried_ns
         self._tell(partitions, error, kind)
         for partition in partitions:
             self._failures[partition] += 1
@@ -131,9 +141,9 @@ class Quarantine:
             bound_to = self._stream_of(partition.topic) if is_bound else _NOTHING
             # It keeps its place among the others: the oldest one tells how the worker ends.
             since_ms = self._since_ms(partition, error)
-            self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
+            self._faults[partition] = _Fault(error, since_ms, tried_ns, next_try_s, bound_to)
             # Each time: somebody may have taken the note for settled.
-            self._notes.write(QuarantineNote(*partition, since_ms, kind, str(error)))
+            self._note(partition)
 
     def due(self, now_s: float, paused: Collection[Partition] = ()) -> Partition | None:
         """Return one that is to be tried again and is not paused, None if there is none."""
@@ -164,6 +174,7 @@ class Quarantine:
         """Take note that a partition's shard is open."""
         for place in (partition, Partition(partition.topic, WHOLE_TOPIC)):
             self._faults.pop(place, None)
+            self._unnoted.discard(place)
             self._notes.remove(place)
 
     def moved(self, partitions: Iterable[Partition]) -> None:
@@ -176,14 +187,19 @@ class Quarantine:
         """Leave partitions to others; what is noted of them stays until one opens their shards."""
         for partition in partitions:
             self._faults.pop(partition, None)
+            self._unnoted.discard(partition)
             self._failures.pop(partition, None)
 
-    def keep_noted(self, partition: Partition) -> None:
+    def keep_noted(self) -> None:
+        """Leave the notes that the disk has not taken yet, where it does by now."""
+        self._notes.prepare()
+        for partition in list(self._unnoted):
+            self._note(partition)
+
+    def note_again(self, partition: Partition) -> None:
         """Leave the note on what is quarantined again, where somebody has taken it for settled."""
-        fault = self._faults.get(partition)
-        kind = None if fault is None else kind_of(fault.error)
-        if fault is not None and kind is not None and not self._notes.has(partition):
-            self._notes.write(QuarantineNote(*partition, fault.since_ms, kind, str(fault.error)))
+        if partition in self._faults and not self._notes.has(partition):
+            self._note(partition)
 
     def leave_topics_but(self, consumes: Callable[[str], bool]) -> None:
         """Take the notes on whole topics away that nobody here consumes any more.
@@ -193,7 +209,22 @@ class Quarantine:
         """
         for note in self._notes.read():
             if note.shard == WHOLE_TOPIC and not consumes(note.stream):
-                self._notes.remove(Partition(note.stream, note.shard))
+                self._notes.remove(note.partition)
+
+    def _note(self, partition: Partition) -> None:
+        fault = self._faults[partition]
+        kind = kind_of(fault.error)
+        if kind is None:
+            return
+        note = QuarantineNote(*partition, fault.since_ms, kind, str(fault.error))
+        refusal = self._notes.write(note, fault.tried_ns)
+        if refusal is None:
+            self._unnoted.discard(partition)
+            return
+        if not self._unnoted:
+            reason = refusal.strerror or str(refusal)
+            self._log.warning("quarantine not noted", topic=partition.topic, reason=reason)
+        self._unnoted.add(partition)
 
     def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
         fault = self._faults.get(partition)

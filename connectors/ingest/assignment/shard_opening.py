@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from connectors.group.home_mark import HomeMark, decode_home_mark
-from connectors.group.retry_shards import finish_retry, shards_of
+from connectors.group.partition_shards import open_partition_shards
+from connectors.group.retry_shards import finish_retry, refuse_beyond, retry_shard_of
 from connectors.group.rewinds import Rewind, Rewinds
+from connectors.ingest.assignment.cluster_answers import ClusterAnswers
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.start_offset import (
     check_group_offset,
@@ -52,12 +54,17 @@ class ShardOpening:
         self._options = options
         self._consumer = consumer
         self._identities = identities
+        self._answers = ClusterAnswers(consumer, clock)
         self._rewinds = Rewinds(options.root)
         self._clock = clock
         self._log = log
         self._topics_told: set[str] = set()
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
+
+    def ask(self, partitions: Collection[Partition], *, is_anew: bool = False) -> None:
+        """Ask the cluster at once of partitions that are opened next, as ClusterAnswers does."""
+        self._answers.ask(partitions, is_anew=is_anew)
 
     def open(self, partition: Partition) -> PartitionWriter:
         """Open a partition's shard and find out where it goes on.
@@ -67,17 +74,18 @@ class ShardOpening:
                 trying again may help.
             ForeignDataError: The topic, or the data, is not ours.
             LostRangeError: Retention has passed records that were not stored.
+            InvalidRequestError: Its number is one that no shard of a partition has.
         """
+        refuse_beyond(partition)
         topic_id = self._identities.id_of(partition.topic)
         born, origin = self._stream_of(partition, topic_id)
         if partition.number not in born:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
-        numbers = shards_of(partition.number, {*born, partition.number})
-        stream = Stream.open(self._options.root, partition.topic, shards=numbers)
+        stream = open_partition_shards(self._options.root, *partition)
         try:
-            if len(numbers) > 1:
+            if retry_shard_of(partition.number) in stream.committed():
                 # Before they are forwarded, or dropped.
                 finish_retry(stream, partition.number)
             return self._writer(partition, stream, origin)
@@ -158,16 +166,19 @@ class ShardOpening:
         that is added later begins at its first record, and so does a topic that appears later.
         """
         if not is_new:
-            return {partition.number: self._first(partition, *self._consumer.watermarks(partition))}
+            edges = self._answers.first_watermarks(partition)
+            return {partition.number: self._first(partition, *edges)}
         topic = partition.topic
         if self._options.mode == "static":
             numbers: Iterable[int] = self._options.partitions[topic]
         else:
             numbers = range(self._identities.partitions_of(topic))
-        return {number: self._birth(Partition(topic, number)) for number in numbers}
+        partitions = [Partition(topic, number) for number in numbers]
+        self.ask(partitions)
+        return {each.number: self._birth(each) for each in partitions}
 
     def _birth(self, partition: Partition) -> int:
-        low, end = self._consumer.watermarks(partition)
+        low, end = self._answers.first_watermarks(partition)
         start_ms = self._options.start_ms()
         if start_ms is not None:
             offset = self._consumer.offset_at(partition, start_ms)
@@ -200,7 +211,7 @@ class ShardOpening:
         shard_next = stream.committed()[number]
         self._rewinds.settle(partition, shard_next)
         self._check_home(partition, home, shard_next)
-        watermarks = self._consumer.watermarks(partition)
+        watermarks = self._answers.watermarks(partition, shard_next)
         gap = check_watermarks(shard_next, watermarks, partition)
         source = stream.source(number) or {}
         if gap is not None:
@@ -224,7 +235,7 @@ class ShardOpening:
 
     def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:
         """Refuse a partition whose data lies elsewhere."""
-        committed = self._consumer.group_places([partition]).get(partition)
+        committed = self._answers.group_place(partition, shard_next)
         if committed is None:
             return
         gone = self._gone(partition.topic) if committed.offset > shard_next else frozenset()

@@ -1,21 +1,41 @@
 """Deletes chosen dead letters for good, and counts them as discarded."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connectors.group.retry_shards import finish_retry, retry_shard_of
 from connectors.ingest.dead_letters.opening import open_partition, partitions_with_dead_letters
-from connectors.ingest.dead_letters.selection import Selection
-from storage_core import StreamReader, describe_stream
+from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter
+from storage_core import StreamReader
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DiscardReport:
-    """How many dead letters of a partition were discarded; of a dry run, would be."""
+    """What became of the dead letters of a partition; of a dry run, what would.
+
+    Attributes:
+        partition: The partition.
+        discarded: How many were deleted.
+        first: The least of their offsets; None of none.
+        last: The largest.
+        reasons: How many by the word for their reason.
+    """
 
     partition: int
-    discarded: int
+    discarded: int = 0
+    first: int | None = None
+    last: int | None = None
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def note(self, batch: Sequence[StoredDeadLetter]) -> None:
+        """Add dead letters, those with the larger offsets later."""
+        if self.first is None:
+            self.first = batch[0].offset
+        self.last = batch[-1].offset
+        self.discarded += len(batch)
+        self.reasons.update(entry.word for entry in batch)
 
 
 def discard(
@@ -42,26 +62,35 @@ def discard(
     reports: list[DiscardReport] = []
     done = 0
     for number in partitions_with_dead_letters(root, stream, selection):
-        count = 0
+        report = DiscardReport(number)
+        reports.append(report)
         if is_dry_run:
-            with StreamReader.open(root, stream) as reader:
-                reader.refresh()
-                count = sum(1 for _ in selection.dead_letters(reader, number))
+            _would_discard(root, stream, report, selection)
         else:
-            for cleared in _discarded(root, stream, number, selection):
-                count += cleared
-                show(done + count)
-        done += count
-        reports.append(DiscardReport(number, count))
+            for _ in _discarded(root, stream, report, selection):
+                show(done + report.discarded)
+        done += report.discarded
     return reports
 
 
-def _discarded(root: Path, name: str, number: int, selection: Selection) -> Iterator[int]:
+def _would_discard(root: Path, name: str, report: DiscardReport, selection: Selection) -> None:
+    with StreamReader.open(root, name) as reader:
+        reader.refresh()
+        for batch in selection.batches(reader, report.partition):
+            report.note(batch)
+
+
+def _discarded(
+    root: Path, name: str, report: DiscardReport, selection: Selection
+) -> Iterator[None]:
+    number = report.partition
     with open_partition(root, name, number, with_retry_shard=False) as stream:
-        if retry_shard_of(number) in describe_stream(root, name).shards:
+        if retry_shard_of(number) in stream.committed():
             finish_retry(stream, number)  # 1
         start = selection.start
         while batch := next(replace(selection, start=start).batches(stream, number), None):
             start = batch[-1].offset + 1
             offsets = [entry.offset for entry in batch]
-            yield stream.clear_dead_letters(number, offsets, outcome="discarded")  # 2
+            stream.clear_dead_letters(number, offsets, outcome="discarded")  # 2
+            report.note(batch)
+            yield

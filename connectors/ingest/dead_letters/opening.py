@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from connectors.group.retry_shards import partition_of, retry_shard_of, shards_of
+from connectors.group.partition_shards import add_retry_shard, open_partition_shards
+from connectors.group.retry_shards import partition_of
 from connectors.ingest.dead_letters.selection import Selection
 from storage_core import (
     InvalidRequestError,
     ShardLockedError,
     Stream,
     StreamReader,
-    describe_stream,
 )
 
 
@@ -24,14 +24,14 @@ def partitions_with_dead_letters(root: Path, name: str, selection: Selection) ->
             message = "it was not made from a topic; nothing is known of what its dead letters are"
             raise InvalidRequestError(message, stream=name)
         shards = sorted(reader.refresh())
-        missing = sorted(selection.partitions - set(shards))
+        present = [shard for shard in shards if partition_of(shard) is None]
+        missing = sorted(selection.partitions - set(present))
         if missing:
-            present = [shard for shard in shards if partition_of(shard) is None]
             message = f"there is no partition {missing[0]}; there are {present}"
             raise InvalidRequestError(message, stream=name)
         return [
             number
-            for number in shards
+            for number in present
             if next(selection.dead_letters(reader, number), None) is not None
         ]
 
@@ -49,16 +49,12 @@ def open_partition(root: Path, name: str, number: int, *, with_retry_shard: bool
         ShardLockedError: A process has one of them; nothing was made.
     """
     try:
-        shards = describe_stream(root, name).shards
-        if with_retry_shard and retry_shard_of(number) not in shards:
-            # IMPORTANT: with the partition's lock; nothing is made where we may not go on.
-            with Stream.open(root, name, shards=[number]):
-                Stream.add_shards(root, name, {retry_shard_of(number): 0})
-            shards = describe_stream(root, name).shards
-        return Stream.open(root, name, shards=shards_of(number, shards))
+        if with_retry_shard:
+            add_retry_shard(root, name, number)
+        return open_partition_shards(root, name, number)
     except ShardLockedError as error:
         message = (
-            f"{error.message}; free it with `shardlog group pause {root} {name} --partition "
-            f"{number}`, and `shardlog group resume` afterwards"
+            f"{error.message}; add --pause, or free it with `shardlog group pause {root} {name} "
+            f"--partition {number}`, and `shardlog group resume` afterwards"
         )
         raise ShardLockedError(message, stream=name, shard=number) from error

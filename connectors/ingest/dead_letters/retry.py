@@ -4,7 +4,7 @@ Nothing is sent to Kafka. A dead letter that is still refused stays as it is.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class RetryReport:
         late: How many of them are late.
         finished: How many an earlier retry had stored, and were only cleared.
         refused: How many still cannot be rows, by reason.
+        first_refused: The least offset of those; None of none.
     """
 
     partition: int
@@ -43,6 +44,13 @@ class RetryReport:
     late: int = 0
     finished: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    first_refused: int | None = None
+
+    def refuse(self, reasons: Mapping[int, str]) -> None:
+        """Add those that cannot be rows, by offset, those with the larger offsets later."""
+        self.refused.update(reasons.values())
+        if self.first_refused is None:
+            self.first_refused = min(reasons, default=None)
 
     @property
     def looked_at(self) -> int:
@@ -126,7 +134,7 @@ def _retry_partition(  # noqa: PLR0913 - what a retry is told
             while batch := next(replace(selection, start=start).batches(stream, number), None):  # 2
                 start = batch[-1].offset + 1
                 judged = judge.judge(Partition(name, number), batch)  # 3
-                report.refused.update(judged.reasons.values())
+                report.refuse(judged.reasons)
                 if judged.records is not None:
                     report.late += _store(stream, number, judged.records)  # 4, 5
                     report.stored += len(judged.records.offsets)
@@ -185,7 +193,7 @@ def _note(
     report: RetryReport, judge: Judge, partition: Partition, batch: list[StoredDeadLetter]
 ) -> None:
     judged = judge.judge(partition, batch)
-    report.refused.update(judged.reasons.values())
+    report.refuse(judged.reasons)
     if judged.records is not None:
         report.stored += len(judged.records.offsets)
 

@@ -47,6 +47,7 @@ class WorkerState:
         quarantined: How many are quarantined.
         paused: The pauses of partitions that are held; one may be quarantined too.
         unfetched: The state of each partition that is held and not fetched.
+        stable_offsets: Where the first open transaction of partitions begins, as far as is known.
         faults: The kind of each fault; a negative number of a partition stands for all of a topic.
         has_no_topic: Whether none of its topics is there.
         has_joined: Whether partitions were given out since the start.
@@ -63,6 +64,7 @@ class WorkerState:
     quarantined: int
     paused: Mapping[Partition, Pause] = field(default_factory=dict)
     unfetched: tuple[UnfetchedPartition, ...] = ()
+    stable_offsets: Mapping[Partition, int] = field(default_factory=dict)
     faults: Mapping[Partition, str] = field(default_factory=dict)
     has_no_topic: bool = False
     has_joined: bool

@@ -3,6 +3,7 @@
 #include "fetch.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@ static atomic_llong counters[COUNTERS];
 
 /* What librdkafka made last on this thread, until Python takes it. */
 static _Thread_local struct fetch *made;
+
+/* Whose messages this thread is taking. */
+static _Thread_local struct fetch *taking;
+
+/* What errors are told to that come elsewhere: confluent_kafka's, the same for all its clients. */
+static _Atomic(error_f *) told_elsewhere;
 
 void shardlog_count(enum counter counter, int64_t number)
 {
@@ -79,13 +86,50 @@ static rd_kafka_error_code on_destroy(rd_kafka_t *client, void *opaque)
     return 0;
 }
 
+/* Be told of errors of the client. One that comes while messages are taken is kept for Python:
+ * confluent_kafka's own function ends the process where no call of its own is under way. */
+static void on_error(rd_kafka_t *client, int code, const char *text, void *opaque)
+{
+    error_f *elsewhere = atomic_load(&told_elsewhere);
+    if (taking == NULL) {
+        if (elsewhere != NULL)
+            elsewhere(client, code, text, opaque);
+        return;
+    }
+    taking->error_code = code;
+    snprintf(taking->error_text, sizeof taking->error_text, "%s", text == NULL ? "" : text);
+}
+
+/* Take the place of what the client's errors are told to; false if there is another thing than the
+ * clients before had.
+ *
+ * NOTE: librdkafka (2.16) has no other way to know its function than as the text of its address. */
+static bool be_told_of_errors(const rd_kafka_conf_t *conf)
+{
+    char text[32] = "";
+    size_t size = sizeof text;
+    void *found = NULL;
+    error_f *known = NULL;
+    if (rdk.rd_kafka_conf_get(conf, "error_cb", text, &size) == 0
+        && sscanf(text, "%p", &found) != 1)
+        found = NULL;
+    error_f *theirs = NULL;
+    memcpy(&theirs, &found, sizeof theirs);
+    if (!atomic_compare_exchange_strong(&told_elsewhere, &known, theirs) && known != theirs)
+        return false;
+    rdk.rd_kafka_conf_set_error_cb((rd_kafka_conf_t *)(uintptr_t)conf, on_error);
+    return true;
+}
+
 static rd_kafka_error_code on_new(
     rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, char *text, size_t text_size)
 {
-    struct fetch *f = calloc(1, sizeof *f);
-    (void)conf, (void)opaque, (void)text, (void)text_size;
-    if (f == NULL)
+    (void)opaque, (void)text, (void)text_size;
+    if (!be_told_of_errors(conf))
         return 0; /* Python finds that there is none. */
+    struct fetch *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return 0;
     pthread_mutex_init(&f->lock, NULL);
     f->client = client;
     f->owners = 1;
@@ -263,8 +307,10 @@ EXPORT int64_t shardlog_take(struct fetch *f, int64_t most, int64_t wait_ms)
         f->at = f->end = 0;
         taken = -1;
         if (make_room(f, (size_t)most)) {
+            taking = f;
             taken = rdk.rd_kafka_consume_batch_queue(
                 f->queue, (int)wait_ms, f->messages, (size_t)most);
+            taking = NULL;
             taken = taken < 0 ? 0 : taken;
             f->end = (size_t)taken;
             shardlog_count(MESSAGES_MADE, taken);
@@ -272,4 +318,17 @@ EXPORT int64_t shardlog_take(struct fetch *f, int64_t most, int64_t wait_ms)
     }
     pthread_mutex_unlock(&f->lock);
     return taken;
+}
+
+/* Write the text of the last error that came while messages were taken, once, of at most
+ * ERROR_TEXT_MAX bytes; return its code, 0 if there is none. */
+EXPORT int64_t shardlog_error(struct fetch *f, char *text)
+{
+    pthread_mutex_lock(&f->lock);
+    const int code = f->error_code;
+    if (code != 0)
+        memcpy(text, f->error_text, sizeof f->error_text);
+    f->error_code = 0;
+    pthread_mutex_unlock(&f->lock);
+    return code;
 }

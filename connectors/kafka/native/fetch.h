@@ -9,7 +9,9 @@
  *              columns hold; it says how large a buffer they need, and where each column lies;
  *     fill     copies them, those of a partition side by side, with whose they are and what the
  *              event says, and destroys the messages. No pointer to anything of librdkafka's
- *              leaves this library.
+ *              leaves this library;
+ *     error    says what librdkafka had to tell while messages were taken that is no message: a
+ *              partition's queue brings that a topic is gone.
  *
  * native_library.py and native_fetch.py are the only callers; ctypes releases the interpreter's
  * lock in each call. One thread at a time uses a consumer; a lock makes the end of the client,
@@ -30,7 +32,7 @@
 #include "librdkafka.h"
 
 /* Changes whenever what Python knows of this library does. */
-#define ABI 4
+#define ABI 5
 #define EXPORT __attribute__((visibility("default")))
 
 /* --- what Python reads; every field is an int64 ---------------------------------------------- */
@@ -89,6 +91,9 @@ struct told_run {
     int64_t epoch; /* of the last; negative: none */
 };
 
+/* What is longer is cut. */
+#define ERROR_TEXT_MAX 512
+
 /* --- what librdkafka's client owns, and its user ------------------------------------------- */
 
 /* A partition's messages of the result. */
@@ -119,6 +124,8 @@ struct fetch {
     size_t room;
     size_t table_mask;
     size_t at, end;
+    int error_code; /* the last since Python asked; 0: none */
+    char error_text[ERROR_TEXT_MAX];
     struct fetch_result result; /* what `next` measured and `fill` has yet to copy */
 };
 

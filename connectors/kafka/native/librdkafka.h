@@ -34,6 +34,7 @@ typedef struct {
 typedef rd_kafka_error_code on_new_f(
     rd_kafka_t *, const rd_kafka_conf_t *, void *opaque, char *text, size_t text_size);
 typedef rd_kafka_error_code on_destroy_f(rd_kafka_t *, void *opaque);
+typedef void error_f(rd_kafka_t *, int code, const char *text, void *opaque);
 
 /* Name, result, parameters. */
 #define FUNCTIONS(X)                                                                               \
@@ -41,6 +42,8 @@ typedef rd_kafka_error_code on_destroy_f(rd_kafka_t *, void *opaque);
       (rd_kafka_conf_t *, const char *, on_new_f *, void *))                                       \
     X(rd_kafka_interceptor_add_on_destroy, int,                                                    \
       (rd_kafka_t *, const char *, on_destroy_f *, void *))                                        \
+    X(rd_kafka_conf_get, int, (const rd_kafka_conf_t *, const char *, char *, size_t *))           \
+    X(rd_kafka_conf_set_error_cb, void, (rd_kafka_conf_t *, error_f *))                            \
     X(rd_kafka_opaque, void *, (const rd_kafka_t *))                                               \
     X(rd_kafka_queue_new, rd_kafka_queue_t *, (rd_kafka_t *))                                      \
     X(rd_kafka_queue_get_partition, rd_kafka_queue_t *, (rd_kafka_t *, const char *, int32_t))     \

@@ -54,7 +54,7 @@ from storage_core.platform.durable_file import reading_errors
 from storage_core.platform.fork_guard import Home
 from storage_core.read.answer import resumed, scan_snapshot, trimmed_rows_of
 from storage_core.read.follow.followed_heads import FollowedHeads
-from storage_core.read.follow.near_end import bytes_in_logs, log_sizes, prove_near_end
+from storage_core.read.follow.near_end import bytes_in_logs, files_of, log_sizes, prove_near_end
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.shard_reader import ShardFacts
@@ -155,6 +155,10 @@ class ShardFollower:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:
                         raise
+
+    def snapshot(self) -> ShardSnapshot:
+        """Return a snapshot that reaches the marker, whatever it lacks; who takes it closes it."""
+        return self._snapshot(proves_end=False)
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; a snapshot with a hole is replaced, and the scan goes on.
@@ -372,7 +376,7 @@ class ShardFollower:
             return
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return
-        tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+        tables = len(files_of(self._directory / "db", "*.sst"))
         require = partial(
             open_files().require_for_reader, stream=self._meta.name, shard=self._place.shard
         )

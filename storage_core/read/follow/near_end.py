@@ -10,6 +10,7 @@ there whole or not at all. Later snapshots of the same store need only what is n
 
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +28,19 @@ _SPAN_GROWS: Final = 4
 def log_sizes(database: Path) -> dict[str, int]:
     """Return the sizes of the write-ahead logs that are there."""
     sizes = {}
-    for path in database.glob("*.log"):
-        try:
+    for path in files_of(database, "*.log"):
+        with suppress(FileNotFoundError):
             sizes[path.name] = path.stat().st_size
-        except FileNotFoundError:
-            continue
     return sizes
+
+
+def files_of(database: Path, pattern: str) -> list[Path]:
+    """Return a store's files of a kind; none where it was moved away, which the marker tells."""
+    try:
+        return list(database.glob(pattern))
+    except FileNotFoundError:
+        # NOTE: pathlib (3.11) looks whether the directory is there first, and then reads it.
+        return []
 
 
 def bytes_in_logs(before: Mapping[str, int], after: Mapping[str, int]) -> int:

@@ -2,13 +2,18 @@
 
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from connectors.cli.commands import dev
 from connectors.devtools.broker import BROKER, is_broker_answering
+from connectors.devtools.fetch import Bundle, fetched
 from connectors.devtools.java import SHORT_LIVED
 from connectors.devtools.places import dev_directory
 from connectors.devtools.process import Process
@@ -45,6 +50,21 @@ small = Bundle(
     sha256="4f858dece2d3e14d30fecc72fc41c4182a873e965676736fdb1b5bf575ba5f4c",
 )
 print(fetched(small, Path(sys.argv[1])))
+"""
+JAR = b"what a jar holds"
+OF_A_MOMENT = Bundle(
+    name="small-1",
+    dependencies='<dependency org="of" name="small" rev="1" transitive="false"'
+    ' conf="default->default"/>',
+    files=1,
+    megabytes=1,
+    # What `sha256sum small-1.jar | sha256sum` prints.
+    sha256="c8d6eb34f3f06136b0747aefb284cf26f98079928189265eea96692783fbfec1",
+)
+IVY_SETTINGS = """
+<ivysettings><settings defaultResolver="it"/><resolvers>
+<url name="it" checksums=""><artifact pattern="{url}/[artifact]-[revision].[ext]"/></url>
+</resolvers></ivysettings>
 """
 
 
@@ -119,6 +139,45 @@ def test_two_fetches_at_once_fetch_once(tmp_path):
     assert sorted("once" in done.stderr for done in both) == [False, True]
     assert (tmp_path / "slf4j-api-1.7.36/slf4j-api-1.7.36.jar").is_file()
     assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.fixture
+def busy_at_first() -> Iterator[str]:
+    """The URL of a server of jars that has no answer to the first question for one."""
+    questions: list[str] = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            questions.append(self.path)
+            self.send_response(503 if len(questions) == 1 else 200)
+            self.send_header("Content-Length", str(len(JAR)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(JAR)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        @override
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+def test_what_a_server_refused_for_a_moment_is_fetched(
+    tmp_path: Path, busy_at_first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "settings.xml"
+    settings.write_text(IVY_SETTINGS.format(url=busy_at_first))
+    monkeypatch.setenv("SHARDLOG_IVY_SETTINGS", str(settings))
+    place = fetched(OF_A_MOMENT, tmp_path / "cache")
+    assert (place / "small-1.jar").read_bytes() == JAR
 
 
 def test_detached_broker_outlives_the_command_and_is_found_again(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from storage_core import SystemClock
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_quarantine import await_noted
 from tests.unit.connectors.command import Ran, Shardlog, runner
-from tests.waiting import await_that
+from tests.waiting import WAIT_MAX_S, await_that
 
 
 @pytest.fixture
@@ -103,7 +104,8 @@ def test_each_state_is_told_with_its_exit_code(
     lab.produce(topic, 300)
     worker = lab.worker(topic)
     lab.await_no_lag(topic)
-    shardlog("group", "pause", lab.root, topic.name, "--partition=1", "--reason=a disk is replaced")
+    pausing = ("--partition=1", "--reason=a disk is replaced", f"--wait={WAIT_MAX_S}")
+    assert shardlog("group", "pause", lab.root, topic.name, *pausing).code == 0
     lab.produce(topic, 30, partition=1)
     code, partitions = operator.sees(topic)
     assert (code, [each["state"] for each in partitions]) == (0, ["ok", "paused"])
@@ -123,6 +125,34 @@ def test_each_state_is_told_with_its_exit_code(
     again.kill()
 
 
+def test_partition_without_a_shard_and_a_group_that_nobody_has_are_told(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = lab.topic(partitions=2)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    lab.cluster.add_partitions(topic.name, 4)
+    await_that(lambda: len(topic.partitions()) == 4, "partitions that a producer can see")
+    # One that has sent to the topic before learns of a partition minutes later.
+    lab.produce(topic, 40, partition=3, settings={"client.id": "late"})
+    code, partitions = operator.sees(topic)
+    assert (code, [each["has_shard"] for each in partitions]) == (
+        EXIT_UNAVAILABLE,
+        [True, True, False, False],
+    )
+    said = [(each["state"], each["reason"], each["lag"]) for each in partitions[2:]]
+    assert said == [("stopped", "it has no shard yet", lag) for lag in (0, 40)]
+    assert [each["log_end_offset"] for each in partitions[2:]] == [0, 40]
+    assert operator.asks(topic, "--partition=2").code == 0
+    ran = operator.asks(topic, "--partition=3", "--json")
+    assert (ran.code, json.loads(ran.out), ran.err) == (EXIT_UNAVAILABLE, partitions[3:], "")
+    assert operator.asks(topic, "--partition=4").code == EXIT_USAGE
+    nobody = operator.asks(topic, "--group=nobody")
+    assert "no offsets and no members of group 'nobody'" in nobody.err
+
+
 def test_frozen_worker_is_seen_as_one_that_has_the_shard(lab: Lab, operator: Operator) -> None:
     topic = lab.topic(partitions=1)
     lab.produce(topic, 300)
@@ -130,6 +160,8 @@ def test_frozen_worker_is_seen_as_one_that_has_the_shard(lab: Lab, operator: Ope
     lab.await_no_lag(topic)
     worker.freeze()
     lab.produce(topic, 40)
+    # As if it had stored the others at this moment: one that is idle for longer is stalled.
+    (lab.root / topic.name / "shard-0000" / "marker").touch()
     _, (partition,) = operator.sees(topic)
     assert (partition["state"], partition["lag"]) == ("behind", 40)
     worker.wake()
@@ -142,7 +174,8 @@ def idle_behind_a_frozen_worker(lab: Lab) -> tuple[Topic, WorkerProcess]:
     """Return a topic whose newest record waits, and whose last commit was long before it came."""
     topic = lab.topic(partitions=1)
     lab.produce(topic, 300)
-    worker = lab.worker(topic)
+    # Nor does its group miss it meanwhile, however long that takes.
+    worker = lab.worker(topic, kafka__session__timeout__ms=int(1000 * WAIT_MAX_S))
     lab.await_no_lag(topic)
     worker.freeze()
     shard = lab.root / topic.name / "shard-0000"
@@ -171,11 +204,14 @@ def test_record_that_has_just_come_to_an_idle_partition_is_no_stall(
     lab: Lab, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, worker = idle_behind_a_frozen_worker(lab)
-    sleep = SystemClock.sleep
+    sleep, is_woken = SystemClock.sleep, Event()
 
     def wake_and_sleep(clock: SystemClock, seconds: float) -> None:
-        # The record is not stored at the first look, and is soon after.
-        worker.wake()
+        # The record is not stored at the first look, and is at the next one.
+        if not is_woken.is_set():
+            is_woken.set()
+            worker.wake()
+            lab.await_no_lag(topic)
         sleep(clock, seconds)
 
     with monkeypatch.context() as patched:

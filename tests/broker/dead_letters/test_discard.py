@@ -15,7 +15,7 @@ from connectors.kafka import Partition
 from storage_core import Stream, StreamReader, StreamStats
 from tests.broker.support.dlq_process import DIED, dlq
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
-from tests.waiting import await_that
+from tests.waiting import WAIT_MAX_S, await_that
 
 # Two batches of the command.
 MANY = 700
@@ -44,14 +44,16 @@ def keeping(lab: Lab, count: int) -> tuple[Topic, WorkerProcess]:
 
 def test_paused_partition_lets_chosen_ones_be_discarded_and_goes_on(lab: Lab) -> None:
     topic, worker = keeping(lab, 30)
-    code, _, err = dlq("discard", lab.root, topic.name, "--all")
+    code, _, err = dlq("discard", lab.root, topic.name, "--all", "--execute")
     assert code == EXIT_UNAVAILABLE
     assert f"shardlog group pause {lab.root} {topic.name} --partition 0" in err
-    pause(lab.root, topic.name, [0])
-    code, out, err = dlq("discard", lab.root, topic.name, "--offsets", "5..9")
+    pause(lab.root, topic.name, [0], wait_s=WAIT_MAX_S)
+    code, out, err = dlq("discard", lab.root, topic.name, "--offsets", "5..9", "--execute")
     assert (code, out, err) == (0, "partition 0: 5 dead letters discarded\n", "")
     until = str(BASE_MS + 4)
-    code, out, _ = dlq("discard", lab.root, topic.name, "--until", until, "--reason", "key")
+    code, out, _ = dlq(
+        "discard", lab.root, topic.name, "--until", until, "--reason", "key", "--execute"
+    )
     assert out == "partition 0: 5 dead letters discarded\n"
     resume(lab.root, topic.name, [0])
     assert Pauses(lab.root).of(Partition(topic.name, 0)) is None
@@ -67,26 +69,58 @@ def test_paused_partition_lets_chosen_ones_be_discarded_and_goes_on(lab: Lab) ->
 def test_killed_discard_leaves_the_rest_and_the_next_one_goes_on(lab: Lab) -> None:
     topic, worker = keeping(lab, MANY)
     worker.stop()
-    code, _, _ = dlq("discard", lab.root, topic.name, "--all", first=die_at_the_second_batch)
+    code, _, _ = dlq(
+        "discard", lab.root, topic.name, "--all", "--execute", first=die_at_the_second_batch
+    )
     assert code == DIED
     left = stats(lab, topic)
     assert 0 < left.dead_letters_waiting < MANY
-    code, _, err = dlq("discard", lab.root, topic.name, "--all")
+    code, _, err = dlq("discard", lab.root, topic.name, "--all", "--execute")
     assert (code, err) == (0, "")
     assert stats(lab, topic).dead_letters_discarded == MANY
+
+
+def test_pause_of_the_command_frees_the_shard_and_the_worker_goes_on(lab: Lab) -> None:
+    topic, worker = keeping(lab, 30)
+    code, out, err = dlq("discard", lab.root, topic.name, "--all", "--pause", "--execute")
+    assert (code, out, err) == (0, "partition 0: 30 dead letters discarded\n", "")
+    assert Pauses(lab.root).read() == []
+    worker.await_event("resumed")
+    lab.produce(topic, 10)
+    lab.await_no_lag(topic)
+    pause(lab.root, topic.name, [0])
+    code, _, err = dlq("discard", lab.root, topic.name, "--all", "--pause", "--execute")
+    assert (code, err) == (0, "")
+    assert Pauses(lab.root).of(Partition(topic.name, 0)) is not None
+    assert worker.stop() == 0
+
+
+def test_worker_goes_on_where_a_command_was_killed_over_its_pause(lab: Lab) -> None:
+    topic, worker = keeping(lab, MANY)
+    options = lab.root, topic.name, "--all", "--pause", "--execute"
+    code, _, _ = dlq("discard", *options, first=die_at_the_second_batch)
+    assert code == DIED
+    worker.await_event("resumed")
+    lab.produce(topic, 10)
+    lab.await_no_lag(topic)
+    assert Pauses(lab.root).read() == []
+    code, _, err = dlq("discard", *options)
+    assert (code, err) == (0, "")
+    assert stats(lab, topic).dead_letters_discarded == MANY
+    assert worker.stop() == 0
 
 
 def test_wrong_filters_are_refused_in_a_line_and_change_nothing(lab: Lab) -> None:
     topic, worker = keeping(lab, 3)
     worker.stop()
     for options in (
-        (),
+        ("--execute",),
         ("--offsets", "9..1"),
         ("--offsets", "x"),
         ("--reason", "bad"),
         ("--since", "yesterday"),
         ("--partition", "7"),
-        ("--partition", "7", "--dry-run"),
+        ("--partition", "7", "--execute"),
     ):
         code, _, err = dlq("discard", lab.root, topic.name, *options)
         assert (code, len(err.splitlines())) == (EXIT_USAGE, 1), (options, err)
@@ -104,4 +138,4 @@ def die_at_the_second_batch() -> None:
             os._exit(DIED)
         return usual(*arguments, **named)
 
-    Stream.clear_dead_letters = call  # type: ignore[method-assign]
+    Stream.clear_dead_letters = call

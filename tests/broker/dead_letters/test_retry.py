@@ -198,7 +198,7 @@ def test_discard_finishes_a_retry_and_counts_as_discarded_what_was_no_row(
 ) -> None:
     with_dead_letters(lab, registry, topic, *readings(registry, topic, LETTERS)).stop()
     retry_that_dies("clear_dead_letters", lab.root, topic.name, "--registry", registry)
-    code, _, err = dlq("discard", lab.root, topic.name, "--all")
+    code, _, err = dlq("discard", lab.root, topic.name, "--all", "--execute")
     assert (code, err) == (0, "")
     expect_each_once(lab, topic, LETTERS)
     with StreamReader.open(lab.root, topic.name) as reader:
@@ -246,10 +246,10 @@ def test_what_is_still_refused_stays_and_a_filter_leaves_the_others(
     assert (code, err) == (0, "")
     lines = (lab.root.parent / "dead letters.jsonl").read_text().splitlines()
     assert [json.loads(line)["word"] for line in lines] == ["framing"] * 5
-    assert dlq("discard", *options[:2])[0] == EXIT_USAGE
-    code, out, _ = dlq("discard", *options[:2], "--reason", "framing", "--dry-run")
-    assert (out, waiting(lab, topic)) == ("partition 0: 5 dead letters would be discarded\n", 5)
+    assert dlq("discard", *options[:2], "--execute")[0] == EXIT_USAGE
     code, out, _ = dlq("discard", *options[:2], "--reason", "framing")
+    assert ("5 framing" in out, waiting(lab, topic)) == (True, 5)
+    code, out, _ = dlq("discard", *options[:2], "--reason", "framing", "--execute")
     assert (out, waiting(lab, topic)) == ("partition 0: 5 dead letters discarded\n", 0)
 
 

@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from storage_core import StreamReader
 from tests.broker.support.lab import Lab, Topic
 from tests.unit.connectors.framed import record_schema, written
+from tests.waiting import WAIT_MAX_S
 
 AT = {"type": "long", "logicalType": "timestamp-millis"}
 READING = record_schema(("device", "int"), ("at", AT), ("value", "double"))
@@ -26,7 +27,7 @@ def register(registry: str, subject: str, text: str) -> int:
         json.dumps({"schema": text}).encode(),
         {"Content-Type": "application/json"},
     )
-    with build_opener(ProxyHandler({})).open(request, timeout=60) as answer:
+    with build_opener(ProxyHandler({})).open(request, timeout=WAIT_MAX_S) as answer:
         schema_id: int = json.load(answer)["id"]
     return schema_id
 

@@ -85,11 +85,22 @@ class Cluster:
             future.result(WAIT_MAX_S)
 
 
+# The longest that a broker allows.
+LONGEST_TRANSACTION_MS = 900_000
+
+
 class Transactions:
     """A producer that sends nothing outside of a transaction."""
 
-    def __init__(self, bootstrap: str, name: str) -> None:
-        self._client: Any = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    def __init__(self, bootstrap: str, name: str, timeout_ms: int = 60_000) -> None:
+        """Register with the cluster, which ends what is left open after so long."""
+        self._client: Any = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "transaction.timeout.ms": timeout_ms,
+            }
+        )
         self._client.init_transactions(WAIT_MAX_S)
 
     def send(

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
 
@@ -68,7 +69,9 @@ class ForkedCommand:
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal while it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # Whoever forked it may know its end first.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as kill -9 does."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from connectors.group.retry_shards import partition_of
 from connectors.kafka import Consumer, FetchWay, Partition, Place, Producer
 from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
 from storage_core.platform.durable_file import encode_document, read_document, replace_durably
@@ -313,14 +314,19 @@ class Lab:
         assert producer.acknowledged == records, producer.first_failure
 
     @contextmanager
-    def producing(self, topic: Topic, records: int) -> Iterator[threading.Event]:
-        """Produce in the background while the block runs; leaving waits for the last record."""
+    def producing(
+        self, topic: Topic, records: int, pause_s: float = 0.01
+    ) -> Iterator[threading.Event]:
+        """Produce in the background while the block runs; leaving waits for the last record.
+
+        Behind each 200 records there is a pause.
+        """
         stop, failures = threading.Event(), []
 
         def run() -> None:
             try:
                 with Producer(self.bootstrap, {"linger.ms": "2"}) as producer:
-                    self._send(producer, topic, records, stop.is_set, pause_s=0.01)
+                    self._send(producer, topic, records, stop.is_set, pause_s=pause_s)
                     # A broker that comes back takes longer than leaving the producer waits.
                     left = producer.flush(WAIT_MAX_S)
                 assert not left, f"{left} records were not acknowledged"
@@ -389,9 +395,11 @@ class Lab:
     # --- what must hold --------------------------------------------------------------------
 
     def committed(self, topic: Topic) -> dict[int, int]:
+        """Return where the shards of partitions stand; those of retried dead letters are none."""
         try:
             with StreamReader.open(self.root, topic.name) as reader:
-                return reader.committed()
+                committed = reader.committed()
+                return {at: end for at, end in committed.items() if partition_of(at) is None}
         except InvalidRequestError:
             return {}
 

@@ -3,24 +3,34 @@
 An operation is a method that is listed in OPERATIONS; each leaves workers, pauses and shards in a
 state from which any other may follow. What a shard has to hold is the broker's records from where
 the shard's lineage began but for its gaps; a reset sees to it that both are what it asked for.
+Records without a key are dead letters, which are retried and discarded (dead_letter_ledger.py).
 """
 
+import inspect
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from connectors.cli.parsers import dlq
 from connectors.group import Pauses
 from connectors.kafka import Partition
 from storage_core import StreamReader, describe_stream, shard_owners
+from storage_core.sql import connect
+from tests.broker.support.dead_letter_ledger import DeadLetterLedger, is_dead, retried_rows
 from tests.broker.support.forked_command import ForkedCommand
-from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
+from tests.broker.support.lab import CLOCK, PATIENT_S, Lab, Topic, WorkerProcess
 from tests.waiting import WAIT_MAX_S, await_that
 
 # A command is over within this time, or is killed somewhere in it.
 _KILLED_WITHIN_S: Final = 0.4
+# Of some commands half a second goes by before they begin.
+_KILLED_LATE_S: Final = 1.2
+# How often what is paused is resumed behind an operation.
+_GOES_ON: Final = 0.5
+_EXECUTE: Final = ["--execute"] if "execute" in inspect.signature(dlq.discard).parameters else []
 _WORKERS_MAX: Final = 3
 
 
@@ -61,6 +71,9 @@ class RandomOperator:
         self._topic = topic
         self._directory = directory
         self._commands = 0
+        self._dead_letters = DeadLetterLedger(lab, topic)
+        # What is to be done next; all comes once before any comes again.
+        self._deck: list[Callable[[RandomOperator], None]] = []
         self._shards = [partition.number for partition in topic.partitions()]
         self._workers: list[WorkerProcess] = []
         # Where each paused shard stands, once its owner has closed it.
@@ -70,7 +83,7 @@ class RandomOperator:
 
     def start_worker(self) -> None:
         """Start a worker; that of another way to fetch than the one before it."""
-        worker = self._lab.doomed(self._topic)
+        worker = self._lab.doomed(self._topic, stream__null_key="dead-letter")
         # Before that a signal ends it as it ends any process.
         worker.await_event("started")
         self._workers.append(worker)
@@ -83,10 +96,15 @@ class RandomOperator:
 
     def act(self) -> None:
         """Do something, and see that what is paused stands still."""
-        operation = self._lab.chance.choice(OPERATIONS)
+        if not self._deck:
+            self._deck = self._lab.chance.sample(OPERATIONS, len(OPERATIONS))
+        operation = self._deck.pop()
         self.done.append(operation.__name__)
         operation(self)
         self._await_one_worker()
+        if self._standing and self._lab.chance.random() < _GOES_ON:
+            # Or soon all would be paused, and nothing new to work on.
+            self._resume(list(self._standing))
         self._expect_paused_to_stand()
 
     # --- operations ------------------------------------------------------------------------
@@ -100,7 +118,9 @@ class RandomOperator:
 
     def resume(self) -> None:
         """Resume some partitions, or all, paused or not."""
-        shards = self._some()
+        self._resume(self._some())
+
+    def _resume(self, shards: Collection[int]) -> None:
         ran = self._run("resume", shards)
         assert ran.code == 0, ran
         self._forget_resumed()
@@ -152,11 +172,10 @@ class RandomOperator:
 
     def reset(self) -> None:
         """Have a paused shard go on from another offset, to either side, or from the same."""
-        shard, ends = self._lab.chance.choice(self._shards), self._topic.ends()
-        paused = self._run("pause", [shard])
-        assert paused.code == 0, paused
-        before, target = self._facts(shard), self._lab.chance.randint(0, ends[shard])
-        kill_after_s = self._lab.chance.choice([None, self._lab.chance.uniform(0, 2)])
+        shard, ends = self._paused_one(self._dead_letters.shards), self._topic.ends()
+        before = self._facts(shard)
+        sides = (0, before.next), (before.next, ends[shard])
+        target = self._lab.chance.randint(*self._lab.chance.choice(sides))
         ran = self._run(
             "reset",
             [shard],
@@ -164,14 +183,42 @@ class RandomOperator:
             "--execute",
             f"--bootstrap={self._lab.bootstrap}",
             f"--group={self._topic.name}",
-            kill_after_s=kill_after_s,
+            kill_after_s=self._some_time_or_none(),
         )
         after = self._facts(shard)
         wanted = before.reset_to(target, after.lineage)
         assert ran.code in (0, -9), ran
         assert after == wanted or (ran.code != 0 and after == before), (ran, before, wanted, after)
         assert (after.lineage == before.lineage) == (target >= before.next or after == before)
+        if after.lineage != before.lineage:
+            self._dead_letters.begin_lineage(shard)
         self._standing[shard] = after.next
+
+    def retry_dead_letters(self) -> None:
+        """Store dead letters of a paused shard as rows, whose keys workers do not take."""
+        self._work_through_dead_letters("retry", [])
+
+    def discard_dead_letters(self) -> None:
+        """Discard dead letters of a paused shard."""
+        self._work_through_dead_letters("discard", _EXECUTE)
+
+    def _work_through_dead_letters(self, verb: str, options: list[str]) -> None:
+        shard = self._paused_one([at for at in self._shards if self._dead_letters.waiting(at)])
+        waiting = self._dead_letters.waiting(shard)
+        # Half of the time from the first on, half of the time up to the last.
+        first, last = sorted(self._lab.chance.choices(waiting or [0], k=2))
+        first, last = self._lab.chance.choice([0, first]), self._lab.chance.choice([last, 10**9])
+        chosen = [offset for offset in waiting if first <= offset <= last]
+        ran = self._run(
+            verb,
+            [shard],
+            f"--offsets={first}..{last}",
+            *options,
+            kill_after_s=self._some_time_or_none(),
+            of="dlq",
+        )
+        assert ran.code in (0, -9), ran
+        self._dead_letters.note(verb, shard, chosen, is_done=ran.code == 0)
 
     def _facts(self, shard: int) -> "_ShardFacts":
         with StreamReader.open(self._lab.root, self._topic.name) as reader:
@@ -187,12 +234,27 @@ class RandomOperator:
         self._await_one_worker()
         self._lab.await_no_lag(self._topic)
         held, stored = self._topic.holds(), self._lab.stored(self._topic)
+        rows = 0
         for shard in self._shards:
             facts = self._facts(shard)
             wanted = [row for row in held[shard] if facts.is_to_hold(row[0])]
-            assert stored[shard] == wanted, f"shard {shard} differs from its partition"
+            sound, dead = ([row for row in wanted if is_dead(row) == of] for of in (False, True))
+            assert stored[shard] == sound, f"shard {shard} differs from its partition"
+            retried = retried_rows(stored, shard)
+            rows += len(sound) + self._dead_letters.expect(shard, dead, retried)
+        assert self._counted() == (rows, rows), "reads and SQL do not count alike"
         for worker in self._running():
             assert worker.stop() == 0, worker.said()
+
+    def _counted(self) -> tuple[int, int]:
+        """Return how many rows a read and a query count."""
+        with StreamReader.open(self._lab.root, self._topic.name) as reader:
+            reader.refresh()
+            read = reader.read().num_rows
+        with connect(self._lab.root) as streams:
+            query = f'SELECT count(*) FROM "{self._topic.name}"'
+            ((count,),) = streams.sql(query).fetchall()
+        return read, count
 
     def _expect_closed(self, shards: Collection[int]) -> None:
         owners: dict[int, object] = {}
@@ -224,6 +286,18 @@ class RandomOperator:
     def _some(self) -> list[int]:
         return self._lab.chance.sample(self._shards, self._lab.chance.randint(1, len(self._shards)))
 
+    def _paused_one(self, preferred: Sequence[int]) -> int:
+        """Pause a shard and return it, closed; one of those preferred, where there is any."""
+        shard = self._lab.chance.choice(preferred or self._shards)
+        paused = self._run("pause", [shard])
+        assert paused.code == 0, paused
+        self._expect_closed([shard])
+        return shard
+
+    def _some_time_or_none(self) -> float | None:
+        """Return after which time a command is killed, None for half of them."""
+        return self._lab.chance.choice([None, self._lab.chance.uniform(0, _KILLED_LATE_S)])
+
     def _running(self) -> list[WorkerProcess]:
         return [worker for worker in self._workers if worker.process.poll() is None]
 
@@ -241,13 +315,17 @@ class RandomOperator:
         shards: Collection[int],
         *options: str,
         kill_after_s: float | None = None,
+        of: str = "group",
     ) -> _Command:
         self._commands += 1
         log = self._directory / f"command-{self._commands}.log"
         log.touch()
         is_all = len(shards) == len(self._shards)
         chosen = [] if is_all else [f"--partition={shard}" for shard in shards]
-        arguments = ["group", verb, os.fspath(self._lab.root), self._topic.name, *chosen, *options]
+        # Owners that are short of processor time close their shards late.
+        waits = [f"--wait={PATIENT_S}"] if verb == "pause" else []
+        place = [os.fspath(self._lab.root), self._topic.name]
+        arguments = [of, verb, *place, *chosen, *waits, *options]
         command = ForkedCommand(arguments, log, dict(os.environ))
         if kill_after_s is not None:
             CLOCK.sleep(kill_after_s)
@@ -267,4 +345,8 @@ OPERATIONS: Final[list[Callable[[RandomOperator], None]]] = [
     RandomOperator.damage_and_retry,
     RandomOperator.reset,
     RandomOperator.reset,
+    RandomOperator.reset,
+    RandomOperator.retry_dead_letters,
+    RandomOperator.retry_dead_letters,
+    RandomOperator.discard_dead_letters,
 ]

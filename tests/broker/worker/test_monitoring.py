@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.cli.version import installed_version
+from tests.broker.support.cluster import Transactions
 from tests.broker.support.lab import Lab, WorkerProcess
 from tests.waiting import WAIT_MAX_S, await_that
 
@@ -75,6 +76,20 @@ def test_metrics_tell_what_was_stored_and_what_is_left(lab: Lab) -> None:
     for shard, end in ends.items():
         assert samples["kafka_consumergroup_group_offset", str(shard)] == end
         assert samples["kafka_consumergroup_group_lag_seconds", str(shard)] == 0
+
+
+def test_metrics_tell_where_an_open_transaction_begins(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    Transactions(lab.bootstrap, topic.name).leave_open(topic.name, [(None, b"held back")] * 7)
+    worker = lab.worker(topic, metrics__listen=ANY_PORT)
+    names = "kafka_partition_last_stable_offset", "kafka_partition_latest_offset"
+
+    def are_known() -> bool:
+        samples = metrics(worker)
+        return [samples.get((name, "0")) for name in names] == [100, 107]
+
+    await_that(are_known, "last stable offset and end")
 
 
 def test_health_follows_the_worker(lab: Lab) -> None:

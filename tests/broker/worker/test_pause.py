@@ -12,13 +12,14 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
 from connectors.group import Pauses
+from connectors.ingest.assignment.quarantine import TRY_AFTER_S
 from storage_core import Stream, shard_owners
 from tests.broker.support.fetch_ways import BY_BOTH_WAYS
 from tests.broker.support.lab import CLOCK, Lab, Topic, WorkerProcess
 from tests.broker.worker.test_monitoring import ANY_PORT, ask, metrics
 from tests.broker.worker.test_quarantine import await_noted, recreate
 from tests.unit.connectors.command import Ran, Shardlog, runner
-from tests.waiting import await_that
+from tests.waiting import WAIT_MAX_S, await_that
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ class Operator:
         self._shardlog = shardlog
 
     def does(self, verb: str, topic: Topic, *arguments: object) -> Ran:
-        return self._shardlog("group", verb, self._lab.root, topic.name, *arguments)
+        """Run it; it waits for owners as long as tests wait, unless it is told otherwise."""
+        waits = f"--wait={WAIT_MAX_S}"
+        return self._shardlog("group", verb, self._lab.root, topic.name, waits, *arguments)
 
     def pauses(self, topic: Topic, *partitions: int) -> Ran:
         ran = self.does("pause", topic, *(f"--partition={number}" for number in partitions))
@@ -74,9 +77,7 @@ def test_paused_partition_stands_still_beside_its_neighbour_until_it_is_resumed(
     lab: Lab, operator: Operator
 ) -> None:
     topic, worker = stored_topic(lab)
-    begun_s = CLOCK.monotonic_s()
     said = operator.pauses(topic, 1).out
-    assert CLOCK.monotonic_s() - begun_s < 5
     assert f"paused; process {worker.process.pid} on" in said
     assert shard_owners(lab.root, topic.name)[1] is None
     goes_on_without(lab, topic, 1)
@@ -143,7 +144,7 @@ def test_metrics_and_health_tell_of_a_pause_and_count_its_lag(lab: Lab, operator
     lab.produce(topic, 50, partition=1)
     lag = ("kafka_consumergroup_group_lag", "1")
     # Nothing is fetched of it, so that the end comes from the answer to a question.
-    await_that(lambda: metrics(worker).get(lag) == 50, "the lag of the paused partition", 60)
+    await_that(lambda: metrics(worker).get(lag) == 50, "the lag of the paused partition")
     samples = metrics(worker)
     assert samples["shardlog_paused", "1"] == samples["shardlog_paused_partitions", ""] == 1
     status, body = ask(worker, "/health/ready")
@@ -166,6 +167,21 @@ def test_resumed_partition_waits_for_the_command_that_has_its_shard(
         worker.await_event("waiting for shard")
         assert f"process {os.getpid()} on" in worker.events("waiting for shard")[0]["reason"]
         await_that(lambda: lab.committed(topic)[1] == topic.ends()[1], "the neighbour goes on")
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0, worker.said()
+
+
+def test_topic_of_the_longest_name_that_kafka_takes_is_stored_and_paused(
+    lab: Lab, operator: Operator
+) -> None:
+    topic = Topic(f"t{os.getpid()}-".ljust(249, "x"), lab.bootstrap)
+    lab.admin.create_topic(topic.name, 2, {})
+    lab.produce(topic, 100)
+    worker = lab.worker(topic, kafka__group__id="longest")
+    lab.await_no_lag(topic)
+    operator.pauses(topic, 1)
+    goes_on_without(lab, topic, 1)
+    operator.resumes(topic, 1)
     lab.expect_ledger(topic)
     assert worker.stop() == 0, worker.said()
 
@@ -197,16 +213,44 @@ def test_retry_takes_a_mended_partition_at_once(lab: Lab, operator: Operator) ->
     again = lab.worker(topic)
     await_noted(lab, (topic.name, 1, "damage"))
     # Each failure doubles the time until the next try.
-    for _ in range(3):
+    for _ in range(4):
         ran = operator.does("retry", topic)
         assert (ran.code, "still damage" in ran.out) == (EXIT_UNAVAILABLE, True)
     shutil.move(away, shard)
     begun_s = CLOCK.monotonic_s()
     ran = operator.does("retry", topic, "--partition=1")
     assert (ran.code, "goes on" in ran.out) == (0, True), ran
-    assert CLOCK.monotonic_s() - begun_s < 5
+    assert CLOCK.monotonic_s() - begun_s < 2**4 * TRY_AFTER_S
     lab.expect_ledger(topic)
     assert operator.does("retry", topic).code == EXIT_USAGE
+    assert again.stop() == 0, again.said()
+
+
+def test_partition_that_no_note_tells_of_is_described_and_tried_all_the_same(
+    lab: Lab, operator: Operator
+) -> None:
+    topic, worker = stored_topic(lab)
+    notes = lab.root / "~quarantine"
+    await_that(notes.is_dir, "room for notes")
+    assert worker.stop() == 0, worker.said()
+    shard, away = lab.root / topic.name / "shard-0001", lab.root.with_name("lost disk")
+    shutil.move(shard, away)
+    notes.rmdir()
+    notes.write_text("a directory cannot be made here, as on a disk that takes nothing")
+    again = lab.worker(topic)
+    again.await_event("quarantine not noted")
+    ran = operator.does("describe", topic, f"--bootstrap={lab.bootstrap}", f"--group={topic.name}")
+    assert (ran.code, "whose log says why" in ran.out) == (EXIT_UNAVAILABLE, True), ran
+    ran = operator.does("retry", topic, "--wait=1")
+    assert (ran.code, "see the worker's log" in ran.out) == (EXIT_UNAVAILABLE, True), ran
+    notes.unlink()
+    await_noted(lab, (topic.name, 1, "damage"))
+    notes_away = lab.root.with_name("notes")
+    notes.rename(notes_away)
+    shutil.move(away, shard)
+    ran = operator.does("retry", topic, "--partition=1")
+    assert (ran.code, "goes on" in ran.out) == (0, True), ran
+    lab.expect_ledger(topic)
     assert again.stop() == 0, again.said()
 
 

@@ -8,10 +8,13 @@ balance, the exit code must tell of what is left.
 import os
 import shutil
 
+import pytest
+
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
 from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNotes
+from connectors.kafka import FetchWay
 from storage_core import Stream, drop_stream
-from tests.broker.support.fetch_ways import BY_BOTH_WAYS
+from tests.broker.support.fetch_ways import BY_BOTH_WAYS, ways_at_hand
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_monitoring import ANY_PORT, ask
 from tests.waiting import await_that
@@ -168,6 +171,27 @@ def test_topic_that_is_deleted_is_a_fault_also_once_its_partitions_are_gone(lab:
     assert noted(lab) == []
     # It has nothing else left.
     assert alone.exit_code() == EXIT_FOREIGN, alone.said()
+
+
+@pytest.mark.parametrize("way", ways_at_hand())
+def test_topic_that_is_deleted_while_it_is_fetched_aborts_no_worker(
+    lab: Lab, way: FetchWay
+) -> None:
+    bad, good = two_topics(lab)
+    # As where the topic has been there for long: its end is told in its partitions at once.
+    worker = lab.worker(bad, good, fetch=way, kafka__topic__metadata__propagation__max__ms=1)
+    for topic in (bad, good):
+        lab.await_no_lag(topic)
+    lab.cluster.delete_topic(bad.name)
+    if way == "native":
+        await_that(
+            lambda: any("does not exist" in line["said"] for line in worker.events("librdkafka")),
+            "an error on a partition's queue",
+        )
+    lab.produce(good, 500)
+    lab.expect_ledger(good)
+    # It may or may not know yet that the topic will not come back.
+    assert worker.stop() in (0, EXIT_FOREIGN), worker.said()
 
 
 def test_lag_has_what_waits_in_a_quarantined_partition(lab: Lab) -> None:

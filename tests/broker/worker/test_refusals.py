@@ -237,7 +237,7 @@ def test_unknown_key_of_the_file_is_named(lab: Lab, tmp_path) -> None:
     config = tmp_path / "shardlog.toml"
     config.write_text(f'root = "{lab.root}"\ntopics = ["a"]\nlinger = 5\n')
     command = [sys.executable, "-m", "connectors.cli.main", "worker", f"--config={config}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
     assert done.returncode == EXIT_USAGE
     assert done.stderr.count("\n") == 1
     assert "linger: unknown key" in done.stderr
@@ -274,6 +274,19 @@ def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: 
     await_that(has_come, "records of a partition that returned")
     consumer.close()
     assert offsets[0] == 5
+
+
+def test_offsets_of_many_partitions_are_those_of_each(lab: Lab) -> None:
+    topic = lab.topic(partitions=3)
+    for number, count in enumerate((0, 10, 20)):
+        lab.produce(topic, count, partition=number)
+    cut, absent = Partition(topic.name, 2), Partition(topic.name, 9)
+    lab.cluster.delete_records(cut, 5)
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name})
+    edges = consumer.watermarks_of([*topic.partitions(), absent], WAIT_MAX_S)
+    assert edges == {at: consumer.watermarks(at) for at in topic.partitions()}
+    assert edges[cut] == (5, 20)
+    consumer.close()
 
 
 def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,9 +21,11 @@ from connectors.devtools.ports import LOOPBACK, free_ports
 from connectors.devtools.process import Process, last_telling_line, start_guarded
 from tests.waiting import WAIT_MAX_S, await_that
 
-FETCH_MAX_S = 300
-# A worker whose loop is silent takes a second to say so.
-OFTEN = {"evaluation_interval": "1s", "scrape_interval": "2s", "scrape_timeout": "2s"}
+FETCH_MAX_S = 900
+# A server of packages, or the network, is away for a moment now and then.
+APT = ("apt-get", "-o", "Acquire::Retries=3")
+# A worker whose loop is silent takes a second to say so, and one that is short of processor time.
+OFTEN = {"evaluation_interval": "1s", "scrape_interval": "3s", "scrape_timeout": "3s"}
 
 
 @cache
@@ -85,6 +87,10 @@ class Prometheus:
         series = self.value(f"max_over_time({alerts}[1h])")
         return {each["metric"].get(label, "") for each in series}
 
+    def holding(self, rules: Mapping[str, dict[str, Any]]) -> set[str]:
+        """Return the names of the rules whose expression holds at this moment."""
+        return {name for name, rule in rules.items() if self.value(rule["expr"])}
+
     def is_ready(self) -> bool:
         """Tell whether it answers."""
         try:
@@ -96,7 +102,7 @@ class Prometheus:
 
 @contextmanager
 def scraping(directory: Path, rules: dict[str, Any]) -> Iterator[Prometheus]:
-    """Run one that scrapes every 2 s what `Prometheus.watch` names, none at first."""
+    """Run one that scrapes every 3 s what `Prometheus.watch` names, none at first."""
     directory.mkdir()
     (directory / "rules.yml").write_text(json.dumps(rules))
     discovery = [{"files": ["targets.json"], "refresh_interval": "1s"}]
@@ -130,10 +136,10 @@ def _fetch(place: Path) -> None:
             pytest.skip(f"no prometheus on PATH, and no {tool} to fetch Debian's package with")
     with tempfile.TemporaryDirectory(dir=place.parent) as name:
         partial = Path(name)
-        got = _run(["apt-get", "download", "prometheus"], partial)
+        got = _run([*APT, "download", "prometheus"], partial)
         if got.returncode:
-            _run(["apt-get", "update"], partial)
-            got = _run(["apt-get", "download", "prometheus"], partial)
+            _run([*APT, "update"], partial)
+            got = _run([*APT, "download", "prometheus"], partial)
         packages = list(partial.glob("prometheus_*.deb"))
         if not packages:
             pytest.skip(f"no prometheus on PATH, and apt has none: {got.stderr.strip()[-200:]}")

@@ -125,6 +125,7 @@ def test_draft_of_the_options_left_by_a_crash_counts_for_nothing(filled):
 def test_unlisted_shard_with_data_is_never_cleared(copy):
     make_shard(copy.directory / "shard-0003", 50)
     (copy.directory / "shard-0003/db").mkdir()
+    (copy.directory / "shard-0003/db/CURRENT").touch()
     with pytest.raises(CorruptionError, match=r"not listed in options\.json"):
         copy.add({3: 100})
     assert (copy.directory / "shard-0003/db").is_dir()

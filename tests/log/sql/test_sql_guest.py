@@ -16,6 +16,7 @@ from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.sql import connect, query_batches
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab, schema_of
 from tests.thin import thinned
+from tests.waiting import WAIT_MAX_S
 
 
 @pytest.mark.parametrize("name", ["x[yz]w", "x?w", "x*", 'it\'s [a] "root"'])
@@ -68,7 +69,7 @@ def test_interrupt_comes_out_of_a_query_as_one(tmp_path, expression, rest):
     PartsLab(tmp_path).stream.close()
     query = f"SELECT {expression} FROM range(10_000_000) a, range(100_000) b {rest}"
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), query]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
     assert (ran.returncode, ran.stderr) == (7, "")
 
 

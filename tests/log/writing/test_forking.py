@@ -27,6 +27,7 @@ from storage_core import (
 )
 from tests.log.workbench import Workbench, batch_of
 from tests.unit.forks import in_fork
+from tests.waiting import WAIT_MAX_S
 
 
 def expect_refusal(call: Callable[[], object]) -> None:
@@ -262,7 +263,7 @@ os.kill(os.getpid(), 9)
 
 def test_fork_that_ends_with_all_its_objects_changes_nothing(root):
     command = [sys.executable, "-c", SCRIPT, os.fspath(root), "exit"]
-    ended = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    ended = subprocess.run(command, capture_output=True, check=False, timeout=WAIT_MAX_S)
     assert ended.stdout.strip() == b"[1000, 1000]", ended.stderr
     with Stream.open(root, "s") as stream:
         assert stream.lost_ranges() == {0: []}

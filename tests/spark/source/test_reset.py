@@ -48,7 +48,7 @@ def reset_forward(lab, shard, end):
 
 
 def await_seen(lab, expected):
-    await_that(lambda: lab.all_seen == sorted(expected), "the query sees all")
+    await_that(lambda: lab.all_seen == sorted(expected), "the query sees all", SECONDS_MAX)
 
 
 def landed(into):
@@ -109,7 +109,7 @@ def test_running_landing_ends_with_an_error_at_a_reset_backward(topic, tmp_path)
     into = tmp_path / "lake"
     before = sorted([*numbers(0, (0, 10)), *numbers(1, (0, 10))])
     query = land_topic(topic.spark, topic.log.root, NAME, into, trigger="0 seconds")
-    await_that(lambda: landed(into) == before, "all has landed")
+    await_that(lambda: landed(into) == before, "all has landed", SECONDS_MAX)
     reset_back(topic, 0, 5)
     with pytest.raises(StreamingQueryException, match="re-created"):
         query.awaitTermination(SECONDS_MAX)

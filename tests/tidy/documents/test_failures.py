@@ -31,7 +31,7 @@ NUMBERED = {
     "connectors/ingest/commit_round.py:commit_round",
     "connectors/group/operations.py:pause",
     "connectors/group/operations.py:resume",
-    "connectors/group/operations.py:retry",
+    "connectors/group/retrying.py:retry",
     "connectors/dlq/forwarder.py:Forwarder.forward",
     "connectors/ingest/dead_letters/retry.py:retry",
     "connectors/dlq/replay.py:Replay.run",

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.documents.tables import BETWEEN_CELLS
 from tests.tidy.tree import ROOT, files, text_of
 
 CELL_CHARACTERS_MAX = 200
 # What it is for is one page, as is what is promised; how a record travels is read at one sitting.
-LINES_MAX = {"README.md": 150, "docs/ARCHITECTURE.md": 250, "docs/GUARANTEES.md": 120}
+LINES_MAX = {
+    "README.md": 150,
+    "docs/ARCHITECTURE.md": 250,
+    "docs/GUARANTEES.md": 120,
+    "docs/OPERATIONS.md": 450,
+}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # A reader who knows Kafka, RocksDB, Parquet and Spark needs no more words than these.
 WORDS_MAX = 60
-BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
 
 def long_cells(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Partitions of a topic whose shards are open, as a worker holds them; no broker answers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -35,9 +35,15 @@ class ScriptedOpening:
         self.root = root
         self.refusals: dict[Partition, Exception] = {}
         self.requested: list[Partition] = []
+        # What else happens, as time that passes.
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def ask(self, partitions: Collection[Partition], *, is_anew: bool = False) -> None:
+        """Ask nobody."""
 
     def open(self, partition: Partition) -> PartitionWriter:
         self.requested.append(partition)
+        self.meanwhile()
         if partition in self.refusals:
             raise self.refusals[partition]
         return open_writer(self.root, partition)

@@ -1,8 +1,5 @@
 """`shardlog group describe`: offsets, lag, state and owner of each partition.
 
-What the store knows is read first, what Kafka says afterwards, or a worker that goes on would be
-taken for a log that was cut. Without brokers, or where they do not answer, their columns are empty.
-
 A record that has just come to an idle partition looks like one that nobody stores. So what looks
 stalled is looked at twice: it is only if its store has not moved in between.
 """
@@ -10,33 +7,29 @@ stalled is looked at twice: it is only if its store has not moved in between.
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import typer
 
-from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.commands.group.described import (
+    DescribedPartition,
+    Description,
+    Question,
+    describe_partitions,
+)
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, exit_code_of_fault, one_line
 from connectors.cli.input.arguments import kafka_settings
-from connectors.cli.log_ends import Brokers, GroupView, LogEnds
+from connectors.cli.log_ends import Brokers, GroupView
 from connectors.cli.output.formatting import format_age
 from connectors.cli.output.printing import print_json, print_line, print_table
-from connectors.cli.output.shard_status import lag_of, note_on
-from connectors.group.partition_state import PartitionFacts, PartitionState, state_of
-from connectors.group.pauses import Pause, Pauses
-from connectors.group.quarantine_notes import QuarantineNote, QuarantineNotes
-from connectors.group.retry_shards import partition_of
-from connectors.group.rewinds import Rewind, Rewinds
 from connectors.kafka import GroupMember, Partition
 from storage_core import (
     Clock,
     Environment,
     ShardlogError,
-    ShardOwner,
-    ShardProgress,
-    describe_stream,
     shard_progress,
 )
 
@@ -63,28 +56,11 @@ _COLUMNS: Final = (
 _MEMBER_COLUMNS: Final = ("client id", "instance id", "host", "partitions", "member id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    """A partition as it is printed."""
-
-    partition: Partition
-    current: int | None
-    state: PartitionState
-    owner: ShardOwner | None
-    note: QuarantineNote | None
-    last_stable: int | None
-    log_end: int | None
-    lag: int | None
-    lag_unknown: str | None
-    group_offset: int | None
-    client_id: str | None
-    member_id: str | None
-
-
 def describe(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
     stream: str | None,
+    partition: list[int] | None,
     group: str,
     members: bool,
     watch: float | None,
@@ -96,13 +72,15 @@ def describe(  # noqa: PLR0913 - one parameter an option
     """Show the state of each partition; the exit code says whether one stands still."""
     clock = Environment().clock
     settings = kafka_settings(kafka)
+    question = Question(root, stream, partition or (), group)
     while True:
         brokers = Brokers(bootstrap, settings, broker_wait)
         now_ms = clock.now_ns() // 10**6
-        described, view, error = _look(root, stream, group, brokers, now_ms)
-        if _has_any_moved(root, described, clock):
+        description = describe_partitions(question, brokers, now_ms)
+        if _has_any_moved(root, description.partitions, clock):
             now_ms = clock.now_ns() // 10**6
-            described, view, error = _look(root, stream, group, brokers, now_ms)
+            description = describe_partitions(question, brokers, now_ms)
+        error = description.error
         if error is not None and stream is not None:
             raise error
         if watch is not None and not as_json:
@@ -110,11 +88,11 @@ def describe(  # noqa: PLR0913 - one parameter an option
             clear = _CLEAR_SCREEN if sys.stdout.isatty() else ""
             print_line(f"{clear}{moment:%H:%M:%S} UTC, {root}, group {group}")
         if members:
-            _print_members(view, as_json=as_json)
+            _print_members(description.view, as_json=as_json)
         else:
-            _print(described, now_ms, as_json=as_json)
-        if brokers.failure is not None:
-            typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
+            _print(description.partitions, now_ms, as_json=as_json)
+        for line in _remarks(description, brokers, group):
+            typer.echo(f"shardlog: {line}", err=True)
         if watch is None:
             break
         if error is not None:
@@ -122,10 +100,21 @@ def describe(  # noqa: PLR0913 - one parameter an option
         clock.sleep(watch)
     if error is not None:
         raise error
-    return _exit_code(described)
+    return _exit_code(description.partitions)
 
 
-def _has_any_moved(root: Path, described: Iterable[_Described], clock: Clock) -> bool:
+def _remarks(description: Description, brokers: Brokers, group: str) -> Iterator[str]:
+    """Yield what is not known, and why."""
+    if brokers.failure is not None:
+        yield f"log ends are not known: {brokers.failure}"
+    if description.is_group_missing:
+        yield (
+            f"Kafka has no offsets and no members of group {group!r}; name the group of the "
+            "workers with --group"
+        )
+
+
+def _has_any_moved(root: Path, described: Iterable[DescribedPartition], clock: Clock) -> bool:
     """Wait, bounded, until all stores that seem to stand still have moved; tell whether any has."""
     before = {at.partition: at.current for at in described if at.state.state in _DOUBTFUL}
     moved: set[Partition] = set()
@@ -142,90 +131,7 @@ def _has_any_moved(root: Path, described: Iterable[_Described], clock: Clock) ->
     return bool(moved)
 
 
-def _look(
-    root: Path, stream: str | None, group: str, brokers: Brokers, now_ms: int
-) -> tuple[list[_Described], GroupView, ShardlogError | None]:
-    """Return each partition as it stands, the group, and the first error."""
-    notes, pauses = list(QuarantineNotes(root).read()), Pauses(root)
-    rewinds = Rewinds(root).read()
-    views: list[GroupView] = []
-
-    def look(name: str) -> list[_Described]:
-        shards = {
-            number: shard
-            for number, shard in shard_progress(root, name).items()
-            if partition_of(number) is None
-        }
-        incarnation = describe_stream(root, name).incarnation
-        # IMPORTANT: after what the store says.
-        ends = brokers.log_ends(root, name)
-        view = brokers.group(group, [Partition(name, number) for number in shards])
-        views.append(view)
-        return [
-            _described(
-                Partition(name, number),
-                shard,
-                ends,
-                view,
-                note_on(notes, name, number),
-                pauses.of(Partition(name, number)),
-                _of_incarnation(rewinds.get(Partition(name, number)), incarnation),
-                now_ms,
-            )
-            for number, shard in shards.items()
-        ]
-
-    described, error = of_each_stream(root, stream, look)
-    return described, views[0] if views else brokers.group(group, ()), error
-
-
-def _of_incarnation(rewind: Rewind | None, incarnation: str) -> Rewind | None:
-    """Return what a note says of this stream, not of one that was dropped."""
-    return rewind if rewind is not None and rewind.incarnation == incarnation else None
-
-
-def _described(  # noqa: PLR0913 - what a partition's state follows from
-    partition: Partition,
-    shard: ShardProgress,
-    ends: LogEnds,
-    view: GroupView,
-    note: QuarantineNote | None,
-    pause: Pause | None,
-    rewind: Rewind | None,
-    now_ms: int,
-) -> _Described:
-    end, stable = ends.ends.get(partition.number), ends.stable.get(partition.number)
-    lag, unknown = None, ends.unknown
-    if shard.committed is not None:
-        lag, unknown = lag_of(shard.committed, end, ends, note)
-    facts = PartitionFacts(
-        next=shard.committed,
-        readable_end=None if lag is None else stable,
-        group_offset=view.offsets.get(partition),
-        committed_ms=shard.committed_at_ms,
-        owner=shard.owner,
-        note=note,
-        pause=pause,
-        rewind=rewind,
-    )
-    member = view.member_of(partition)
-    return _Described(
-        partition=partition,
-        current=shard.committed,
-        state=state_of(facts, now_ms),
-        owner=shard.owner,
-        note=note,
-        last_stable=stable,
-        log_end=end,
-        lag=lag,
-        lag_unknown=unknown,
-        group_offset=facts.group_offset,
-        client_id=None if member is None else member.client_id,
-        member_id=None if member is None else member.member_id,
-    )
-
-
-def _print(described: Sequence[_Described], now_ms: int, *, as_json: bool) -> None:
+def _print(described: Sequence[DescribedPartition], now_ms: int, *, as_json: bool) -> None:
     if as_json:
         print_json([_facts(line) for line in described])
         return
@@ -260,10 +166,11 @@ def _since(since_ms: int | None, now_ms: int) -> str | None:
     return None if since_ms is None else format_age((now_ms - since_ms) / 1000)
 
 
-def _facts(line: _Described) -> dict[str, object]:
+def _facts(line: DescribedPartition) -> dict[str, object]:
     return {
         "stream": line.partition.topic,
         "partition": line.partition.number,
+        "has_shard": line.has_shard,
         "state": line.state.state,
         "since_ms": line.state.since_ms,
         "reason": line.state.reason,
@@ -309,11 +216,14 @@ def _ranges(partitions: Iterable[Partition]) -> Iterator[str]:
         yield f"{topic}:{','.join(map(str, of_topic))}"
 
 
-def _exit_code(described: Iterable[_Described]) -> int:
+def _exit_code(described: Iterable[DescribedPartition]) -> int:
     states = list(described)
     faults = [line.note for line in states if line.state.state == "quarantined" and line.note]
     oldest = min(faults, key=lambda note: note.since_ms, default=None)
     if oldest is not None:
         return exit_code_of_fault(oldest.kind)
-    stands = any(line.state.state in ("stalled", "stopped") for line in states)
+    stands = any(
+        line.state.state in ("stalled", "stopped") and (line.has_shard or line.lag)
+        for line in states
+    )
     return EXIT_UNAVAILABLE if stands else 0

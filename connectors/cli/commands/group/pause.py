@@ -6,10 +6,10 @@ from pathlib import Path
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.cli.output.printing import print_json, print_lines
-from connectors.group.operations import Outcome
 from connectors.group.operations import pause as pause_partitions
 from connectors.group.operations import resume as resume_partitions
-from connectors.group.operations import retry as retry_partitions
+from connectors.group.owner_waits import Outcome
+from connectors.group.retrying import retry as retry_partitions
 
 
 def pause(  # noqa: PLR0913 - one parameter an option

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.cli.exit_codes import exit_code_for, one_line
-from connectors.cli.input.arguments import kafka_settings
+from connectors.cli.input.arguments import kafka_settings, primary_bound
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.group.reset import (
     Reset,
@@ -16,7 +16,7 @@ from connectors.group.reset import (
     refuse_held,
     run_reset,
 )
-from connectors.group.reset_target import Target, duration_target, time_target
+from connectors.group.reset_target import Target, duration_target
 from connectors.kafka import Admin, OffsetAdmin, Partition, Place
 from storage_core import InvalidRequestError, SystemClock, describe_stream
 
@@ -45,12 +45,13 @@ def reset(  # noqa: PLR0913 - one parameter an option
     as_json: bool,
 ) -> int:
     """Reset partitions, or say what it would do; the exit code is that of the first failure."""
+    moment_ms = primary_bound("--to-datetime", to_datetime, "ms")
     target = _target(
         [
             Target("earliest") if to_earliest else None,
             Target("latest") if to_latest else None,
             None if to_offset is None else Target("offset", to_offset),
-            None if to_datetime is None else time_target(to_datetime),
+            None if moment_ms is None else Target("time", max(moment_ms, 0)),
             None if shift_by is None else Target("shift", shift_by),
             None
             if by_duration is None
@@ -80,7 +81,7 @@ def reset(  # noqa: PLR0913 - one parameter an option
 def _target(targets: Sequence[Target | None]) -> Target:
     named = [target for target in targets if target is not None]
     if len(named) != 1:
-        message = f"say where to: one of {_TARGETS}"
+        message = f"say where to: one of {_TARGETS}; there are {len(named)}"
         raise InvalidRequestError(message)
     return named[0]
 

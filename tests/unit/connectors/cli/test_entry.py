@@ -11,6 +11,7 @@ import pytest
 
 from storage_core import Stream, StreamOptions
 from tests.thin import covering, thinned
+from tests.waiting import WAIT_MAX_S
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -28,7 +29,7 @@ run()
 
 def run_entry(program, *arguments):
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
 
 
 @thinned(
@@ -192,7 +193,7 @@ def run_into(words, output):
     """Run the command with this as its standard output; return its exit code, and what it says."""
     program = [sys.executable, "-c", "from connectors.cli.entry import run; run()", *words.split()]
     ran = subprocess.run(
-        program, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        program, stdout=output, stderr=subprocess.PIPE, text=True, timeout=WAIT_MAX_S, check=False
     )
     return ran.returncode, ran.stderr
 
@@ -217,7 +218,11 @@ def test_output_that_is_closed_is_told_in_one_line_and_by_the_exit_code(words, t
     program = [sys.executable, "-c", "from connectors.cli.entry import run; run()"]
     command = shlex.join([*program, *words.format(root=tmp_path).split()])
     ran = subprocess.run(
-        ["/bin/sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False
+        ["/bin/sh", "-c", f"{command} >&-"],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_MAX_S,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (
         6,

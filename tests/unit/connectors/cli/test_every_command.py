@@ -113,4 +113,6 @@ def test_stream_that_a_writer_holds_is_left_alone(shardlog, root, command):
         ran = shardlog(command, root, NAME, *OF_A_STREAM[command])
     assert (ran.code, ran.out) == (3, "")
     assert "another writer holds the shard" in ran.err
+    assert "`shardlog group pause`" in ran.err
+    assert ran.err.count("\n") == 1
     assert facts(root) == before

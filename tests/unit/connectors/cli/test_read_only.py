@@ -32,6 +32,7 @@ READS = {
     "dlq show": ["dlq", "show", "ROOT", "orders"],
     "group describe": ["group", "describe", "ROOT", "orders", "--json"],
 }
+VERIFIES = {"verify": ["verify", "ROOT", "orders"]}
 WRITES = {
     "alter": ["alter", "ROOT", "orders", "retention_hours=5"],
     "drop": ["drop", "ROOT", "orders", "--execute"],
@@ -91,7 +92,7 @@ def expected(root, tmp_path_factory):
     """What is read where all may be written."""
     copy = tmp_path_factory.mktemp("copy") / "root"
     shutil.copytree(root, copy)
-    return run(copy, copy.with_name("export"), READS)
+    return run(copy, copy.with_name("export"), READS | VERIFIES)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def without_rights(root, tmp_path_factory):
     for path in files:
         path.chmod(path.stat().st_mode & ~0o222)
     try:
-        return run(copy, copy.with_name("export"), READS | WRITES, WITHOUT_ROOT_RIGHTS)
+        return run(copy, copy.with_name("export"), READS | VERIFIES | WRITES, WITHOUT_ROOT_RIGHTS)
     finally:
         for path in files:
             path.chmod(path.stat().st_mode | 0o200)
@@ -118,7 +119,7 @@ def mounted(root, tmp_path_factory):
     prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
-    return run(place / "root", place / "export", READS | WRITES, prefix)
+    return run(place / "root", place / "export", READS | VERIFIES | WRITES, prefix)
 
 
 @pytest.mark.parametrize("command", READS)
@@ -138,3 +139,13 @@ def test_what_writes_is_refused_in_one_line(request, place, command):
     code, out, err = request.getfixturevalue(place)[command]
     assert (code, out, err.count("\n")) == (EXIT_USAGE, "", 1)
     assert "give this process the right to write here" in err
+
+
+@pytest.mark.parametrize("place", ["without_rights", "mounted"])
+def test_verify_reads_what_it_may_not_lock_and_says_what_it_cannot_prove(request, expected, place):
+    code, out, err = request.getfixturevalue(place)["verify"]
+    assert (code, err) == (expected["verify"][0], "") == (0, "")
+    lines = out.splitlines()
+    # The blocks of an open writer are those that are on disk once it is closed.
+    assert lines[:2] == expected["verify"][1].splitlines()[:2]
+    assert "it was read without its writer's lock" in lines[-1]

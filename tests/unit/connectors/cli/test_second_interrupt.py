@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.waiting import WAIT_MAX_S
+
 TWICE = """
 import signal
 from connectors.cli.second_interrupt import second_interrupt_ends
@@ -27,5 +29,5 @@ print(signal.getsignal(signal.SIGINT) == signal.{usual})
 )
 def test_second_interrupt_ends_the_command_at_once(usual, code, printed):
     command = [sys.executable, "-c", TWICE.format(usual=usual)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, printed, "")

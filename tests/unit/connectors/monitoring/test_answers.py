@@ -112,6 +112,27 @@ def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
     assert [(sample.labels["shard"], sample.value) for sample in unsealed] == [("3", 5)]
 
 
+def test_last_stable_offset_stands_beside_the_end_where_it_is_known():
+    series = {each.name: each for each in samples(Bench(stable_offsets={AT: 8}).ask("/metrics"))}
+    end, stable = (series[f"kafka_partition_{name}_offset"] for name in ("latest", "last_stable"))
+    assert (end.value, stable.value, stable.labels) == (10, 8, end.labels)
+    unknown = {each.name for each in samples(Bench().ask("/metrics"))}
+    assert "kafka_partition_last_stable_offset" not in unknown
+
+
+@pytest.mark.parametrize("outcome", ["retried", "discarded", "dropped", "forwarded"])
+def test_dead_letters_are_counted_by_partition_and_by_what_became_of_them(outcome):
+    outcomes = {"retried": 3, "discarded": 4, "dropped": 2}
+    counts = {f"dead_letters_{name}": count for name, count in outcomes.items()}
+    stats = StreamStats(dead_letters=20, dead_letters_cleared=14, **counts)
+    shards = (PartitionState(AT, 7, 10, stats),)
+    series = {each.name: each for each in samples(Bench(shards=shards).ask("/metrics"))}
+    sample = series[f"shardlog_shard_dead_letters_{outcome}_total"]
+    assert sample.labels == {"stream": AT.topic, "shard": "3"}
+    assert sample.value == {**outcomes, "forwarded": 5}[outcome]
+    assert series["shardlog_shard_dead_letters_waiting"].value == 6
+
+
 def test_numbers_keep_all_their_digits():
     assert str(2**53 + 1).encode() in Bench().ask("/metrics").body
 
@@ -163,6 +184,9 @@ class SlowOpening:
 
     def __init__(self, worker):
         self.worker, self.silent_s = worker, []
+
+    def ask(self, partitions, *, is_anew=False):
+        """Ask nobody."""
 
     def open(self, partition):
         self.worker._clock.advance(50)

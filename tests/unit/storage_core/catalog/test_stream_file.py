@@ -136,6 +136,7 @@ def test_creation_goes_on_where_one_stopped(stream):
 def test_shards_with_data_but_no_stream_json_are_never_cleared(stream):
     (stream / "stream.json").unlink()
     (stream / "shard-0000" / "db").mkdir()
+    (stream / "shard-0000" / "db" / "CURRENT").touch()
     with pytest.raises(CorruptionError, match=r"stream\.json is missing"):
         read_stream(stream.parent, "clicks")
     with pytest.raises(CorruptionError, match="shards with data"):

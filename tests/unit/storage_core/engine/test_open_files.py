@@ -20,6 +20,7 @@ from storage_core.engine.open_files import (
     files_needed,
 )
 from tests.log.workbench import batch_of
+from tests.waiting import WAIT_MAX_S
 
 SHARD = Path("/logs/s/shard-0000")
 
@@ -191,7 +192,7 @@ def wide(tmp_path_factory):
 def read_with_hard_limit(root: Path, hard: int) -> list[str]:
     command = [sys.executable, "-c", READ, str(root), str(hard)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60
+        command, capture_output=True, text=True, check=True, timeout=WAIT_MAX_S
     ).stdout.splitlines()
 
 

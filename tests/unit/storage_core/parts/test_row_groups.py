@@ -26,6 +26,7 @@ from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import digest_of, prove_part, read_part
 from storage_core.parts.row_groups import PartFile
 from tests.thin import thinned
+from tests.waiting import WAIT_MAX_S
 
 ORDER = ("secondary", "primary", "address")
 COLUMNS = (*ORDER, "state", "payload", "tags")
@@ -228,7 +229,7 @@ for _ in range(2):
     if footer._footers()._lock.locked():
         os._exit(1)
 """
-    run([sys.executable, "-c", program], check=True, timeout=60)
+    run([sys.executable, "-c", program], check=True, timeout=WAIT_MAX_S)
 
 
 def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):

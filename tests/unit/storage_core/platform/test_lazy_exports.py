@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.waiting import WAIT_MAX_S
+
 ASKED = """
 import sys
 import storage_core
@@ -17,7 +19,11 @@ print("pyarrow" in sys.modules)
 def said_by(statements: str) -> list[str]:
     program = ASKED.format(statements=statements)
     ran = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_MAX_S,
     )
     return ran.stdout.split()
 

@@ -41,7 +41,11 @@ def zone_of(bench: Workbench, first: int) -> Zone:
 
 def problems(bench: Workbench) -> list[tuple[int | None, int | None, str]]:
     """Return where verify found what; every line names shard and file."""
-    report = bench.open().verify()
+    stream = bench.open()
+    with bench.read_beside() as reader:
+        beside = reader.verify()
+    report = stream.verify()
+    assert [one.message for one in beside.problems] == [one.message for one in report.problems]
     assert report.is_clean == (not report.problems)
     assert {(one.shard, one.file) for one in report.problems} <= {(0, str(bench.database))}
     return [(one.start, one.end, one.message) for one in report.problems]
@@ -64,6 +68,21 @@ def test_rows_that_are_written_and_not_committed_are_verified_too(bench):
     bench.append([1, 20, 3])
     report = bench.stream.verify()
     assert (report.is_clean, report.blocks, report.late_rows) == (True, 1, 1)
+
+
+def test_reader_verifies_beside_a_writer_whatever_that_has_done(make_bench):
+    bench = make_bench(records_max=40)
+    with bench.read_beside() as reader:
+        for step in range(4):
+            bench.keep([20 * step + place for place in (1, 9, 4, 16)] * 3)
+            bench.append([20 * step])
+            bench.stream.seal()
+            assert reader.verify().is_clean
+            bench.stream.trim()
+            bench.stream.expire()
+            report = reader.verify()
+            assert (report.is_clean, report.parts > 0) == (True, True)
+            assert "without its writer's lock" in report.unchecked[-1]
 
 
 def test_damaged_block_is_told_as_lost(filled):

@@ -29,7 +29,7 @@ def process():
 
         def end(self):
             os.close(self._writing)
-            self.said.join(60)
+            self.said.join(600)
 
     return Process
 

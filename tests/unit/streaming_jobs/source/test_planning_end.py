@@ -16,7 +16,7 @@ from pyspark.serializers import CPickleSerializer, read_int, write_int, write_wi
 from streaming_jobs.data_source import ShardlogSource
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
-SECONDS_MAX = 60
+SECONDS_MAX = 600
 RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 INITIAL_OFFSET = 884
 

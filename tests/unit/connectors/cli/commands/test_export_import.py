@@ -65,3 +65,11 @@ def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):
     assert str(file) in ran.err
     assert ran.err.count("\n") == 1
     assert len(payloads(root / "back")) == 5
+
+
+def test_export_to_standard_output_is_refused(shardlog, root, monkeypatch):
+    monkeypatch.chdir(root)
+    refused = shardlog("export", root / "data", NAME, "--to", "-")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "shardlog read" in refused.err
+    assert not (root / "-").exists()

@@ -51,8 +51,10 @@ def test_start_and_end_are_both_included(rows):
     assert times_of(read_rows) == [0, 1000]
 
 
-@pytest.mark.parametrize("noon", ["2023-11-15T12:00:01Z", "2023-11-15T13:00:01+01:00"])
-def test_times_with_a_zone_stand_for_primaries(rows, noon):
+@pytest.mark.parametrize(
+    "noon", ["2023-11-15T12:00:01Z", "2023-11-15T13:00:01+01:00", "2023-11-15T12:00:01"]
+)
+def test_times_stand_for_primaries_without_a_zone_in_utc(rows, noon):
     assert times_of(rows("--id", 1, "--start", noon)) == [1000, 2000]
 
 
@@ -114,7 +116,7 @@ def test_no_rows_leave_only_what_stands_before_rows(shardlog, root, form, lines)
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--start", "2023-11-15T12:00:00"], "zone"),
+        (["--start", "2023-11-15T25:00:00"], "a time such as"),
         (["--end", "yesterday"], "yesterday"),
         (["--columns", "primary,"], "--columns"),
         (["--columns", "weight"], "weight"),
@@ -212,3 +214,11 @@ def test_tail_takes_keys(shardlog, tmp_path):
     ran = shardlog("tail", tmp_path, "orders", "--format", "json", "--key", "ann")
     assert [row["primary"] for row in ran.json_lines] == [1, 4]
     assert list(ran.json_lines[0])[:3] == ["shard", "key", "primary"]
+
+
+def test_to_a_dash_is_standard_output(shardlog, root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows_of = ("read", root, NAME, "--output=jsonl")
+    assert shardlog(*rows_of, "--to=-") == shardlog(*rows_of)
+    assert shardlog(*rows_of, "--to=-", "--overwrite").code == 2
+    assert not (tmp_path / "-").exists()

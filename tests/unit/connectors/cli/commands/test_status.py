@@ -10,13 +10,15 @@ import pytest
 from connectors.cli.commands.status import _held_back
 from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
-from connectors.cli.output.shard_status import note_on, shard_statuses, with_log_end
+from connectors.cli.output.shard_status import shard_statuses, with_log_end
+from connectors.group.partition_files import note_of
 from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
     QuarantineNote,
     QuarantineNotes,
 )
 from connectors.ingest.assignment import quarantine as set_aside
+from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
 from tests.unit.connectors.writers import NOWHERE
 
@@ -315,6 +317,6 @@ def test_topic_that_is_gone_has_no_lag_and_says_why(root):
 )
 def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, where, kind, lag):
     QuarantineNotes(root).write(QuarantineNote(KAFKA, where, 0, kind, "made anew"))
-    note = note_on(QuarantineNotes(root).read(), KAFKA, 0)
+    note = note_of(QuarantineNotes(root).of_stream(KAFKA), Partition(KAFKA, 0))
     shard, _ = shard_with(root, LogEnds({0: 117}, {0: 117}), note)
     assert (shard.log_end, shard.lag) == (117, lag)

@@ -1,13 +1,13 @@
 """Times and settings as they are written on the command line."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.cli.input.arguments import kafka_settings, primary_bound
+from connectors.cli.input.arguments import Bound, kafka_settings, primary_bound
 from storage_core import InvalidRequestError
 
 NS_PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -36,6 +36,12 @@ def test_an_end_is_the_largest_primary_that_is_not_after_it(moment, unit):
     last = primary_bound("--end", moment.isoformat(), unit)
     assert last is not None
     assert 0 <= ns_of(moment) - last * NS_PER_UNIT[unit] < NS_PER_UNIT[unit]
+
+
+@given(moments, units, st.sampled_from(get_args(Bound)))
+def test_time_without_a_zone_is_utc_in_every_option(moment, unit, option):
+    text = moment.replace(tzinfo=None).isoformat()
+    assert primary_bound(option, text, unit) == primary_bound(option, moment.isoformat(), unit)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([*NS_PER_UNIT, "sequence"]))

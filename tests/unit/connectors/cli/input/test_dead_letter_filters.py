@@ -3,6 +3,7 @@
 import pytest
 
 from connectors.cli.input.dead_letter_filters import selection_of
+from connectors.cli.parsing.dead_letter_filters import DeadLetterFilters
 from connectors.dlq.record import DeadLetter, encode_dead_letter
 from storage_core import InvalidRequestError
 
@@ -46,24 +47,23 @@ KEPT = Kept(
     ("options", "chosen"),
     [
         ({}, [1, 2, 3, 4, 5, 6]),
-        ({"partitions": [0]}, [1, 2, 3, 4, 5, 6]),
-        ({"partitions": [1]}, []),
+        ({"partition": [0]}, [1, 2, 3, 4, 5, 6]),
+        ({"partition": [1]}, []),
         ({"offsets": "2..4"}, [2, 3, 4]),
         ({"offsets": "3.."}, [3, 4, 5, 6]),
         ({"offsets": "..2"}, [1, 2]),
         ({"offsets": "3"}, [3]),
         ({"since": "1003"}, [3, 4, 6]),
         ({"until": "1970-01-01T00:00:01.002Z"}, [1, 2]),
-        ({"reasons": ["unknown_schema"]}, [1, 2, 4]),
-        ({"reasons": ["framing", "key"]}, [3, 6]),
-        ({"reasons": ["other"]}, [5]),
-        ({"schema_ids": [7]}, [1, 4]),
-        ({"schema_ids": [7, 8], "offsets": "2.."}, [2, 4]),
+        ({"reason": ["unknown_schema"]}, [1, 2, 4]),
+        ({"reason": ["framing", "key"]}, [3, 6]),
+        ({"reason": ["other"]}, [5]),
+        ({"schema_id": [7]}, [1, 4]),
+        ({"schema_id": [7, 8], "offsets": "2.."}, [2, 4]),
     ],
 )
 def test_filters_choose(options, chosen) -> None:
-    names = ("partitions", "offsets", "since", "until", "reasons", "schema_ids")
-    selection = selection_of(*(options.get(name) for name in names))
+    selection = selection_of(DeadLetterFilters(**options))
     assert [kept.offset for kept in selection.dead_letters(KEPT, 0)] == chosen
     batches = list(selection.batches(KEPT, 0))
     assert [kept.offset for batch in batches for kept in batch] == chosen
@@ -72,4 +72,4 @@ def test_filters_choose(options, chosen) -> None:
 @pytest.mark.parametrize("offsets", ["..", "a..b", "4..2", "-1", "1...2", ""])
 def test_offsets_that_are_no_range_are_refused(offsets) -> None:
     with pytest.raises(InvalidRequestError, match="--offsets"):
-        selection_of(None, offsets, None, None, None, None)
+        selection_of(DeadLetterFilters(offsets=offsets))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.group.pauses import PauseWatch
+from connectors.group.pauses import Pause, PauseWatch
 from connectors.group.quarantine_notes import QuarantineNotes
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.quarantine import Quarantine
@@ -62,6 +62,17 @@ class Bench:
     def said(self, event):
         lines = [call.kwargs for call in self.log.calls if call.args == (event,)]
         return [line.get("shard", line.get("shards")) for line in lines]
+
+    def takes(self, seconds):
+        """Let the opening of a shard take so long."""
+
+        def pass_by():
+            self.clock.elapsed_s += seconds
+
+        self.opening.meanwhile = pass_by
+
+    def pause(self, *partitions):
+        self.assignment.pause({at: Pause(at.topic, at.number, 0) for at in partitions})
 
     def try_waiting(self, after_s):
         self.opening.requested.clear()
@@ -160,6 +171,38 @@ def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
     bench.assignment.suspend(A, ShardPoisonedError("full"), 100)
     assert bench.try_waiting(9.9) == []
     assert bench.try_waiting(0.1) == [A]
+
+
+def test_partitions_that_are_resumed_together_are_opened_in_turns_of_half_a_second(bench):
+    bench.assignment.take([A, B, C])
+    bench.pause(A, B, C)
+    bench.takes(0.3)
+    bench.assignment.resume([A, B, C])
+    assert bench.try_waiting(0) == [A, B]
+    # Between two turns the worker stores what others have.
+    assert sorted(bench.assignment.writers) == [A, B]
+    assert bench.try_waiting(0) == [C]
+    bench.takes(60)
+    bench.pause(A, B)
+    bench.assignment.resume([A, B])
+    for turn in ([A], [B], []):
+        assert bench.try_waiting(0) == turn
+
+
+def test_partition_whose_turn_is_long_in_coming_waits_from_its_first_try_on(bench):
+    bench.assignment.take([A, B])
+    bench.pause(A, B)
+    bench.opening.refusals = {B: ShardLockedError("held")}
+    bench.assignment.resume([A, B])
+    bench.takes(60)
+    bench.try_waiting(0)
+    bench.takes(0)
+    assert bench.try_waiting(0) == [B]
+    assert (bench.said("quarantined"), bench.said("waiting for shard")) == ([], [1])
+    bench.try_waiting(9.9)
+    assert bench.said("quarantined") == []
+    bench.try_waiting(0.5)
+    assert bench.said("quarantined") == [[1]]
 
 
 def test_first_records_after_going_back_are_fetched_again(bench):
