@@ -357,7 +357,7 @@ def test_log_that_was_reset_is_told_in_every_call_and_read_as_an_archived_one(co
     copy.open()
     copy.append(0, [10, 11])
     copy.stream.close()
-    calls = (
+    calls: tuple[Callable[[StreamReader], object], ...] = (
         *(methodcaller(name) for name in ("committed", "refresh", "read", "latest", "position")),
         *(methodcaller(name) for name in ("stats", "parts", "schemas")),
         lambda reader: list(reader.tail(0)),
