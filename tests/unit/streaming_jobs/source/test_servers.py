@@ -102,7 +102,8 @@ def test_stream_made_anew_is_not_read_by_tasks_of_the_old_one(lab, tmp_path_fact
             replace(
                 task,
                 ranges=tuple(
-                    replace(one, place=replace(one.place, path=address)) for one in task.ranges
+                    replace(offsets, place=replace(offsets.place, path=address))
+                    for offsets in task.ranges
                 ),
             )
             for task in partitions
