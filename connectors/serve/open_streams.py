@@ -3,7 +3,8 @@
 A reader goes on over the log that it was opened with. So, at most a second after it did so last, it
 is compared with the stream's files before it is used: one that was made anew, or whose shard was
 reset, gets a reader of its own, and the old one is closed when its last answer ends. Clients say in
-each request which logs they know (protocol/headers.py), and are refused where these are others.
+each request which logs they know, and how far (protocol/headers.py), and are refused where these
+are others, or end before.
 """
 
 import threading
@@ -25,10 +26,19 @@ from storage_core import (
     root_id,
 )
 from storage_core.answering import lineages_of
-from storage_core.protocol import INCARNATION, LINEAGES, ROOT, matches_lineages
+from storage_core.protocol import (
+    INCARNATION,
+    LINEAGES,
+    REACHED,
+    ROOT,
+    decode_reached,
+    matches_lineages,
+)
 
 _COMPARED_EVERY_S: Final = 1.0
 _IDLE_S: Final = 600.0
+# So many of the texts that clients send are kept, to be compared at once the next time.
+_TEXTS_MAX: Final = 16
 _Key = tuple[str, str | None]
 
 
@@ -54,24 +64,59 @@ class OpenStream:
     users: int = 0
     is_replaced: bool = False
     _matched: set[str] = field(default_factory=set)
+    _passed: set[str] = field(default_factory=set)
 
     def check(self, headers: Mapping[str, str], name: str) -> None:
-        """Refuse a client that knows another stream, or another log of a shard.
+        """Refuse a client that knows another stream, or another log of a shard, or more of one.
 
         Raises:
             ForeignDataError: It does.
+            UnavailableError: It knows a log to reach further than it does here.
         """
         incarnation = headers.get(INCARNATION.lower())
         if incarnation is not None and incarnation != self.incarnation:
             message = "the stream was made anew while it was open at the client; open it again"
             raise ForeignDataError(message, stream=name)
         lineages = headers.get(LINEAGES.lower())
-        if lineages is None or lineages in self._matched:
-            return
-        if not matches_lineages(lineages, lineages_of(self.reader)):
+        if lineages is not None and not self._has_logs(lineages):
             message = "a shard was reset while it was open at the client; open it again"
             raise ForeignDataError(message, stream=name)
-        self._matched = {*self._matched, lineages} if len(self._matched) < 16 else {lineages}  # noqa: PLR2004 - some
+        reached = headers.get(REACHED.lower())
+        if reached is not None:
+            self._check_reached(reached, name)
+
+    def _has_logs(self, lineages: str) -> bool:
+        if lineages in self._matched:
+            return True
+        if not matches_lineages(lineages, lineages_of(self.reader)):
+            # The client may know of shards that were added since.
+            self.reader.refresh()
+            if not matches_lineages(lineages, lineages_of(self.reader)):
+                return False
+        self._matched = _with(self._matched, lineages)
+        return True
+
+    def _check_reached(self, text: str, name: str) -> None:
+        # What is committed stays so.
+        if text in self._passed:
+            return
+        reached = decode_reached(text)
+        committed = self.reader.committed()
+        for shard, address in reached.items():
+            end = committed.get(shard, -1)
+            if end < address:
+                message = (
+                    f"this server is behind: the log ends at {max(0, end)}, and at {address} or "
+                    "later where the client was told before; it sees the files later, or is over "
+                    "an older copy"
+                )
+                raise UnavailableError(message, stream=name, shard=shard)
+        self._passed = _with(self._passed, text)
+
+
+def _with(texts: set[str], text: str) -> set[str]:
+    """Return texts with one more, as long as they are few."""
+    return {*texts, text} if len(texts) < _TEXTS_MAX else {text}
 
 
 class OpenStreams:

@@ -7,6 +7,9 @@ Shardlog-Incarnation   of the stream, likewise
 Shardlog-Lineages      which logs the client has known since it opened the stream:
                        <shards>.<digest>, the shards as in 0-2,7. One that was reset since, is
                        refused; shards that were added, are not
+Shardlog-Reached       <shard>:<address>,…: how far the client knows logs to be committed. A server
+                       that is behind that, as one that sees files later or has an older copy,
+                       refuses as not available
 Shardlog-Compression   none, lz4 or zstd: how buffers of rows may be compressed
 Authorization          Bearer <token>
 """
@@ -16,12 +19,15 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Final
 
+from storage_core.errors import InvalidRequestError
+
 PROTOCOL_NUMBER: Final = 1
 PROTOCOL: Final = "Shardlog-Protocol"
 VERSION: Final = "Shardlog-Version"
 ROOT: Final = "Shardlog-Root"
 INCARNATION: Final = "Shardlog-Incarnation"
 LINEAGES: Final = "Shardlog-Lineages"
+REACHED: Final = "Shardlog-Reached"
 COMPRESSION: Final = "Shardlog-Compression"
 COMPRESSIONS: Final = ("none", "lz4", "zstd")
 AUTHORIZATION: Final = "Authorization"
@@ -29,7 +35,7 @@ MEDIA_JSON: Final = "application/json"
 MEDIA_ROWS: Final = "application/vnd.apache.arrow.stream"
 
 _DIGEST_BYTES: Final = 8
-_DIGITS_MAX: Final = 10
+_DIGITS_MAX: Final = 19
 _BEARER: Final = "Bearer "
 
 
@@ -52,6 +58,28 @@ def matches_lineages(text: str, lineages: Mapping[int, str]) -> bool:
     return hmac.compare_digest(digest.encode(), _digest(known, lineages).encode())
 
 
+def encode_reached(committed: Mapping[int, int]) -> str:
+    """Return how far shards are known to be committed."""
+    return ",".join(f"{shard}:{address}" for shard, address in sorted(committed.items()))
+
+
+def decode_reached(text: str) -> dict[int, int]:
+    """Return what `encode_reached` was given.
+
+    Raises:
+        InvalidRequestError: It was given nothing of the kind.
+    """
+    pairs = [part.split(":") for part in text.split(",")] if text else []
+    if not all(len(pair) == 2 and all(map(_is_number, pair)) for pair in pairs):  # noqa: PLR2004 - a pair
+        message = f"{REACHED} is not <shard>:<address>, with commas between"
+        raise InvalidRequestError(message)
+    return {int(shard): int(address) for shard, address in pairs}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+
+
 def _encode_numbers(shards: Iterable[int]) -> str:
     """Return numbers as ranges, lowest first: 0-2,7."""
     ranges: list[list[int]] = []
@@ -69,7 +97,7 @@ def _decode_numbers(text: str, among: Mapping[int, str]) -> list[int] | None:
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
         ends = first, last or first
-        if not all(end.isascii() and end.isdecimal() and len(end) <= _DIGITS_MAX for end in ends):
+        if not all(map(_is_number, ends)):
             return None
         numbers_of_part = range(int(ends[0]), int(ends[1]) + 1)
         if len(numbers) + len(numbers_of_part) > len(among):

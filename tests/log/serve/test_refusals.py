@@ -99,7 +99,7 @@ def test_token_added_or_withdrawn_counts_without_a_restart(tokens, capsys) -> No
     assert capsys.readouterr().err.count("the tokens read last go on") == 1
 
 
-@pytest.mark.parametrize("left", ["", "# nobody\n", "short", "sixteen-letters-é", OTHER + "\nshort"])
+@pytest.mark.parametrize("left", ["", "# nobody\n", "short", "sixteen-letters-é", f"{OTHER}\ns"])
 def test_token_that_was_taken_out_of_the_file_is_withdrawn_whatever_is_left(
     tokens, capsys, left
 ) -> None:
