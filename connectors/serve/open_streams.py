@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from connectors.serve.settings import Bounds
 from storage_core import (
@@ -37,6 +38,7 @@ from storage_core.protocol import (
 
 _COMPARED_EVERY_S: Final = 1.0
 _IDLE_S: Final = 600.0
+_OPENING_AT_ONCE: Final = 64
 # So many of the texts that clients send are kept, to be compared at once the next time.
 _TEXTS_MAX: Final = 16
 _Key = tuple[str, str | None]
@@ -132,7 +134,8 @@ class OpenStreams:
         self._bounds = bounds
         self._clock = clock
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
+        # One that opens slowly, as over a disk that hangs, keeps few others waiting.
+        self._opening = tuple(threading.Lock() for _ in range(_OPENING_AT_ONCE))
         self._streams: dict[_Key, OpenStream] = {}
         self._root_compared_s = clock.monotonic_s()
         self.root_id = root_id(root)
@@ -146,6 +149,7 @@ class OpenStreams:
 
         Raises:
             ForeignDataError: It is.
+            UnavailableError: There is none, as where a disk is not mounted any more.
         """
         expected = headers.get(ROOT.lower())
         if expected is not None and expected != self.root_id:
@@ -157,7 +161,11 @@ class OpenStreams:
         now_s = self._clock.monotonic_s()
         if now_s - self._root_compared_s < _COMPARED_EVERY_S:
             return
-        found_id = root_id(self._root)
+        try:
+            found_id = root_id(self._root)
+        except InvalidRequestError as error:
+            # It was there when the server started: what is wrong is no request.
+            raise UnavailableError(error.message, path=self._root) from error
         if found_id != self.root_id:
             message = f"root {found_id} was put in the place of {self.root_id}; restart the server"
             raise ForeignDataError(message, path=self._root)
@@ -200,7 +208,8 @@ class OpenStreams:
         opened = None if anew else self._fresh(key)
         if opened is not None:
             return opened
-        with self._opening:
+        name, _ = key
+        with self._opening[crc32(name.encode("utf-8", "surrogatepass")) % _OPENING_AT_ONCE]:
             opened = None if anew else self._fresh(key)
             if opened is not None:
                 return opened

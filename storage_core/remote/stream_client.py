@@ -105,8 +105,13 @@ class StreamClient:
         """Yield the rows of a call as they come; it is made when the first is asked for."""
         self._refuse_if_closed()
         with closing(self._client.rows(name, self._about(values), values)) as rows:
-            for batch in rows:
+            while True:
+                # Before it, too: a fork must take nothing of what its parent reads.
                 self._refuse_if_closed()
+                batch = next(rows, None)
+                self._refuse_if_closed()
+                if batch is None:
+                    return
                 yield batch
 
     def close(self) -> None:

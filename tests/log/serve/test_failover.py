@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import ServeSettings
 from storage_core import ReadRequest, StreamReader, UnavailableError
 from storage_core.protocol import LINEAGES, REACHED, encode_lineages
+from storage_core.testing import ManualClock
 from tests.log.serve.served import serving
 from tests.log.served import AT_ONCE
 from tests.log.workbench import Workbench
@@ -101,3 +104,19 @@ def test_shard_added_is_known_to_a_server_that_was_not_asked_to_refresh(copy) ->
         second.headers[LINEAGES] = encode_lineages(facts.lineages)
         second.headers[REACHED] = "1:7,4:0"
         assert second.result("committed", "clicks") == {1: 7, 4: 0}
+
+
+def test_root_that_is_away_is_asked_of_the_next_server(bench: Workbench, tmp_path: Path) -> None:
+    bench.keep(range(5))
+    root = tmp_path / "mounted"
+    root.symlink_to(bench.root)
+    clock = ManualClock()
+    settings = ServeSettings(root=root, listen="127.0.0.1:0")
+    with ShardServer(settings, clock=clock) as away, serving(bench.root) as there:
+        both = f"shardlog://{away.address},{there.server.address}"
+        with StreamReader.open(both, bench.name, server=AT_ONCE) as reader:
+            root.unlink()
+            clock.advance(2)
+            assert reader.read().num_rows == 5
+        with pytest.raises(UnavailableError, match="root"):
+            StreamReader.open(f"shardlog://{away.address}", bench.name, server=AT_ONCE)
