@@ -431,6 +431,31 @@ def test_fork_leaves_the_reader_to_its_parent(bench):
     assert "a fork" in said
 
 
+def read_on_in_fork(rows: Iterator[Any], answers: Any) -> None:
+    try:
+        answers.put(f"{next(rows).num_rows} rows")
+    except ClosedError as error:
+        answers.put(str(error))
+
+
+def test_fork_takes_nothing_of_an_answer_that_its_parent_reads(make_bench):
+    bench = make_bench(block_records=50)
+    for first in range(0, 400, 50):
+        bench.append(range(first, first + 50), payload=b"x" * 20_000)
+    bench.commit()
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    with opened_by("server", bench.root, bench.name) as reader:
+        rows = reader.scan(columns=("primary", "payload"))
+        first = next(rows).num_rows
+        child = fork.Process(target=read_on_in_fork, args=(rows, answers))
+        child.start()
+        said = answers.get()
+        child.join()
+        assert first + sum(batch.num_rows for batch in rows) == 400
+    assert "a fork" in said
+
+
 def test_sql_says_that_it_reads_files():
     address = "shardlog://127.0.0.1:8085"
     with pytest.raises(InvalidRequestError, match="SQL reads files"):
