@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_loss_is_told_as_by_path(lab):
 
 def test_stream_made_anew_is_not_read_by_tasks_of_the_old_one(lab, tmp_path_factory):
     reader = RangeReader(parse_source_options(lab.options(), "batch"))
-    partitions = reader.partitions()
+    partitions: list[Any] = [*reader.partitions()]
     other = SourceLab(tmp_path_factory.mktemp("other"))
     other.create(shards=2)
     with served(other.root) as address:
