@@ -161,8 +161,8 @@ def _some_at_a_time(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     else:
         yield values
         return
-    for at in range(0, len(wanted), _IDS_AT_ONCE):
-        yield {**values, name: tuple(wanted[at : at + _IDS_AT_ONCE])}
+    for start in range(0, len(wanted), _IDS_AT_ONCE):
+        yield {**values, name: tuple(wanted[start : start + _IDS_AT_ONCE])}
 
 
 def _latest(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:

@@ -151,7 +151,7 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
     silent = bench.root / "silent"
     silent.mkdir()
     os.mkfifo(silent / "stream.json")
-    asked = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
+    request = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
     written: list[int] = []
 
     def is_read() -> bool:
@@ -160,7 +160,7 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
         return bool(written)
 
     with serving(bench.root) as served:
-        asks = threading.Thread(target=served.exchange, args=(asked.encode(),))
+        asks = threading.Thread(target=served.exchange, args=(request.encode(),))
         asks.start()
         await_that(is_read, "the server reads the silent file")
         try:
