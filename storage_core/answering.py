@@ -182,16 +182,16 @@ def _some_at_a_time(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _latest(rows: _Rows, values: dict[str, Any]) -> RowAnswer:
-    records = list(rows.latest(**values).values())
-    held = sum(len(record.payload or b"") for record in records)
-    schema = _record_schema(rows)
-    batches = _batched(records, schema, _RECORDS_AT_ONCE, _values_of)
-    return RowAnswer(schema, batches, bytes_held=held)
+    newest = rows.newest(**values)
+    return _held(pa.Table.from_batches([newest]).select(_record_columns(rows)))
 
 
 def _record_schema(rows: _Rows) -> pa.Schema:
-    has_keys = rows.shards.meta.has_keys
-    return schema_of((*READ_COLUMNS, "key") if has_keys else READ_COLUMNS)
+    return schema_of(_record_columns(rows))
+
+
+def _record_columns(rows: _Rows) -> tuple[str, ...]:
+    return (*READ_COLUMNS, "key") if rows.shards.meta.has_keys else READ_COLUMNS
 
 
 def _values_of(record: Record, name: str) -> object:

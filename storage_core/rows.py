@@ -22,7 +22,11 @@ from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.open_shards import OpenShards
 from storage_core.read.distinct import distinct_in_order
 from storage_core.read.keyed import ranked, unnumbered
-from storage_core.read.over_shards import columns_over_shards, newest_over_shards
+from storage_core.read.over_shards import (
+    columns_over_shards,
+    newest_of_each,
+    newest_over_shards,
+)
 from storage_core.read.read_slots import Read, ReadSlots
 from storage_core.read.request import (
     Ids,
@@ -215,24 +219,18 @@ class StreamRows(Generic[S]):
             >>> stream.latest([7, 8])[7].payload
             b'begin'
         """
+        identity = "key" if self._has_keys else "secondary"
+        newest = self.newest(ids, keys=keys)
+        return {getattr(record, identity): record for record in _records(iter([newest]))}
+
+    def newest(self, ids: Ids = None, *, keys: Keys = None) -> pa.RecordBatch:
+        """Return the rows of `latest` as columns, in any order."""
         columns = (*self._record_columns, "committed_at_ms")
-        newest: dict[Id, Record] = {}
-        committed_at: dict[Id, int] = {}
-        has_keys = self._has_keys
         request = self._of(keys, request_of("newest", ids, None, None, 1, None, columns))
         with self._reading():
             batches = self._gather(request)
-        for batch in batches:
-            times = batch.column("committed_at_ms").to_numpy().tolist()
-            for record, time in zip(_records(iter([batch])), times, strict=True):
-                identity = record.key if has_keys else record.secondary
-                other = newest.get(identity)
-                if other is not None:
-                    rank = (record.primary, time, record.shard)
-                    if rank <= (other.primary, committed_at[identity], other.shard):
-                        continue
-                newest[identity], committed_at[identity] = record, time
-        return newest
+        rows = newest_of_each(batches, has_keys=self._has_keys)
+        return pa.RecordBatch.from_pylist([], schema_of(columns)) if rows is None else rows
 
     def earliest(
         self, ids: Ids = None, from_: int | None = None, *, keys: Keys = None

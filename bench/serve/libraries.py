@@ -161,13 +161,13 @@ _LIBRARIES: Final[dict[str, Callable[[Path, Connection], None]]] = {
 def _serving(library: str, root: Path) -> Iterator[tuple[int, int]]:
     """Start a server; yield its port and process."""
     context = get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(library, root, there), daemon=True)
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=_serve, args=(library, root, child_end), daemon=True)
     process.start()
     try:
-        assert here.poll(_WAIT_S), f"{library} does not start"
+        assert parent_end.poll(_WAIT_S), f"{library} does not start"
         assert process.pid is not None
-        yield here.recv(), process.pid
+        yield parent_end.recv(), process.pid
     finally:
         process.kill()
         process.join()
@@ -196,7 +196,7 @@ def _latencies(port: int, asks: int) -> list[float]:
     return seconds
 
 
-def _told(seconds: list[float]) -> str:
+def _percentiles(seconds: list[float]) -> str:
     p99 = statistics.quantiles(seconds, n=100)[98]
     return f"p50 {statistics.median(seconds) * 1e3:6.2f} ms   p99 {p99 * 1e3:6.2f} ms"
 
@@ -212,11 +212,11 @@ def _resident_mb(pid: int) -> float:
 
 
 def _eight_at_once(port: int) -> float:
-    each = _ASKS // _CLIENTS
+    asks = _ASKS // _CLIENTS
     start = time.perf_counter()
     with ThreadPoolExecutor(_CLIENTS) as pool:
-        list(pool.map(lambda _: _latencies(port, each), range(_CLIENTS)))
-    return _CLIENTS * each / (time.perf_counter() - start)
+        list(pool.map(lambda _: _latencies(port, asks), range(_CLIENTS)))
+    return _CLIENTS * asks / (time.perf_counter() - start)
 
 
 def _large(port: int) -> float:
@@ -251,7 +251,7 @@ def _measure(library: str, root: Path) -> None:
     with _serving(library, root) as (port, pid):
         _latencies(port, 20)
         begun_s = _processor_s(pid)
-        alone = _told(_latencies(port, _ASKS))
+        alone = _percentiles(_latencies(port, _ASKS))
         small_ms = (_processor_s(pid) - begun_s) / _ASKS * 1e3
         begun_s = _processor_s(pid)
         large = _large(port)
@@ -261,7 +261,7 @@ def _measure(library: str, root: Path) -> None:
             ("100 rows, eight clients", f"{_eight_at_once(port):8.0f} answers a second"),
             ("a scan of a million rows", f"{large:8.1f} M rows/s   {large_ms:.0f} ms of processor"),
             ("200 idle clients", f"{_idle(port, pid):8.2f} % of a core"),
-            ("100 rows beside 8 stalled", _told(_beside_stalled(port))),
+            ("100 rows beside 8 stalled", _percentiles(_beside_stalled(port))),
             ("memory at the end", f"{_resident_mb(pid):8.0f} MB"),
         ]
     for name, figure in lines:

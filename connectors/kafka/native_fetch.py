@@ -12,6 +12,7 @@ consumer's queue meanwhile is handed over first.
 """
 
 import ctypes
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
@@ -123,7 +124,8 @@ class NativeFetch:
         """
         if self._library.error(self._handle, self._error_text):
             text = self._error_text.value.decode(errors="replace")
-            quiet_logger().warning("%s [%s] %s", "ERROR", "fetch", text)
+            # As confluent_kafka hands on librdkafka's own lines: facility, client, text.
+            quiet_logger().log(logging.WARNING, "%s [%s] %s", "ERROR", "fetch", text)
 
     def detach(self) -> None:
         """End every queue; before the client is closed. Nothing else is called from then on."""

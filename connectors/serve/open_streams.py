@@ -21,6 +21,7 @@ from storage_core import (
     Environment,
     ForeignDataError,
     InvalidRequestError,
+    StreamDescription,
     StreamReader,
     UnavailableError,
     describe_stream,
@@ -186,9 +187,8 @@ class OpenStreams:
         Raises:
             ShardlogError: It cannot be opened, or the client knows another one.
         """
-        opened = self._taken((name, archived), anew=anew)
+        opened = self._checked((name, archived), headers, anew=anew)
         try:
-            opened.check(headers, name)
             yield opened.reader
         finally:
             self._release(opened)
@@ -203,6 +203,21 @@ class OpenStreams:
             unused = [opened for opened in streams if not opened.users]
         for opened in unused:
             opened.reader.close()
+
+    def _checked(self, key: _Key, headers: Mapping[str, str], *, anew: bool) -> OpenStream:
+        """Take a stream that is the client's; one that may have changed since is compared anew."""
+        opened = self._taken(key, anew=anew)
+        try:
+            opened.check(headers, key[0])
+        except ForeignDataError:
+            self._release(opened)
+            if anew:
+                raise
+            return self._checked(key, headers, anew=True)
+        except BaseException:
+            self._release(opened)
+            raise
+        return opened
 
     def _taken(self, key: _Key, *, anew: bool) -> OpenStream:
         opened = None if anew else self._fresh(key)
@@ -245,7 +260,9 @@ class OpenStreams:
             if opened is not None and is_same:
                 opened.users += 1
                 opened.compared_s = opened.used_s = now_s
-                return opened
+        if opened is not None and is_same:
+            self._grow(opened, description)
+            return opened
         self._make_room()
         reader = StreamReader.open(
             self._root,
@@ -259,6 +276,16 @@ class OpenStreams:
         )
         self._replace(key, opened)
         return opened
+
+    def _grow(self, opened: OpenStream, description: StreamDescription) -> None:
+        """Let a reader take in shards that came since; one of an archived log has its own alone."""
+        if len(description.directories) > len(opened.directories):
+            try:
+                opened.reader.refresh()
+            except BaseException:
+                self._release(opened)
+                raise
+            opened.directories = description.directories
 
     def _replace(self, key: _Key, opened: OpenStream | None) -> None:
         with self._lock:

@@ -18,11 +18,13 @@ class Environment:
     """The outside of one stream.
 
     `purpose` is told to those who find its shards locked. Without `has_index_worker` entries
-    of the index are written only when `Stream.index` is told to.
+    of the index are written only when `Stream.index` is told to. `once_locked` is called when the
+    lock of a shard is held, before anything of it is opened; what it raises ends the opening.
     """
 
     clock: Clock = SystemClock()
     open_store: Callable[[Path, Recovery], KeyValueStore] = stores.open_store
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = commit_marker.open_marker
     purpose: str = ""
+    once_locked: Callable[[], None] = lambda: None
     has_index_worker: bool = True

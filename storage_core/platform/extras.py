@@ -11,7 +11,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "fastavro": "avro",
     "fsspec": "sql",
     "pandas": "spark",
-    "pydantic": "store",
+    "pydantic": "cli",
     "pyspark": "spark",
     "pytz": "sql",
     "rich": "cli",

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.platform.arrow import int_array
-from storage_core.read.keyed import ranked
+from storage_core.read.keyed import ranked, unnumbered
 from storage_core.read.newest.newest_versions import Contest, without_tombstones
 from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.rows import joined
@@ -64,6 +64,33 @@ def newest_over_shards(
         answers.append(reach.settled(newest, is_open))
         question = _again(question, rows, reach.ids[is_open], has_keys=has_keys)
     return answers
+
+
+def newest_of_each(batches: list[pa.RecordBatch], *, has_keys: bool) -> pa.RecordBatch | None:
+    """Return of the newest rows of each shard the newest of each id or key; None of no rows.
+
+    Of equal primaries it is the one committed later, then that of the larger shard.
+
+    Args:
+        batches: The rows, of each shard one of each id.
+        has_keys: Whether rows belong to keys.
+    """
+    if not batches:
+        return None
+    rows = joined(batches)
+    shards = rows.column("shard").to_numpy()
+    if not len(shards) or (shards == shards[0]).all():
+        return rows
+    if has_keys:
+        rows = ranked(rows)
+        shards = rows.column("shard").to_numpy()
+    ids = rows.column("secondary").to_numpy()
+    times = rows.column("committed_at_ms").to_numpy()
+    order = np.lexsort((shards, times, rows.column("primary").to_numpy(), ids))
+    ids = ids[order]
+    is_last = np.append(ids[1:] != ids[:-1], [True])
+    newest = rows.take(int_array(order[is_last]))
+    return unnumbered(newest) if has_keys else newest
 
 
 @dataclass(frozen=True, slots=True)

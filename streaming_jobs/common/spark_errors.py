@@ -27,10 +27,10 @@ _WORKERS_OWN: Final = "pyspark.worker_util"
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Let shardlog's errors reach the user of Spark without a traceback."""
+    """Let shardlog's errors, and a missing extra, reach the user of Spark without a traceback."""
     try:
         yield
-    except ShardlogError:
+    except (ShardlogError, ModuleNotFoundError):
         if _WORKERS_OWN in sys.modules:
             os.environ[_HIDES_TRACEBACK] = "1"
         raise

@@ -41,7 +41,7 @@ class Member:
 
 
 @contextmanager
-def member(lab: Lab, topic: Topic, way: FetchWay, offset: int) -> Iterator[Member]:
+def joined(lab: Lab, topic: Topic, way: FetchWay, offset: int) -> Iterator[Member]:
     made = Member(lab, topic, way, offset)
     try:
         yield made
@@ -51,13 +51,12 @@ def member(lab: Lab, topic: Topic, way: FetchWay, offset: int) -> Iterator[Membe
 
 def fetch_until_shared(*members: Member, partitions: int) -> None:
     def are_shared() -> bool:
-        for each in members:
-            each.fetch()
-        return sum(len(each.held) for each in members) == partitions and all(
-            each.held for each in members
-        )
+        for member in members:
+            member.fetch()
+        shares = [len(member.held) for member in members]
+        return sum(shares) == partitions and all(shares)
 
-    await_that(are_shared, lambda: f"shared out: {[each.held for each in members]}")
+    await_that(are_shared, lambda: f"shared out: {[member.held for member in members]}")
 
 
 @BY_BOTH_WAYS
@@ -66,9 +65,9 @@ def test_offsets_of_what_goes_are_committed_without_holding_the_group_up(
 ) -> None:
     topic = lab.topic(partitions=4)
     lab.produce(topic, 2000)
-    with member(lab, topic, fetch, 11) as first:
+    with joined(lab, topic, fetch, 11) as first:
         fetch_until_shared(first, partitions=4)
-        with member(lab, topic, fetch, 22) as second:
+        with joined(lab, topic, fetch, 22) as second:
             fetch_until_shared(first, second, partitions=4)
             theirs = set(second.held)
             places = first.consumer.group_places(topic.partitions())

@@ -56,6 +56,15 @@ class Served:
         self._connection.request("POST", path, encode_body(parameters, values), self.headers)
         return self._connection.getresponse()
 
+    def begin(self, call: str, stream: str = "", **values: Any) -> None:
+        """Make a call whose answer comes later: `answer_begun` waits for it."""
+        path = CALLS[call].path(stream)
+        body = encode_body(CALLS[call].parameters, values)
+        self._connection.request("POST", path, body, self.headers)
+
+    def answer_begun(self, call: str) -> Any:
+        return decode_result(CALLS[call], self._connection.getresponse().read())
+
     def get(self, path: str) -> HTTPResponse:
         self._connection.request("GET", path, headers=self.headers)
         return self._connection.getresponse()
@@ -143,20 +152,18 @@ def _received(sock: socket.socket) -> bytes:
 
 @contextmanager
 def serving(
-    root: Path, *, headers: Mapping[str, str] | None = None, **told: Any
+    root: Path, *, headers: Mapping[str, str] | None = None, **settings: Any
 ) -> Iterator[Served]:
     """Serve a root in this process.
 
     Args:
         root: The root.
         headers: What the client sends in each request.
-        told: Settings and bounds, by their names.
+        settings: Settings and bounds, by their names.
     """
-    bounds = {name: told.pop(name) for name in list(told) if hasattr(Bounds, name)}
-    settings = ServeSettings(
-        **{"root": root, "listen": "127.0.0.1:0", "bounds": Bounds(**bounds), **told}
-    )
-    with ShardServer(settings, "1.2.3") as server:
+    bounds = {name: settings.pop(name) for name in list(settings) if hasattr(Bounds, name)}
+    defaults = {"root": root, "listen": "127.0.0.1:0", "bounds": Bounds(**bounds)}
+    with ShardServer(ServeSettings(**{**defaults, **settings}), "1.2.3") as server:
         served = Served(server, headers or {})
         try:
             yield served

@@ -206,13 +206,9 @@ def test_rows_appended_since_are_in_the_next_answer(served: Served, stream) -> N
 def test_wait_ends_when_the_address_is_committed(served: Served, stream) -> None:
     end = served.result("committed", STREAM)[1]
     assert not served.result("wait", STREAM, shard=1, address=end, timeout=0.05)
-    served._connection.request(
-        *("POST", CALLS["wait"].path(STREAM)),
-        json.dumps({"shard": 1, "address": end, "timeout": 30}),
-    )
+    served.begin("wait", STREAM, shard=1, address=end, timeout=30)
     stream.keep([9000], secondary=1)
-    answer = served._connection.getresponse()
-    assert json.loads(answer.read()) == {"result": True}
+    assert served.answer_begun("wait") is True
 
 
 def test_each_answer_says_who_answers(served: Served, stream) -> None:

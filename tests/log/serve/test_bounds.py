@@ -33,7 +33,7 @@ def large(lasting_bench: Workbench) -> Workbench:
 
 def test_place_of_a_stalled_client_is_given_to_who_waits(large: Workbench) -> None:
     with (
-        serving(large.root, answers=2, stalled_s=0.2, queue_s=ANSWER_MAX_S) as served,
+        serving(large.root, answers=2, stalled_s=0.2, queue_s=60.0, send_s=ANSWER_MAX_S) as served,
         served.stalled("scan", large.name) as first,
         served.stalled("tail", large.name, shard=0),
     ):

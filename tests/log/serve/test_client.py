@@ -352,6 +352,28 @@ def test_shards_and_options_that_came_since_are_there_from_refresh_on(filled):
         assert reader.options.transactions_kept == 77
 
 
+def test_log_that_was_reset_is_told_in_every_call_and_read_as_an_archived_one(copy):
+    copy.add({0: 10})
+    copy.open()
+    copy.append(0, [10, 11])
+    copy.stream.close()
+    calls: tuple[Callable[[StreamReader], object], ...] = (
+        *(methodcaller(name) for name in ("committed", "refresh", "read", "latest", "position")),
+        *(methodcaller(name) for name in ("stats", "parts", "schemas")),
+        lambda reader: list(reader.tail(0)),
+        lambda reader: reader.wait(0, 30, 10),
+        lambda reader: reader.shard(0).state(),
+    )
+    with opened_by("server", copy.root, NAME) as reader:
+        (archived,) = Stream.archive_shards(copy.root, NAME, {0: 5})
+        for call in calls:
+            with pytest.raises(ForeignDataError):
+                call(reader)
+    with opened_by("server", copy.root, NAME, archived=archived.lineage[:8]) as reader:
+        assert column_of(reader.tail(0), "address") == [10, 11]
+        assert (reader.lineage(0), reader.refresh()) == (archived.lineage, {0: 12})
+
+
 def test_what_is_gone_is_the_same_error(bench):
     bench.close()
     bench.lose(4, 6)

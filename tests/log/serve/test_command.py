@@ -43,9 +43,9 @@ def started(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 def test_first_line_says_the_address_and_a_signal_ends_it_cleanly(bench) -> None:
     bench.keep([1, 2])
     with started(bench.root) as (process, line):
-        found = _LINE.fullmatch(line)
-        assert found is not None
-        url, root, id_ = found.groups()
+        first_line = _LINE.fullmatch(line)
+        assert first_line is not None
+        url, root, id_ = first_line.groups()
         assert (root, id_) == (str(bench.root), root_id(bench.root))
         taken = url.rpartition("/")[2]
         command = [*_PROGRAM, str(bench.root), "--listen", taken]

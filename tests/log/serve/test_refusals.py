@@ -76,26 +76,26 @@ def test_token_of_either_right_may_read(bench, tokens, token, scheme) -> None:
 
 def test_reading_token_may_not_write_and_nobody_may_without_one(tokens) -> None:
     clock = ManualClock()
-    asked = Tokens(tokens["read_tokens"], tokens["write_tokens"], clock)
-    asked.check(bearer(WRITE), "write")
+    tokens_of = Tokens(tokens["read_tokens"], tokens["write_tokens"], clock)
+    tokens_of.check(bearer(WRITE), "write")
     with pytest.raises(InvalidRequestError, match="may read, and not write"):
-        asked.check(bearer(READ), "write")
+        tokens_of.check(bearer(READ), "write")
     with pytest.raises(InvalidRequestError, match="asks for a token"):
         Tokens(None, None, clock).check(None, "write")
 
 
 def test_token_added_or_withdrawn_counts_without_a_restart(tokens, capsys) -> None:
     clock = ManualClock()
-    asked = Tokens(tokens["read_tokens"], None, clock)
+    tokens_of = Tokens(tokens["read_tokens"], None, clock)
     tokens["read_tokens"].write_text("another-token-of-tests")
     clock.advance(2)
-    asked.check(bearer("another-token-of-tests"), "read")
+    tokens_of.check(bearer("another-token-of-tests"), "read")
     with pytest.raises(InvalidRequestError, match="does not know the token"):
-        asked.check(bearer(READ), "read")
+        tokens_of.check(bearer(READ), "read")
     tokens["read_tokens"].unlink()
     for _ in range(2):
         clock.advance(2)
-        asked.check(bearer("another-token-of-tests"), "read")
+        tokens_of.check(bearer("another-token-of-tests"), "read")
     assert capsys.readouterr().err.count("the tokens read last go on") == 1
 
 
@@ -150,9 +150,9 @@ def test_page_of_a_browser_that_names_this_machine_otherwise_is_refused(bench, h
 
 def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> None:
     bench.keep([1])
-    told = {"tls_certificate": CERTIFICATE, "tls_key": KEY, **tokens}
+    settings = {"tls_certificate": CERTIFICATE, "tls_key": KEY, **tokens}
     trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
-    with serving(bench.root, **told) as served:
+    with serving(bench.root, **settings) as served:
         address = f"localhost:{served.server.port}"
         for context in (trusting, ssl.create_default_context()):
             connection = HTTPSConnection(address, timeout=ANSWER_MAX_S, context=context)
@@ -178,8 +178,8 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
     ],
 )
 def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, named) -> None:
-    told = {"tls_certificate": certificate, "tls_key": key}
-    with pytest.raises(InvalidRequestError, match=named), serving(bench.root, **told):
+    settings = {"tls_certificate": certificate, "tls_key": key}
+    with pytest.raises(InvalidRequestError, match=named), serving(bench.root, **settings):
         pass
 
 
@@ -227,24 +227,37 @@ def test_stream_made_anew_is_told_to_who_knew_the_old_one(bench: Workbench) -> N
             assert "made anew" in str(served.refusal("read", bench.name))
 
 
+def test_client_that_knows_a_newer_stream_than_the_server_is_answered(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root) as served, serving(bench.root) as other:
+        assert other.rows("read", bench.name).num_rows == 1
+        bench.close()
+        drop_stream(bench.root, bench.name)
+        Stream.create(bench.root, bench.name, StreamOptions(shards=1)).close()
+        facts = served.result("facts", bench.name)
+        other.headers[INCARNATION] = facts.incarnation
+        other.headers[LINEAGES] = encode_lineages(facts.lineages)
+        assert other.rows("read", bench.name).num_rows == 0
+
+
 def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
     copy.add({3: 100})
     copy.open(3)
     copy.append(3, [100, 101])
     copy.stream.commit()
     with serving(copy.root) as served:
-        known = served.result("facts", "clicks").lineages
+        lineages = served.result("facts", "clicks").lineages
         copy.stream.close()
         Stream.archive_shards(copy.root, "clicks", {3: 50})
         copy.open(3)
         copy.append(3, [50])
         copy.stream.commit()
-        assert served.result("facts", "clicks").lineages != known
+        assert served.result("facts", "clicks").lineages != lineages
         assert served.rows("tail", "clicks", shard=3).column("address").to_pylist() == [50]
-        served.headers[LINEAGES] = encode_lineages(known)
+        served.headers[LINEAGES] = encode_lineages(lineages)
         assert "reset" in str(served.refusal("tail", "clicks", shard=3))
         del served.headers[LINEAGES]
-        path = f"/v1/streams/clicks/committed?archived={known[3]}"
+        path = f"/v1/streams/clicks/committed?archived={lineages[3]}"
         assert served.get(path).read() == b'{"result":{"3":102}}'
 
 
@@ -259,6 +272,15 @@ def test_shard_that_was_added_is_seen_and_refuses_nobody(copy, added) -> None:
             for server in (served, restarted):
                 assert server.result("refresh", "clicks").committed == {4: 0, added: 7}
                 assert server.result("committed", "clicks") == {4: 0, added: 7}
+
+
+def test_shard_that_another_server_has_seen_is_seen_here_too(copy) -> None:
+    copy.add({0: 0})
+    with serving(copy.root) as served, serving(copy.root) as other:
+        assert other.result("committed", "clicks") == {0: 0}
+        copy.add({1: 7})
+        other.headers[LINEAGES] = encode_lineages(served.result("facts", "clicks").lineages)
+        assert other.result("committed", "clicks") == {0: 0, 1: 7}
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 300, "%00", "nope", ""])

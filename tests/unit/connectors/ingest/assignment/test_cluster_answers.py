@@ -15,22 +15,22 @@ class ScriptedCluster:
     """Says the same of every partition, unless it is silent; notes what it is asked of."""
 
     def __init__(self):
-        self.asked, self.is_silent, self.low, self.end, self.group = [], False, 0, 100, 40
+        self.requested, self.is_silent, self.low, self.end, self.group = [], False, 0, 100, 40
 
     def watermarks_of(self, partitions, _wait_s):
-        self.asked.append([*partitions])
+        self.requested.append([*partitions])
         if self.is_silent:
             message = "no answer"
             raise BrokerUnavailableError(message)
         return dict.fromkeys(partitions, (self.low, self.end))
 
     def watermarks(self, partition):
-        self.asked.append(partition)
+        self.requested.append(partition)
         return self.low, self.end
 
     def group_places(self, partitions, *_wait_s):
         if len(partitions) == 1:
-            self.asked.append(partitions[0])
+            self.requested.append(partitions[0])
         return dict.fromkeys(partitions, Place(self.group))
 
 
@@ -51,23 +51,23 @@ def answers(cluster, clock):
 
 def test_partitions_that_are_opened_together_are_asked_of_together(answers, cluster):
     answers.ask([A, B])
-    for each in (A, B):
-        assert answers.group_place(each, 50) == Place(40)
-        assert answers.watermarks(each, 50) == (0, 100)
-    assert cluster.asked == [[A, B]]
+    for partition in (A, B):
+        assert answers.group_place(partition, 50) == Place(40)
+        assert answers.watermarks(partition, 50) == (0, 100)
+    assert cluster.requested == [[A, B]]
 
 
 def test_single_partition_asks_for_itself(answers, cluster):
     answers.ask([A])
     answers.watermarks(A, 50)
-    assert cluster.asked == [A]
+    assert cluster.requested == [A]
 
 
 def test_answer_counts_once(answers, cluster):
     answers.ask([A, B])
     answers.watermarks(A, 50)
     answers.watermarks(A, 50)
-    assert cluster.asked == [[A, B], A]
+    assert cluster.requested == [[A, B], A]
 
 
 @pytest.mark.parametrize("shard_next", [120, 5])
@@ -89,22 +89,22 @@ def test_answer_is_forgotten_after_some_seconds(answers, cluster, clock):
     clock.elapsed_s += 5.1
     answers.watermarks(A, 50)
     answers.ask([A, B])
-    assert cluster.asked == [[A, B], A, [A, B]]
+    assert cluster.requested == [[A, B], A, [A, B]]
 
 
 def test_partition_that_comes_is_asked_of_anew(answers, cluster):
     answers.ask([A, B])
     answers.ask([A, B, C])
     answers.ask([A, B], is_anew=True)
-    assert cluster.asked == [[A, B], [A, B]]
+    assert cluster.requested == [[A, B], [A, B]]
 
 
 def test_silent_cluster_is_not_asked_of_many_for_a_while(answers, cluster, clock):
     cluster.is_silent = True
     answers.ask([A, B])
     answers.ask([A, B])
-    assert cluster.asked == [[A, B]]
+    assert cluster.requested == [[A, B]]
     answers.watermarks(A, 50)
     clock.elapsed_s += 5.1
     answers.ask([A, B])
-    assert cluster.asked == [[A, B], A, [A, B]]
+    assert cluster.requested == [[A, B], A, [A, B]]
