@@ -4,10 +4,13 @@ import os
 import socket
 import threading
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 
-from storage_core import InvalidRequestError, UnavailableError
+from connectors.serve.places import Places
+from connectors.serve.settings import Bounds
+from storage_core import InvalidRequestError, SystemClock, UnavailableError
 from storage_core.protocol import CALLS, RowStream
 from tests.log.serve.served import ANSWER_MAX_S, Served, received_of, serving
 from tests.log.workbench import Workbench
@@ -127,12 +130,42 @@ def test_read_that_gathers_too_much_is_refused(large: Workbench) -> None:
 
 def test_reads_that_hold_too_much_together_are_told_to_try_again(large: Workbench) -> None:
     with (
-        serving(large.root, held_bytes=2**20, stalled_s=ANSWER_MAX_S) as served,
+        serving(large.root, held_bytes=2**20, queue_s=0.1, stalled_s=ANSWER_MAX_S) as served,
         served.stalled("read", large.name),
     ):
         assert served.metric("shardlog_server_held_bytes") > LARGE_ROWS * len(LARGE)
         assert type(served.refusal("read", large.name)) is UnavailableError
         assert served.rows("scan", large.name, columns=("primary",)).num_rows == LARGE_ROWS
+
+
+def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
+    told: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
+    with serving(large.root, queue_s=ANSWER_MAX_S, **told) as served:
+        numbers: list[int] = []
+
+        def ask() -> None:
+            own = Served(served.server, {})
+            numbers.append(own.rows("read", large.name, columns=("primary", "payload")).num_rows)
+            own.close()
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert numbers == [LARGE_ROWS] * 4
+        await_that(lambda: served.metric("shardlog_server_held_bytes") == 0, "all is given back")
+
+
+def test_read_that_gathers_holds_its_bytes_before_it_does() -> None:
+    places = Places(Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
+    with places.gathering() as keep, places.gathering():
+        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.gathering():
+            pass
+        keep(10)
+        with places.gathering():
+            assert places.held_bytes == 210
+    assert places.held_bytes == 0
 
 
 def test_streams_beyond_those_that_may_be_open_take_turns(make_bench) -> None:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from connectors.serve.http_request import parse_head
 from storage_core import Stream, StreamOptions
 from storage_core.protocol import ROOT
 from tests.log.serve.served import Served, received_of, serving
@@ -60,6 +61,12 @@ def test_random_bytes_never_hurt_the_server(served: Served) -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         served.exchange(bytes(data) + b"\r\n\r\n\r\n\r\n")
     assert served.get("/health/live").read() == b'{"healthy":true}\n'
+
+
+def test_request_shows_no_token() -> None:
+    request = parse_head(b"GET /v1/streams HTTP/1.1\r\nAuthorization: Bearer of-somebody")
+    assert "of-somebody" in request.headers["authorization"]
+    assert "of-somebody" not in repr(request)
 
 
 def test_requests_follow_each_other_on_one_connection(served: Served) -> None:
