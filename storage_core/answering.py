@@ -22,6 +22,7 @@ from storage_core.reader import StreamReader
 # A batch of an answer is at most so many rows.
 ROWS_AT_ONCE: Final = 65_536
 _RECORDS_AT_ONCE: Final = 1024
+_IDS_AT_ONCE: Final = 64
 _DEAD_LETTERS_AT_ONCE: Final = 256
 _DEAD_LETTER_TYPES: Final[dict[str, pa.DataType]] = {
     "address": pa.int64(),
@@ -133,9 +134,35 @@ def _as_they_come(
 
 
 def _records(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    records = reader.rows.records(**values)
-    first = list(islice(records, 1))
-    return _of_records(reader, chain(first, records))
+    schema = _record_schema(reader)
+    batches = chain.from_iterable(
+        _records_of_some(reader, schema, some) for some in _some_at_a_time(values)
+    )
+    first = list(islice(batches, 1))
+    return RowAnswer(schema, chain(first, batches))
+
+
+def _records_of_some(
+    reader: StreamReader, schema: pa.Schema, values: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    yield from _batched(reader.rows.records(**values), schema, _RECORDS_AT_ONCE, _values_of)
+    # Without rows, too, whoever sends the answer gets to look at its bounds.
+    yield pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _some_at_a_time(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the values with some of the ids or keys at a time, in their order."""
+    if values.get("ids"):
+        name, wanted = "ids", sorted({*values["ids"]})
+    elif values.get("keys"):
+        # The key of rows without one comes first.
+        name = "keys"
+        wanted = sorted({*values["keys"]}, key=lambda key: (key is not None, key or b""))
+    else:
+        yield values
+        return
+    for at in range(0, len(wanted), _IDS_AT_ONCE):
+        yield {**values, name: tuple(wanted[at : at + _IDS_AT_ONCE])}
 
 
 def _latest(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
@@ -149,8 +176,12 @@ def _record_columns(reader: StreamReader) -> tuple[str, ...]:
 
 
 def _of_records(reader: StreamReader, records: Iterable[Record]) -> RowAnswer:
-    schema = schema_of(_record_columns(reader))
+    schema = _record_schema(reader)
     return RowAnswer(schema, _batched(records, schema, _RECORDS_AT_ONCE, _values_of))
+
+
+def _record_schema(reader: StreamReader) -> pa.Schema:
+    return schema_of(_record_columns(reader))
 
 
 def _values_of(record: Record, name: str) -> object:

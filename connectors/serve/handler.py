@@ -104,7 +104,8 @@ class Handler:
         """
         begun_s = self._clock.monotonic_s()
         keeps = request.keeps_alive and not self.stopping.is_set()
-        writer = AnswerWriter(connection, self.own_headers)
+        is_head = request.method == "HEAD"
+        writer = AnswerWriter(connection, self.own_headers, is_head=is_head)
         label, status, sent = "none", "cut", 0
         try:
             self._check_host(request)
@@ -117,8 +118,7 @@ class Handler:
                 label = "/".join(request.segments)
                 code, headers, body = plain
                 status = str(code.value)
-                is_head = request.method == "HEAD"
-                sent = writer.write_whole(code, headers, body, is_head=is_head, closes=not keeps)
+                sent = writer.write_whole(code, headers, body, closes=not keeps)
         except GoneError:
             raise
         except ShardlogError as error:

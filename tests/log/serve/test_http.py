@@ -81,6 +81,14 @@ def test_head_has_no_body(served: Served) -> None:
     assert b"Content-Length: 17" in answer
     refused = served.exchange(b"HEAD /v1/streams HTTP/1.1\r\nConnection: close\r\n\r\n")
     assert refused.startswith(b"HTTP/1.1 405 ")
+    assert refused.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("path", [b"/nope", b"/v1/streams", b"/v1/streams/nope/read", b"/"])
+def test_refused_head_leaves_nothing_before_the_next_answer(served: Served, path: bytes) -> None:
+    live = LIVE + b"Connection: close\r\n\r\n"
+    answer = served.exchange(b"HEAD %s HTTP/1.1\r\n\r\n" % path + live)
+    assert b"\r\n\r\nHTTP/1.1 200 OK\r\n" in answer
 
 
 def test_body_is_asked_for_where_the_client_waits(served: Served) -> None:
