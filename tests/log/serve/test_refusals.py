@@ -164,8 +164,11 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
                 assert context is not trusting
             finally:
                 connection.close()
-        # A client without TLS ends alone.
-        assert b"HTTP" not in served.exchange(b"GET /health/live HTTP/1.1\r\n\r\n")
+        # A client without TLS is told in plain what it lacks, and nothing else.
+        answer = served.exchange(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"speaks TLS alone" in answer
+        assert served.exchange(b"nothing that is known\r\n\r\n") == b""
         assert served.server.url.startswith("https://")
 
 
@@ -173,8 +176,11 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
     ("certificate", "key", "named"),
     [
         (CERTIFICATE, None, "--tls-key"),
-        (CERTIFICATE, CERTIFICATE, "cannot be used"),
-        (HERE / "gone.pem", KEY, "gone.pem"),
+        (CERTIFICATE, CERTIFICATE, "cannot be used: one has no PEM of its kind$"),
+        (KEY, KEY, "cannot be used: one has no PEM of its kind$"),
+        (HERE / "gone.pem", KEY, "gone.pem: no such file"),
+        (CERTIFICATE, HERE / "gone.pem", "gone.pem: no such file"),
+        (HERE, KEY, "serve: is a directory"),
     ],
 )
 def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, named) -> None:
