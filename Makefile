@@ -12,7 +12,7 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
-# operations: N rounds of pauses, resumes, retries and kills; tool: beside Kafka's own tool; serve: of
+# operations: N rounds of what operators do, and kills; tool: beside Kafka's own tool; serve: of
 # a server that is killed, frozen, damaged;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=

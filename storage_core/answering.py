@@ -18,10 +18,14 @@ from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import StreamFacts
 from storage_core.read.request import Order, ReadRequest, own_columns, request_of
 from storage_core.reader import StreamReader
+from storage_core.rows import StreamRows
+
+_Rows = StreamRows[Any]
 
 # A batch of an answer is at most so many rows.
 ROWS_AT_ONCE: Final = 65_536
 _RECORDS_AT_ONCE: Final = 1024
+_IDS_AT_ONCE: Final = 64
 _DEAD_LETTERS_AT_ONCE: Final = 256
 _DEAD_LETTER_TYPES: Final[dict[str, pa.DataType]] = {
     "address": pa.int64(),
@@ -47,12 +51,25 @@ class RowAnswer:
     bytes_held: int = 0
 
 
-def rows_of(reader: StreamReader, call: Call, values: Mapping[str, Any]) -> RowAnswer:
+def rows_of(
+    reader: StreamReader, call: Call, values: Mapping[str, Any], bytes_max: int | None = None
+) -> RowAnswer:
     """Return what a call that answers in rows does, of a reader.
 
+    Args:
+        reader: The reader.
+        call: The call.
+        values: What it takes.
+        bytes_max: The most bytes that may be gathered before the first row is sent, where the
+            reader allows more.
+
     Raises:
+        ReadTooLargeError: They would be more.
         ShardlogError: The reader's. Others may come out of the batches.
     """
+    if (gathered := _GATHERED.get(call.name)) is not None:
+        rows = reader.rows if bytes_max is None else reader.rows.within(bytes_max)
+        return gathered(rows, dict(values))
     return _ROWS[call.name](reader, dict(values))
 
 
@@ -88,13 +105,13 @@ def lineages_of(reader: StreamReader) -> dict[int, str]:
 # --- rows ----------------------------------------------------------------------------------
 
 
-def _read(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    return _held(reader.read(**values))
+def _read(rows: _Rows, values: dict[str, Any]) -> RowAnswer:
+    return _held(rows.read(**values))
 
 
-def _available(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    last, rows = reader.available(**values)
-    return _held(rows, last)
+def _available(rows: _Rows, values: dict[str, Any]) -> RowAnswer:
+    last, table = rows.available(**values)
+    return _held(table, last)
 
 
 def _held(rows: pa.Table, result: object = None) -> RowAnswer:
@@ -133,24 +150,48 @@ def _as_they_come(
 
 
 def _records(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    records = reader.rows.records(**values)
-    first = list(islice(records, 1))
-    return _of_records(reader, chain(first, records))
+    schema = _record_schema(reader.rows)
+    batches = chain.from_iterable(
+        _records_of_some(reader, schema, some) for some in _some_at_a_time(values)
+    )
+    first = list(islice(batches, 1))
+    return RowAnswer(schema, chain(first, batches))
 
 
-def _latest(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
-    newest = reader.rows.newest(**values)
-    columns = _record_columns(reader)
-    return _held(pa.Table.from_batches([newest]).select(columns))
+def _records_of_some(
+    reader: StreamReader, schema: pa.Schema, values: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    yield from _batched(reader.rows.records(**values), schema, _RECORDS_AT_ONCE, _values_of)
+    # Without rows, too, whoever sends the answer gets to look at its bounds.
+    yield pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _record_columns(reader: StreamReader) -> tuple[str, ...]:
-    return (*READ_COLUMNS, "key") if reader.rows.shards.meta.has_keys else READ_COLUMNS
+def _some_at_a_time(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the values with some of the ids or keys at a time, in their order."""
+    if values.get("ids"):
+        name, wanted = "ids", sorted({*values["ids"]})
+    elif values.get("keys"):
+        # The key of rows without one comes first.
+        name = "keys"
+        wanted = sorted({*values["keys"]}, key=lambda key: (key is not None, key or b""))
+    else:
+        yield values
+        return
+    for start in range(0, len(wanted), _IDS_AT_ONCE):
+        yield {**values, name: tuple(wanted[start : start + _IDS_AT_ONCE])}
 
 
-def _of_records(reader: StreamReader, records: Iterable[Record]) -> RowAnswer:
-    schema = schema_of(_record_columns(reader))
-    return RowAnswer(schema, _batched(records, schema, _RECORDS_AT_ONCE, _values_of))
+def _latest(rows: _Rows, values: dict[str, Any]) -> RowAnswer:
+    newest = rows.newest(**values)
+    return _held(pa.Table.from_batches([newest]).select(_record_columns(rows)))
+
+
+def _record_schema(rows: _Rows) -> pa.Schema:
+    return schema_of(_record_columns(rows))
+
+
+def _record_columns(rows: _Rows) -> tuple[str, ...]:
+    return (*READ_COLUMNS, "key") if rows.shards.meta.has_keys else READ_COLUMNS
 
 
 def _values_of(record: Record, name: str) -> object:
@@ -195,13 +236,15 @@ def _shard_schemas(
     return reader.shard(shard).schemas(registry_id)
 
 
-_ROWS: Final[Mapping[str, Callable[[StreamReader, dict[str, Any]], RowAnswer]]] = {
+_GATHERED: Final[Mapping[str, Callable[[_Rows, dict[str, Any]], RowAnswer]]] = {
     "read": _read,
+    "latest": _latest,
+    "available": _available,
+}
+_ROWS: Final[Mapping[str, Callable[[StreamReader, dict[str, Any]], RowAnswer]]] = {
     "scan": _scan,
     "tail": _tail,
     "records": _records,
-    "latest": _latest,
-    "available": _available,
     "scan_shard": _scan_shard,
     "dead_letters": _dead_letters,
 }

@@ -302,6 +302,8 @@ class RemoteReader(StreamReader):
             is_there = self._client.result(
                 "wait", left, shard=shard, address=max(0, address), timeout=left
             )
+            if is_there:
+                self._client.know_reached({shard: address + 1})
             if is_there or self._clock.monotonic_s() >= deadline:
                 return bool(is_there)
 

@@ -7,6 +7,7 @@ nothing here knows how a shard answers.
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import fields, replace
 from heapq import merge
 from itertools import repeat
@@ -68,6 +69,12 @@ class StreamRows(Generic[S]):
     def shards(self) -> OpenShards[S]:
         """The shards that are read."""
         return self._shards
+
+    def within(self, bytes_max: int) -> "StreamRows[S]":
+        """Return the same rows, of which one read gathers no more than so many bytes."""
+        rows = copy(self)
+        rows._read_bytes_max = min(bytes_max, self._read_bytes_max)  # noqa: SLF001 - its own
+        return rows
 
     def bounded(self, request: ReadRequest) -> ReadRequest:
         """Return a request for no more bytes than a read may gather here."""

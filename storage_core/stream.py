@@ -23,6 +23,7 @@ from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.open_shards import OpenShards
 from storage_core.platform.durable_file import file_errors
+from storage_core.remote.addresses import refuse_servers
 from storage_core.stream_maintenance import StreamMaintenance
 from storage_core.stream_writes import StreamWrites
 from storage_core.tiering.part_directory import with_correct_names
@@ -94,6 +95,7 @@ class Stream(StreamFacade[Shard]):
         if whence is not None and not isinstance(whence, StreamOrigin):
             message = f"origin is a StreamOrigin, not {type(whence).__name__}"
             raise InvalidRequestError(message)
+        refuse_servers(root)
         refuse_writing_in_fork()
         if origin is None:
             # Before anything is made that could not be opened.
@@ -177,6 +179,7 @@ class Stream(StreamFacade[Shard]):
             InvalidRequestError: This process may not open as many files as the shards need.
             CorruptionError: A file is damaged beyond what opening can repair.
         """
+        refuse_servers(root)
         refuse_writing_in_fork()
         outside = environment or Environment()
         place = Path(root).absolute()

@@ -24,7 +24,7 @@ from bench.records import DEVICES, FIRST_PRIMARY, record_batches
 from connectors.serve.server import ShardServer
 from connectors.serve.settings import ServeSettings
 from storage_core import Stream, StreamReader, SystemClock
-from storage_core.protocol import CALLS, RowStream, encode_body
+from storage_core.protocol import CALLS, encode_body
 from storage_core.protocol.calls import WAIT_S_MAX
 
 _ROWS: Final = 2_000_000
@@ -50,11 +50,12 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     with child_process(_server, workspace) as child:
         said = child.answer()
         port, pid = int(said["port"]), int(said["pid"])
+        address = f"shardlog://127.0.0.1:{port}"
         yield {
-            "path": lambda: answer_of(_read_by_path, workspace),
-            "server": lambda: answer_of(_read_by_server, port),
-            "tail by path": lambda: answer_of(_tail_by_path, workspace),
-            "tail by server": lambda: answer_of(_tail_by_server, port),
+            "path": lambda: answer_of(_read, str(workspace)),
+            "server": lambda: answer_of(_read, address),
+            "tail by path": lambda: answer_of(_tail, str(workspace)),
+            "tail by server": lambda: answer_of(_tail, address),
             "idle": lambda: _idle(port, pid),
         }
 
@@ -73,52 +74,25 @@ def _ranges() -> Iterator[dict[str, Any]]:
         yield {"ids": (group % DEVICES,), "start": first, "end": first + _RANGE_ROWS - 1}
 
 
-def _read_by_path(root: Path) -> Measured:
-    with StreamReader.open(root, _NAME) as reader:
-        reader.refresh()
-        return _timed_each(lambda values: reader.read(**values).num_rows)
-
-
-def _read_by_server(port: int) -> Measured:
-    with closing(HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)) as connection:
-        return _timed_each(lambda values: _rows_of(connection, "read", values))
-
-
-def _timed_each(read: Any) -> Measured:  # noqa: ANN401 - a function of a range
+def _read(place: str) -> Measured:
     seconds = []
-    for values in _ranges():
-        start = time.perf_counter()
-        rows = read(values)
-        seconds.append(time.perf_counter() - start)
-        assert rows == _RANGE_ROWS
+    with StreamReader.open(place, _NAME) as reader:
+        reader.refresh()
+        for values in _ranges():
+            start = time.perf_counter()
+            table = reader.read(**values)
+            seconds.append(time.perf_counter() - start)
+            assert table.num_rows == _RANGE_ROWS
     return latencies(seconds)
 
 
-def _tail_by_path(root: Path) -> Measured:
-    with StreamReader.open(root, _NAME) as reader:
+def _tail(place: str) -> Measured:
+    with StreamReader.open(place, _NAME) as reader:
         reader.refresh()
         with timed(_ROWS) as measured:
             rows = sum(batch.num_rows for batch in reader.tail(0))
     assert rows == _ROWS
     return measured
-
-
-def _tail_by_server(port: int) -> Measured:
-    with (
-        closing(HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)) as connection,
-        timed(_ROWS) as measured,
-    ):
-        rows = _rows_of(connection, "tail", {"shard": 0})
-    assert rows == _ROWS
-    return measured
-
-
-def _rows_of(connection: HTTPConnection, call: str, values: Mapping[str, Any]) -> int:
-    connection.request("POST", CALLS[call].path(_NAME), encode_body(CALLS[call].parameters, values))
-    answer = connection.getresponse()
-    rows = sum(batch.num_rows for batch in RowStream(answer))
-    answer.read()
-    return rows
 
 
 def _idle(port: int, pid: int) -> Measured:

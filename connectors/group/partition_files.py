@@ -34,6 +34,8 @@ _NAME_MAX: Final = 255
 _TIME_MS_MAX: Final = 253_402_300_799_999
 # The times of a directory are this coarse: a change so soon after a read may not move them.
 _COARSE_NS: Final = 50 * 10**6
+# So long after the time was taken a look may come; further ahead is a clock that was set back.
+_LATE_MAX_NS: Final = 60 * 10**9
 # Who holds the lock of a directory does so for a few calls.
 _LOCK_WAIT_MAX_S: Final = 10.0
 _LOCK_LOOK_S: Final = 0.005
@@ -291,7 +293,8 @@ class DirectoryChanges:
             # A directory that cannot be read has not lost its entries.
             return False
         seen = entry.st_ino, entry.st_mtime_ns
-        is_settled = abs(now_ns - entry.st_mtime_ns) > _COARSE_NS
+        # The time may be that of before: whoever took it had to wait for the processor.
+        is_settled = not -_LATE_MAX_NS < now_ns - entry.st_mtime_ns <= _COARSE_NS
         changed = seen != self._seen
         # What changed this moment may change again without another time.
         self._seen = seen if is_settled else (entry.st_ino, -1)

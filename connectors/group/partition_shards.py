@@ -7,8 +7,10 @@ shard, and never goes; so what is listed once that is held is all there is, and 
 
 from pathlib import Path
 
+from connectors.group.pauses import Pauses
 from connectors.group.retry_shards import retry_shard_of, shards_of
-from storage_core import Environment, Stream, describe_stream
+from connectors.kafka import Partition
+from storage_core import Environment, Stream, UnavailableError, describe_stream
 
 
 def open_partition_shards(
@@ -37,6 +39,33 @@ def open_partition_shards(
     # A retry has made the other one between both.
     stream.close()
     return Stream.open(root, name, listed, environment=environment)
+
+
+class PausedShardError(UnavailableError):
+    """The partition was paused while its shard was being opened."""
+
+
+def take_partition_shards(root: Path, partition: Partition) -> Stream:
+    """Open a partition's shards as a worker does, which an operator may pause at this moment.
+
+    IMPORTANT: whoever pauses writes the pause, then looks who has the shard. So it is locked first,
+    and then looked for a pause: one of both sees the other, and where the pause is said to be in
+    force nobody opens the store behind it.
+
+    Raises:
+        InvalidRequestError: There is no such stream or partition.
+        PausedShardError: It is paused; nothing was opened.
+        ShardLockedError: A process has one of them; nothing is open.
+    """
+    pauses = Pauses(root)
+
+    def refuse_paused() -> None:
+        if pauses.are_any_of(partition):
+            message = "it was paused while its shard was being opened"
+            raise PausedShardError(message, stream=partition.topic, shard=partition.number)
+
+    environment = Environment(once_locked=refuse_paused)
+    return open_partition_shards(root, *partition, environment)
 
 
 def add_retry_shard(root: Path, name: str, number: int) -> None:

@@ -195,6 +195,12 @@ class Pauses:
         """Return the pause that holds for a partition: its own, or its stream's."""
         return note_of({pause.partition: pause for pause in self.read()}, partition)
 
+    def are_any_of(self, partition: Partition) -> bool:
+        """Tell whether there is a file that pauses a partition, also one that was left behind."""
+        # IMPORTANT: in this order. Who resumes some of a stream pauses the others one by one first.
+        whole = Partition(partition.topic, WHOLE_TOPIC)
+        return self._files.has(whole) or self._files.has(partition)
+
     def _annotated(self, pause: Pause | None) -> Pause | None:
         """Return a pause that says so where its command has left it behind."""
         if pause is None or not self.has_ended(pause):

@@ -101,6 +101,12 @@ class QuarantineNotes:
         """Tell whether there is a note."""
         return self._files.has(partition)
 
+    def partitions(self) -> set[Partition]:
+        """Return of what there are notes, whatever they say."""
+        with suppress(OSError):
+            return set(self._files.places())
+        return set()
+
     def tried_ns(self, partition: Partition) -> int:
         """Return when the partition was tried last, in vain; 0 if there is no note."""
         with suppress(OSError):

@@ -24,6 +24,8 @@ class RetryRequests:
     def __init__(self, root: Path) -> None:
         self._files = PartitionFiles(root, _DIRECTORY)
         self._changes = DirectoryChanges(self._files.directory)
+        # The requests that were there at the last look.
+        self._seen: set[Partition] = set()
 
     def prepare(self) -> None:
         """Make room for requests, while there is some."""
@@ -58,6 +60,14 @@ class RetryRequests:
             partitions: Those that can be tried again.
             now_ns: The wall time.
         """
-        if not partitions or not self._changes.may_have_changed(now_ns):
+        if not partitions:
             return []
-        return [at for at in partitions if self._files.has(at) and self.withdraw(at)]
+        if self._changes.may_have_changed(now_ns):
+            try:
+                self._seen = set(self._files.places())
+            except OSError:
+                self._changes.forget()
+        # One that is there may be quarantined only later.
+        requested = self._seen.intersection(partitions)
+        self._seen -= requested
+        return [at for at in sorted(requested) if self.withdraw(at)]

@@ -24,9 +24,12 @@ class AnswerWriter:
         has_begun: Whether some of it may be sent.
     """
 
-    def __init__(self, connection: Connection, headers: Mapping[str, str]) -> None:
-        """Write to a connection, with these headers in each answer."""
+    def __init__(
+        self, connection: Connection, headers: Mapping[str, str], *, is_head: bool = False
+    ) -> None:
+        """Write to a connection, with these headers in each answer; to a HEAD no body."""
         self._connection = connection
+        self._is_head = is_head
         self.has_begun = False
         self._own = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
@@ -36,13 +39,12 @@ class AnswerWriter:
         headers: Mapping[str, str],
         body: bytes,
         *,
-        is_head: bool = False,
         closes: bool = False,
     ) -> int:
         """Send an answer whose body is there; return the bytes sent."""
         lines = {**headers, "Content-Length": str(len(body))}
         head = self._head(status, lines, closes=closes)
-        return self._connection.send([head if is_head else head + body])
+        return self._connection.send([head if self._is_head else head + body])
 
     def write_pieces(
         self, headers: Mapping[str, str], pieces: Iterable[Piece], *, is_old: bool, closes: bool

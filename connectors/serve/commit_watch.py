@@ -6,6 +6,7 @@ when nobody waits.
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,9 +67,11 @@ class CommitWatch:
         with self._changed:
             self._waits.add(waiting)
             if not self._is_looking:
-                self._is_looking = True
                 thread = threading.Thread(target=self._look, name="shardlog-watch", daemon=True)
-                thread.start()
+                with suppress(RuntimeError):
+                    # Where the system gives no thread, the next who waits tries again.
+                    thread.start()
+                    self._is_looking = True
         try:
             while not waiting.is_over:
                 remaining_s = until_s - self._clock.monotonic_s()

@@ -13,6 +13,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -31,7 +32,14 @@ from connectors.serve.refusals import BusyError, RefusedError
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
-from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError, list_streams
+from storage_core import (
+    Clock,
+    InvalidRequestError,
+    ShardlogError,
+    StreamReader,
+    UnavailableError,
+    list_streams,
+)
 from storage_core.answering import RowAnswer, result_of, rows_of
 from storage_core.protocol import (
     AUTHORIZATION,
@@ -54,6 +62,7 @@ from storage_core.protocol import (
     encode_rows,
     status_of,
 )
+from storage_core.read.rows import ReadTooLargeError
 
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
@@ -104,7 +113,8 @@ class Handler:
         """
         begun_s = self._clock.monotonic_s()
         keeps = request.keeps_alive and not self.stopping.is_set()
-        writer = AnswerWriter(connection, self.own_headers)
+        is_head = request.method == "HEAD"
+        writer = AnswerWriter(connection, self.own_headers, is_head=is_head)
         label, status, sent = "none", "cut", 0
         try:
             self._check_host(request)
@@ -117,8 +127,7 @@ class Handler:
                 label = "/".join(request.segments)
                 code, headers, body = plain
                 status = str(code.value)
-                is_head = request.method == "HEAD"
-                sent = writer.write_whole(code, headers, body, is_head=is_head, closes=not keeps)
+                sent = writer.write_whole(code, headers, body, closes=not keeps)
         except GoneError:
             raise
         except ShardlogError as error:
@@ -253,18 +262,32 @@ class Handler:
         with (
             self.places.taking(connection),
             self.streams.using(stream, archived, request.headers) as reader,
+            self._held(reader, call, values) as rows,
         ):
-            rows = rows_of(reader, call, values)
-            with self.places.holding(rows.bytes_held):
-                outcome = _Outcome()
-                sent = writer.write_pieces(
-                    {"Content-Type": MEDIA_ROWS},
-                    self._pieces(rows, compression, outcome),
-                    is_old=request.is_old,
-                    closes=closes,
-                )
+            outcome = _Outcome()
+            sent = writer.write_pieces(
+                {"Content-Type": MEDIA_ROWS},
+                self._pieces(rows, compression, outcome),
+                is_old=request.is_old,
+                closes=closes,
+            )
         self.figures.add("rows", outcome.rows)
         return sent, outcome.status
+
+    @contextmanager
+    def _held(
+        self, reader: StreamReader, call: Call, values: Mapping[str, Any]
+    ) -> Iterator[RowAnswer]:
+        """Have the rows of a call; those that are many are gathered by few calls at once."""
+        with ExitStack() as holding:
+            try:
+                rows = rows_of(reader, call, values, self._bounds.small_bytes)
+                holding.enter_context(self.places.holding(rows.bytes_held))
+            except ReadTooLargeError:
+                keep = holding.enter_context(self.places.gathering())
+                rows = rows_of(reader, call, values)
+                keep(rows.bytes_held)
+            yield rows
 
     def _of_server(self, call: Call) -> object:
         if call.name == "streams":

@@ -5,7 +5,7 @@ no Transfer-Encoding, no folded lines, no bare line feeds. A body has a known le
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
@@ -33,7 +33,8 @@ class HttpRequest:
     method: str
     segments: tuple[str, ...]
     query: str
-    headers: Mapping[str, str]
+    # One of them is a token, which no text shows.
+    headers: Mapping[str, str] = field(repr=False)
     is_old: bool = False
     body: bytes = b""
 

@@ -3,7 +3,8 @@
 A reader goes on over the log that it was opened with. So, at most a second after it did so last, it
 is compared with the stream's files before it is used: one that was made anew, or whose shard was
 reset, gets a reader of its own, and the old one is closed when its last answer ends. Clients say in
-each request which logs they know (protocol/headers.py), and are refused where these are others.
+each request which logs they know, and how far (protocol/headers.py), and are refused where these
+are others, or end before.
 """
 
 import threading
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from connectors.serve.settings import Bounds
 from storage_core import (
@@ -19,16 +21,27 @@ from storage_core import (
     Environment,
     ForeignDataError,
     InvalidRequestError,
+    StreamDescription,
     StreamReader,
     UnavailableError,
     describe_stream,
     root_id,
 )
 from storage_core.answering import lineages_of
-from storage_core.protocol import INCARNATION, LINEAGES, ROOT, matches_lineages
+from storage_core.protocol import (
+    INCARNATION,
+    LINEAGES,
+    REACHED,
+    ROOT,
+    decode_reached,
+    matches_lineages,
+)
 
 _COMPARED_EVERY_S: Final = 1.0
 _IDLE_S: Final = 600.0
+_OPENING_AT_ONCE: Final = 64
+# So many of the texts that clients send are kept, to be compared at once the next time.
+_TEXTS_MAX: Final = 16
 _Key = tuple[str, str | None]
 
 
@@ -54,24 +67,59 @@ class OpenStream:
     users: int = 0
     is_replaced: bool = False
     _matched: set[str] = field(default_factory=set)
+    _passed: set[str] = field(default_factory=set)
 
     def check(self, headers: Mapping[str, str], name: str) -> None:
-        """Refuse a client that knows another stream, or another log of a shard.
+        """Refuse a client that knows another stream, or another log of a shard, or more of one.
 
         Raises:
             ForeignDataError: It does.
+            UnavailableError: It knows a log to reach further than it does here.
         """
         incarnation = headers.get(INCARNATION.lower())
         if incarnation is not None and incarnation != self.incarnation:
             message = "the stream was made anew while it was open at the client; open it again"
             raise ForeignDataError(message, stream=name)
         lineages = headers.get(LINEAGES.lower())
-        if lineages is None or lineages in self._matched:
-            return
-        if not matches_lineages(lineages, lineages_of(self.reader)):
+        if lineages is not None and not self._has_logs(lineages):
             message = "a shard was reset while it was open at the client; open it again"
             raise ForeignDataError(message, stream=name)
-        self._matched = {*self._matched, lineages} if len(self._matched) < 16 else {lineages}  # noqa: PLR2004 - some
+        reached = headers.get(REACHED.lower())
+        if reached is not None:
+            self._check_reached(reached, name)
+
+    def _has_logs(self, lineages: str) -> bool:
+        if lineages in self._matched:
+            return True
+        if not matches_lineages(lineages, lineages_of(self.reader)):
+            # The client may know of shards that were added since.
+            self.reader.refresh()
+            if not matches_lineages(lineages, lineages_of(self.reader)):
+                return False
+        self._matched = _with(self._matched, lineages)
+        return True
+
+    def _check_reached(self, text: str, name: str) -> None:
+        # What is committed stays so.
+        if text in self._passed:
+            return
+        reached = decode_reached(text)
+        committed = self.reader.committed()
+        for shard, address in reached.items():
+            end = committed.get(shard, -1)
+            if end < address:
+                message = (
+                    f"this server is behind: the log ends at {max(0, end)}, and at {address} or "
+                    "later where the client was told before; it sees the files later, or is over "
+                    "an older copy"
+                )
+                raise UnavailableError(message, stream=name, shard=shard)
+        self._passed = _with(self._passed, text)
+
+
+def _with(texts: set[str], text: str) -> set[str]:
+    """Return texts with one more, as long as they are few."""
+    return {*texts, text} if len(texts) < _TEXTS_MAX else {text}
 
 
 class OpenStreams:
@@ -87,7 +135,8 @@ class OpenStreams:
         self._bounds = bounds
         self._clock = clock
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
+        # One that opens slowly, as over a disk that hangs, keeps few others waiting.
+        self._opening = tuple(threading.Lock() for _ in range(_OPENING_AT_ONCE))
         self._streams: dict[_Key, OpenStream] = {}
         self._root_compared_s = clock.monotonic_s()
         self.root_id = root_id(root)
@@ -101,6 +150,7 @@ class OpenStreams:
 
         Raises:
             ForeignDataError: It is.
+            UnavailableError: There is none, as where a disk is not mounted any more.
         """
         expected = headers.get(ROOT.lower())
         if expected is not None and expected != self.root_id:
@@ -112,7 +162,11 @@ class OpenStreams:
         now_s = self._clock.monotonic_s()
         if now_s - self._root_compared_s < _COMPARED_EVERY_S:
             return
-        found_id = root_id(self._root)
+        try:
+            found_id = root_id(self._root)
+        except InvalidRequestError as error:
+            # It was there when the server started: what is wrong is no request.
+            raise UnavailableError(error.message, path=self._root) from error
         if found_id != self.root_id:
             message = f"root {found_id} was put in the place of {self.root_id}; restart the server"
             raise ForeignDataError(message, path=self._root)
@@ -133,9 +187,8 @@ class OpenStreams:
         Raises:
             ShardlogError: It cannot be opened, or the client knows another one.
         """
-        opened = self._taken((name, archived), anew=anew)
+        opened = self._checked((name, archived), headers, anew=anew)
         try:
-            opened.check(headers, name)
             yield opened.reader
         finally:
             self._release(opened)
@@ -151,11 +204,27 @@ class OpenStreams:
         for opened in unused:
             opened.reader.close()
 
+    def _checked(self, key: _Key, headers: Mapping[str, str], *, anew: bool) -> OpenStream:
+        """Take a stream that is the client's; one that may have changed since is compared anew."""
+        opened = self._taken(key, anew=anew)
+        try:
+            opened.check(headers, key[0])
+        except ForeignDataError:
+            self._release(opened)
+            if anew:
+                raise
+            return self._checked(key, headers, anew=True)
+        except BaseException:
+            self._release(opened)
+            raise
+        return opened
+
     def _taken(self, key: _Key, *, anew: bool) -> OpenStream:
         opened = None if anew else self._fresh(key)
         if opened is not None:
             return opened
-        with self._opening:
+        name, _ = key
+        with self._opening[crc32(name.encode("utf-8", "surrogatepass")) % _OPENING_AT_ONCE]:
             opened = None if anew else self._fresh(key)
             if opened is not None:
                 return opened
@@ -191,7 +260,9 @@ class OpenStreams:
             if opened is not None and is_same:
                 opened.users += 1
                 opened.compared_s = opened.used_s = now_s
-                return opened
+        if opened is not None and is_same:
+            self._grow(opened, description)
+            return opened
         self._make_room()
         reader = StreamReader.open(
             self._root,
@@ -205,6 +276,16 @@ class OpenStreams:
         )
         self._replace(key, opened)
         return opened
+
+    def _grow(self, opened: OpenStream, description: StreamDescription) -> None:
+        """Let a reader take in shards that came since; one of an archived log has its own alone."""
+        if len(description.directories) > len(opened.directories):
+            try:
+                opened.reader.refresh()
+            except BaseException:
+                self._release(opened)
+                raise
+            opened.directories = description.directories
 
     def _replace(self, key: _Key, opened: OpenStream | None) -> None:
         with self._lock:

@@ -1,11 +1,12 @@
 """Places for answers: how many have rows on their way at once, and how many bytes they hold.
 
 Whoever waits for a place gets that of a client that has taken nothing for a while: its connection
-is cut. So clients that stall, however many, cost the others some seconds and no more.
+is cut. So clients that stall, however many, cost the others some seconds and no more. A large read
+holds its bytes before it gathers them, so that many at once take no more memory than few.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -63,7 +64,7 @@ class Places:
         finally:
             with self._changed:
                 self._taken.discard(connection)
-                self._changed.notify()
+                self._changed.notify_all()
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
@@ -85,6 +86,41 @@ class Places:
         finally:
             with self._changed:
                 self._held -= size
+
+    @contextmanager
+    def gathering(self) -> Iterator[Callable[[int], None]]:
+        """Hold as many bytes as a read may gather, before it does; then as many as it has.
+
+        Yields what is called with the bytes that it has gathered.
+
+        Raises:
+            BusyError: They did not become free in time.
+        """
+        size = self._bounds.read_bytes
+        until_s = self._clock.monotonic_s() + self._bounds.queue_s
+        with self._changed:
+            while self._held and self._held + size > self._bounds.held_bytes:
+                if self._clock.monotonic_s() >= until_s:
+                    message = (
+                        f"answers hold {self._held} bytes of rows, too many for one more that is "
+                        f"large; {self._bounds.held_bytes} is the most; try again, or use `scan`"
+                    )
+                    raise BusyError(message)
+                self._cut_stalled()
+                self._changed.wait(_LOOK_EVERY_S)
+            self._held += size
+
+        def keep(gathered: int) -> None:
+            nonlocal size
+            with self._changed:
+                self._held += gathered - size
+                size = gathered
+                self._changed.notify_all()
+
+        try:
+            yield keep
+        finally:
+            keep(0)
 
     def _cut_stalled(self) -> None:
         """Cut the client that has taken nothing for longest, if that is long enough."""

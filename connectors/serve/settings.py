@@ -20,6 +20,8 @@ class Bounds:
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
         read_bytes: Bytes of rows that one `read` or `latest` gathers.
+        small_bytes: Bytes of them that any read may gather at once; who gathers more waits until
+            `read_bytes` are left of `held_bytes`.
         held_bytes: Bytes of such rows that all answers hold together until they are sent.
         rows: Rows of an answer; 0 for any number.
         answer_s: Seconds of an answer, from the request to its last byte.
@@ -37,6 +39,7 @@ class Bounds:
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
     read_bytes: int = 256 * 2**20
+    small_bytes: int = 8 * 2**20
     held_bytes: int = 512 * 2**20
     rows: int = 0
     answer_s: float = 3600.0

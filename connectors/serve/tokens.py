@@ -1,8 +1,9 @@
 """Bearer tokens: who may read, and who may write.
 
 A file has a token a line; empty lines and those that begin with # are left out. It is read again
-when it changes, so a token is added or withdrawn without a restart. Where it cannot be read any
-more, the tokens that were read last go on, and standard error says so once. Any thread may ask.
+when it changes, so a token is added or withdrawn without a restart; a token that is not in it
+any more is withdrawn, whatever else is wrong with the file. Where it cannot be read any more, the
+tokens that were read last go on. Standard error says so once. Any thread may ask.
 """
 
 import hmac
@@ -35,7 +36,9 @@ class TokenFile:
         self._path = path
         self._clock = clock
         self._lock = threading.Lock()
-        self._stamp, self._digests = self._read()
+        self._stamp, self._digests, wrong = self._read()
+        if wrong is not None:
+            raise InvalidRequestError(wrong, path=path)
         self._looked_s = clock.monotonic_s()
         self._has_failed = False
 
@@ -54,14 +57,17 @@ class TokenFile:
         self._looked_s = now_s
         try:
             if _stamp_of(self._path) != self._stamp:
-                self._stamp, self._digests = self._read()
+                self._stamp, self._digests, wrong = self._read()
+                if wrong is not None:
+                    typer.echo(f"shardlog: {self._path}: {wrong}; its other tokens go on", err=True)
             self._has_failed = False
         except (OSError, InvalidRequestError) as error:
             if not self._has_failed:
                 self._has_failed = True
                 typer.echo(f"shardlog: the tokens read last go on: {error}", err=True)
 
-    def _read(self) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+    def _read(self) -> tuple[tuple[int, ...], tuple[bytes, ...], str | None]:
+        """Return when it was written, the tokens, and what is wrong with it, if anything is."""
         try:
             stamp = _stamp_of(self._path)
             with self._path.open("rb") as file:
@@ -72,13 +78,13 @@ class TokenFile:
             raise InvalidRequestError(message, path=self._path) from error
         lines = [line.strip() for line in content.splitlines()]
         tokens = [line for line in lines if line and not line.startswith(b"#")]
+        good = [token for token in tokens if len(token) >= _BYTES_MIN and token.isascii()]
+        wrong = None
         if not tokens:
-            message = "the file of tokens has none: write one a line"
-            raise InvalidRequestError(message, path=self._path)
-        if any(len(token) < _BYTES_MIN or not token.isascii() for token in tokens):
-            message = f"a token has at least {_BYTES_MIN} characters of ASCII"
-            raise InvalidRequestError(message, path=self._path)
-        return stamp, tuple(_digest(token) for token in tokens)
+            wrong = "the file of tokens has none: write one a line"
+        elif len(good) < len(tokens):
+            wrong = f"a token has at least {_BYTES_MIN} characters of ASCII"
+        return stamp, tuple(_digest(token) for token in good), wrong
 
 
 class Tokens:

@@ -18,7 +18,8 @@ class Environment:
     """The outside of one stream.
 
     `purpose` is told to those who find its shards locked. Without `has_index_worker` entries
-    of the index are written only when `Stream.index` is told to.
+    of the index are written only when `Stream.index` is told to. `once_locked` is called when the
+    lock of a shard is held, before anything of it is opened; what it raises ends the opening.
     """
 
     clock: Clock = SystemClock()
@@ -26,3 +27,4 @@ class Environment:
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = commit_marker.open_marker
     purpose: str = ""
     has_index_worker: bool = True
+    once_locked: Callable[[], None] = lambda: None

@@ -10,7 +10,6 @@ parameter has the default of the call. A body is one JSON object by the same nam
 """
 
 import json
-import math
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Mapping
@@ -191,13 +190,12 @@ def _integer(parameter: Parameter, value: object) -> int:
 
 
 def _seconds(parameter: Parameter, value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(float(value)):  # type: ignore[arg-type]  # a number
+    if not isinstance(value, int | float) or isinstance(value, bool):
         raise _unfit(parameter, value)
-    number = float(value)  # type: ignore[arg-type]  # a number
-    if not parameter.least <= number <= parameter.most:
+    # Compared as it is: an integer may be too large for a float; NaN is within no bounds.
+    if not parameter.least <= value <= parameter.most:
         raise _unfit(parameter, value)
-    return number
+    return float(value)
 
 
 def _truth(parameter: Parameter, value: object) -> bool:

@@ -85,6 +85,10 @@ class Collected:
             refuse_too_large(self._bytes, self._bytes_max)
 
 
+class ReadTooLargeError(InvalidRequestError):
+    """A read whose rows are more than it may gather; one that may gather more can answer it."""
+
+
 def refuse_too_large(size: int, bytes_max: int) -> None:
     """Refuse to hold rows of more bytes than a read may (0: any number)."""
     if bytes_max and size > bytes_max:
@@ -92,7 +96,7 @@ def refuse_too_large(size: int, bytes_max: int) -> None:
             f"the rows come to more than read_bytes_max, {bytes_max} bytes; ask for fewer ids, "
             "times, columns or rows an id, take scan or for_each, or raise read_bytes_max"
         )
-        raise InvalidRequestError(message)
+        raise ReadTooLargeError(message)
 
 
 class RowsOfEach:

@@ -51,6 +51,17 @@ def names_servers(root: object) -> bool:
     return isinstance(root, str) and root.startswith((PLAIN, ENCRYPTED))
 
 
+def refuse_servers(root: object) -> None:
+    """Raise where servers are named by who writes.
+
+    Raises:
+        InvalidRequestError: They are; else a directory of that name would be made.
+    """
+    if names_servers(root):
+        message = f"streams are written by the path of their root; {root} can only be read"
+        raise InvalidRequestError(message)
+
+
 def parse_servers(text: str) -> Servers:
     """Return the servers that a text names; one without a scheme is asked without TLS.
 

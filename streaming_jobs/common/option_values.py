@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 from storage_core.platform.name_suggestions import did_you_mean
-from storage_core.remote.addresses import names_servers, parse_servers
+from storage_core.remote.addresses import names_servers, parse_servers, refuse_servers
 
 _T = TypeVar("_T", bound=str)
 _D = TypeVar("_D", list[Any], dict[str, Any])
@@ -180,9 +180,11 @@ class OptionValues:
 
     def _servers(self) -> str | None:
         """Return the servers that are named in the place of a path."""
-        path, servers = self.text("path"), None
-        if "server" in self._names:
-            servers = self.text("server")
+        path = self.text("path")
+        if "server" not in self._names:
+            refuse_servers(path)
+            return None
+        servers = self.text("server")
         if servers is None:
             return parse_servers(path).text if path and names_servers(path) else None
         if path is not None:

@@ -30,7 +30,10 @@ IDLE: Final = ("includeHeaders",)
 # Of the view that rows are inserted into.
 _OF_A_VIEW: Final = ("columns",)
 _TAKEN: Final = (*IDLE, *_OF_A_VIEW)
-_OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
+_OF_READING: Final = {
+    **{name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS},
+    "server": "the sink writes on the store's machine: name the root by path",
+}
 OnChanged = Literal["fail", "skip"]
 KeyMode = Literal["none", "dictionary"]
 ValueFormat = Literal["raw", "avro"]

@@ -15,6 +15,7 @@ round in flight before it calls anything here.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from connectors.group.partition_shards import PausedShardError
 from connectors.group.pauses import Pause, PauseWatch
 from connectors.group.quarantine_notes import WHOLE_TOPIC
 from connectors.ingest.assignment.partition_writer import PartitionWriter
@@ -230,6 +231,8 @@ class Assignment:
                 writer = self._open(partition)
             except ShardlogError as error:
                 has_more_time = self._waiting.has_more_time(waiting, now_s)
+                # The pause is seen at the next look, and ends the waiting.
+                has_more_time |= isinstance(error, PausedShardError)
                 if not has_more_time or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
@@ -337,7 +340,7 @@ class Assignment:
         tried_ns = self._clock.now_ns()
         try:
             writer = self._open(partition)
-        except BrokerUnavailableError:
+        except (BrokerUnavailableError, PausedShardError):
             self._quarantine.put_off(partition, self._clock.monotonic_s())
         except ShardlogError as error:
             concerned = (

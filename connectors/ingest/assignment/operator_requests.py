@@ -35,9 +35,9 @@ class OperatorRequests:
         self._applied_version = 0
 
     def keep_room(self) -> None:
-        """Make directories before the disk is full; leave the notes that it has not taken."""
+        """Make directories before the disk is full; see to it that the notes are right."""
         self._retries.prepare()
-        self._quarantine.keep_noted()
+        self._quarantine.keep_noted(self._assignment.writers.keys())
 
     def apply(self) -> None:
         """Look at what is asked, and do it."""

@@ -190,8 +190,14 @@ class Quarantine:
             self._unnoted.discard(partition)
             self._failures.pop(partition, None)
 
-    def keep_noted(self) -> None:
-        """Leave the notes that the disk has not taken yet, where it does by now."""
+    def keep_noted(self, opened: Collection[Partition]) -> None:
+        """Leave the notes that the disk has not taken yet, where it does by now.
+
+        Those on what is open here go: a worker that the group took it from may not have known yet,
+        and have noted that it cannot have it.
+        """
+        for partition in self._notes.partitions().intersection(opened):
+            self._notes.remove(partition)
         self._notes.prepare()
         for partition in list(self._unnoted):
             self._note(partition)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.group.home_mark import HomeMark, decode_home_mark
-from connectors.group.partition_shards import open_partition_shards
+from connectors.group.partition_shards import take_partition_shards
 from connectors.group.retry_shards import finish_retry, refuse_beyond, retry_shard_of
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.cluster_answers import ClusterAnswers
@@ -83,7 +83,7 @@ class ShardOpening:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
-        stream = open_partition_shards(self._options.root, *partition)
+        stream = take_partition_shards(self._options.root, partition)
         try:
             if retry_shard_of(partition.number) in stream.committed():
                 # Before they are forwarded, or dropped.

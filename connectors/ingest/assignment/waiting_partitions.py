@@ -66,7 +66,9 @@ class WaitingPartitions:
 
     def due(self, now_s: float) -> list[Partition]:
         """Return those that are due, in the order in which their turn comes."""
-        return [at for at, waiting in self._waiting.items() if now_s >= waiting.next_try_s]
+        due = [at for at, waiting in self._waiting.items() if now_s >= waiting.next_try_s]
+        # One that has just failed is behind those that were not tried yet.
+        return sorted(due, key=lambda at: self._waiting[at].next_try_s)
 
     def turn(self, now_s: float) -> Iterator[tuple[Partition, Waiting]]:
         """Yield those that are due, one at least, until the turn's time is over."""

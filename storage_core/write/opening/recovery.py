@@ -1,6 +1,6 @@
 """Opening a shard for writing: from whatever a crash left to a state that can be trusted.
 
-1. Lock the directory.
+1. Lock the directory; then ask whoever opens it whether it still wants to.
 2. Raise the generation in the marker, if it is this log's, so that readers let go of what they
    hold. Nothing is written to a shard of another lineage.
 3. Open the store: strict WAL recovery, on refusal up to the point of damage.
@@ -91,6 +91,7 @@ def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -
                 purpose=context.environment.purpose,
             )
             undo.append(lock.release)
+        context.environment.once_locked()
         try:
             with taking_errors(context.directory, "opening the shard"):
                 opened = _recover(context, give_up, lock, undo)

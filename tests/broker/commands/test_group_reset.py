@@ -117,6 +117,7 @@ def test_rows_of_retried_dead_letters_are_archived_with_the_log(
     archived = [log.shard for log in archived_shards(lab.root, topic.name)]
     assert archived == [0, 1, retry_shard_of(1)]
     assert lab.committed(topic) == {0: 40, 1: 40}
+    assert lab.stored(topic) == {0: [], 1: [], retry_shard_of(1): []}
 
 
 def test_without_execute_the_table_is_printed_and_nothing_is_changed(

@@ -8,7 +8,6 @@ Records without a key are dead letters, which are retried and discarded (dead_le
 
 import inspect
 import os
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,8 @@ _KILLED_LATE_S: Final = 1.2
 _GOES_ON: Final = 0.5
 _EXECUTE: Final = ["--execute"] if "execute" in inspect.signature(dlq.discard).parameters else []
 _WORKERS_MAX: Final = 3
+# How many of its last lines a worker is asked for when something went wrong.
+_LINES: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,11 @@ class RandomOperator:
             self._resume(list(self._standing))
         self._expect_paused_to_stand()
 
+    def story(self) -> str:
+        """Return what was done, and what workers said last, for whoever reads a failure."""
+        last = ["\n".join(worker.said().splitlines()[-_LINES:]) for worker in self._workers]
+        return "\n".join([f"done so far: {self.done}", *last])
+
     # --- operations ------------------------------------------------------------------------
 
     def pause(self) -> None:
@@ -156,13 +162,14 @@ class RandomOperator:
         place = describe_stream(self._lab.root, self._topic.name).directories[shard]
         away = self._directory / "lost disk"
         # The stream may be paused as a whole, and all but this one are to stay so.
-        shutil.move(place, away)
+        place.rename(away)
         self._run("resume", [shard], "--wait=0")
         self._standing.pop(shard, None)
         note = self._lab.root / "~quarantine" / f"{self._topic.name}~{shard}.json"
         self._await_one_worker()
         await_that(note.exists, f"a note on shard {shard}")
-        shutil.move(away, place)
+        # Nobody has made it anew meanwhile, or this fails.
+        away.rename(place)
         # A rebalance may take it from the worker that was to try it; whoever is next has tried it.
         await_that(
             lambda: not note.exists() or self._run("retry", [shard], "--wait=2").code in (0, 2),

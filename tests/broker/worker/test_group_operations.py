@@ -37,7 +37,7 @@ def test_operations_in_any_order_keep_the_ledger_of_each_lineage(
             for _ in range(OPERATIONS_A_ROUND):
                 operator.act()
         except BaseException as error:
-            error.add_note(f"done so far: {operator.done}")
+            error.add_note(operator.story())
             raise
         finally:
             stop.set()

@@ -1,13 +1,17 @@
 """The bounds of a server: each is kept, and who runs into one is told, at no cost to the others."""
 
+import os
 import socket
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 
-from storage_core import InvalidRequestError, UnavailableError
-from storage_core.protocol import RowStream
+from connectors.serve.places import Places
+from connectors.serve.settings import Bounds
+from storage_core import InvalidRequestError, SystemClock, UnavailableError
+from storage_core.protocol import CALLS, RowStream
 from tests.log.serve.served import ANSWER_MAX_S, Served, received_of, serving
 from tests.log.workbench import Workbench
 from tests.waiting import await_that
@@ -29,7 +33,7 @@ def large(lasting_bench: Workbench) -> Workbench:
 
 def test_place_of_a_stalled_client_is_given_to_who_waits(large: Workbench) -> None:
     with (
-        serving(large.root, answers=2, stalled_s=0.2, queue_s=ANSWER_MAX_S) as served,
+        serving(large.root, answers=2, stalled_s=0.2, queue_s=60.0, send_s=ANSWER_MAX_S) as served,
         served.stalled("scan", large.name) as first,
         served.stalled("tail", large.name, shard=0),
     ):
@@ -126,12 +130,42 @@ def test_read_that_gathers_too_much_is_refused(large: Workbench) -> None:
 
 def test_reads_that_hold_too_much_together_are_told_to_try_again(large: Workbench) -> None:
     with (
-        serving(large.root, held_bytes=2**20, stalled_s=ANSWER_MAX_S) as served,
+        serving(large.root, held_bytes=2**20, queue_s=0.1, stalled_s=ANSWER_MAX_S) as served,
         served.stalled("read", large.name),
     ):
         assert served.metric("shardlog_server_held_bytes") > LARGE_ROWS * len(LARGE)
         assert type(served.refusal("read", large.name)) is UnavailableError
         assert served.rows("scan", large.name, columns=("primary",)).num_rows == LARGE_ROWS
+
+
+def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
+    told: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
+    with serving(large.root, queue_s=ANSWER_MAX_S, **told) as served:
+        numbers: list[int] = []
+
+        def ask() -> None:
+            own = Served(served.server, {})
+            numbers.append(own.rows("read", large.name, columns=("primary", "payload")).num_rows)
+            own.close()
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert numbers == [LARGE_ROWS] * 4
+        await_that(lambda: served.metric("shardlog_server_held_bytes") == 0, "all is given back")
+
+
+def test_read_that_gathers_holds_its_bytes_before_it_does() -> None:
+    places = Places(Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
+    with places.gathering() as keep, places.gathering():
+        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.gathering():
+            pass
+        keep(10)
+        with places.gathering():
+            assert places.held_bytes == 210
+    assert places.held_bytes == 0
 
 
 def test_streams_beyond_those_that_may_be_open_take_turns(make_bench) -> None:
@@ -143,6 +177,45 @@ def test_streams_beyond_those_that_may_be_open_take_turns(make_bench) -> None:
             rows = served.rows("read", bench.name)
             assert rows.column("primary").to_pylist() == [number % 4]
             assert served.metric("shardlog_server_streams") <= 2
+
+
+def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbench) -> None:
+    bench.keep([1])
+    silent = bench.root / "silent"
+    silent.mkdir()
+    os.mkfifo(silent / "stream.json")
+    request = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
+    written: list[int] = []
+
+    def is_read() -> bool:
+        with suppress(OSError):
+            written.append(os.open(silent / "stream.json", os.O_WRONLY | os.O_NONBLOCK))
+        return bool(written)
+
+    with serving(bench.root) as served:
+        asks = threading.Thread(target=served.exchange, args=(request.encode(),))
+        asks.start()
+        await_that(is_read, "the server reads the silent file")
+        try:
+            assert served.result("committed", bench.name) == {0: 1}
+        finally:
+            os.close(written[0])
+            asks.join()
+
+
+def test_answer_about_ids_without_rows_is_bounded_in_time(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root, answer_s=0.0) as served, pytest.raises(UnavailableError, match="took"):
+        served.rows("records", bench.name, ids=range(10, 10_000))
+
+
+def test_records_of_many_ids_come_id_by_id(bench: Workbench) -> None:
+    wanted = [7, 90, 3, 170]
+    for secondary in wanted:
+        bench.keep([1, 2], secondary=secondary)
+    with serving(bench.root) as served:
+        rows = served.rows("records", bench.name, ids=[*range(199, -1, -1), 7])
+    assert rows.column("secondary").to_pylist() == [3, 3, 7, 7, 90, 90, 170, 170]
 
 
 def test_many_clients_at_once_get_each_its_own_rows(large: Workbench) -> None:

@@ -354,6 +354,28 @@ def test_shards_and_options_that_came_since_are_there_from_refresh_on(filled):
         assert reader.options.transactions_kept == 77
 
 
+def test_log_that_was_reset_is_told_in_every_call_and_read_as_an_archived_one(copy):
+    copy.add({0: 10})
+    copy.open()
+    copy.append(0, [10, 11])
+    copy.stream.close()
+    calls: tuple[Callable[[StreamReader], object], ...] = (
+        *(methodcaller(name) for name in ("committed", "refresh", "read", "latest", "position")),
+        *(methodcaller(name) for name in ("stats", "parts", "schemas")),
+        lambda reader: list(reader.tail(0)),
+        lambda reader: reader.wait(0, 30, 10),
+        lambda reader: reader.shard(0).state(),
+    )
+    with opened_by("server", copy.root, NAME) as reader:
+        (archived,) = Stream.archive_shards(copy.root, NAME, {0: 5})
+        for call in calls:
+            with pytest.raises(ForeignDataError):
+                call(reader)
+    with opened_by("server", copy.root, NAME, archived=archived.lineage[:8]) as reader:
+        assert column_of(reader.tail(0), "address") == [10, 11]
+        assert (reader.lineage(0), reader.refresh()) == (archived.lineage, {0: 12})
+
+
 def test_what_is_gone_is_the_same_error(bench):
     bench.close()
     bench.lose(4, 6)
@@ -408,6 +430,31 @@ def test_fork_leaves_the_reader_to_its_parent(bench):
         said, rows = answers.get()
         child.join()
         assert rows == reader.read().num_rows == 3000
+    assert "a fork" in said
+
+
+def read_on_in_fork(rows: Iterator[Any], answers: Any) -> None:
+    try:
+        answers.put(f"{next(rows).num_rows} rows")
+    except ClosedError as error:
+        answers.put(str(error))
+
+
+def test_fork_takes_nothing_of_an_answer_that_its_parent_reads(make_bench):
+    bench = make_bench(block_records=50)
+    for first in range(0, 400, 50):
+        bench.append(range(first, first + 50), payload=b"x" * 20_000)
+    bench.commit()
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    with opened_by("server", bench.root, bench.name) as reader:
+        rows = reader.scan(columns=("primary", "payload"))
+        first = next(rows).num_rows
+        child = fork.Process(target=read_on_in_fork, args=(rows, answers))
+        child.start()
+        said = answers.get()
+        child.join()
+        assert first + sum(batch.num_rows for batch in rows) == 400
     assert "a fork" in said
 
 

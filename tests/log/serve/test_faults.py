@@ -1,40 +1,38 @@
 """Goal: whatever happens to a server or its files, a client has all rows, each once, or an error.
 
 Method: rounds of three kinds in turn, each with chance from one seed (SHARDLOG_FAULT_SEED replays
-it). *Kill* and *freeze*: a client is in the middle of an answer of many blocks, of which it has
-taken some, while a writer goes on; the server gets SIGKILL, or SIGSTOP and later SIGCONT. What a
-client took for whole has each address from the first on once, with its own payload, and no fewer
-than were committed when it asked. *Damage*: a file of a copy of the known store is damaged, before
-the server starts or while it runs; each answer is the right one, or an error of ours.
-`make faults KIND=serve` runs fifty.
+it). *Kill* and *freeze*: a reader over the server is in the middle of an answer of many blocks, of
+which it has taken some, while a writer goes on; the server gets SIGKILL, or SIGSTOP and later
+SIGCONT. What a reader took for whole has each address from the first on once, with its own payload,
+and no fewer than were committed when it asked. *Damage*: a file of a copy of the known store is
+damaged, before the server starts or while it runs; each answer is the right one, or an error of
+ours. `make faults KIND=serve` runs fifty.
 """
 
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection, HTTPException
+from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
-from storage_core import ShardlogError, StreamReader
-from storage_core.protocol import (
-    CALLS,
-    RowStream,
-    decode_result,
-    encode_body,
-    error_from_answer,
-)
+from storage_core import ServerOptions, ShardlogError, StreamReader
 from tests.children import start_child
 from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.faults.support.damage import FileKind, plan_damages
-from tests.faults.support.known_store import STREAM, BuildPlan, build_known_store
+from tests.faults.support.known_store import (
+    STREAM,
+    BuildPlan,
+    build_known_store,
+    observe,
+    questions,
+)
 from tests.log.fixtures import MEMORY
 from tests.log.serve.serving_process import ServerProcess, server_process
 from tests.log.workbench import Workbench, batch_of
@@ -43,53 +41,10 @@ from tests.thin import rounds
 ROUNDS = range(rounds("SHARDLOG_FAULT_SERVE", few=3, many=50))
 KINDS = ("kill", "freeze", "damage")
 SHARDS = 2
-BLOCKS, BLOCK_ROWS = 24, 128
-PAYLOAD_BYTES = 4096
-PATIENCE_S = 60.0
-FROZEN_S = 0.3
-_RECEIVED_BYTES = 8192
-_IDS = (0, 2, 1004)
-ASKS: dict[str, dict[str, Any]] = {
-    "tail": {"shard": 1, "start_address": 0},
-    "scan": {},
-    "read": {"ids": _IDS},
-    "latest": {},
-    "records": {"ids": (1, 4)},
-    "earliest": {"ids": _IDS},
-    "committed": {},
-}
-
-
-class Client:
-    """A client that takes an answer a little at a time."""
-
-    def __init__(self, process: ServerProcess, timeout: float = PATIENCE_S) -> None:
-        self._connection = HTTPConnection(process.address, timeout=timeout)
-        # So that most of an answer is still the server's when something happens to it.
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
-        sock.settimeout(timeout)
-        sock.connect((process.host, process.port))
-        self._connection.sock = sock
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def be_patient_for(self, seconds: float) -> None:
-        sock = self._connection.sock
-        assert isinstance(sock, socket.socket)
-        sock.settimeout(seconds)
-
-    def ask(self, call: str, stream: str, **values: Any) -> Any:
-        """Return a `RowStream`, or the result, of a call."""
-        body = encode_body(CALLS[call].parameters, values)
-        self._connection.request("POST", CALLS[call].path(stream), body)
-        answer = self._connection.getresponse()
-        if answer.status != 200:
-            raise error_from_answer(answer.status, answer.read(), "the server")
-        if CALLS[call].answer == "rows":
-            return RowStream(answer)
-        return decode_result(CALLS[call], answer.read())
+# More than all buffers between a server and its client.
+BLOCKS, BLOCK_ROWS, PAYLOAD_BYTES = 48, 128, 4096
+PATIENT = ServerOptions(retry_for=timedelta(0))
+IMPATIENT = ServerOptions(retry_for=timedelta(0), timeout=timedelta(milliseconds=300))
 
 
 def taken(batches: Iterator[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
@@ -165,74 +120,80 @@ def test_client_has_all_rows_once_or_an_error(
                 damaged(known_store, chance)
 
 
-def begin_answer(
-    written: Written, client: Client, chance: Random
-) -> tuple[RowStream, list[pa.RecordBatch], list[int], range]:
-    """Take some of an answer, while the writer goes on."""
-    shard = chance.randrange(SHARDS)
-    calls: list[tuple[str, dict[str, Any], range]] = [
-        ("scan", {}, range(SHARDS)),
-        ("tail", {"shard": shard}, range(shard, shard + 1)),
-        ("read", {"ids": (shard,)}, range(shard, shard + 1)),
-    ]
-    call, values, shards = chance.choice(calls)
-    at_least = list(written.ends)
-    rows = client.ask(call, written.bench.name, **values)
-    begun = taken(rows, chance.randrange(8))
-    written.append()
-    return rows, begun, at_least, shards
+class Answer:
+    """An answer of which a client has taken some, while the writer went on."""
+
+    def __init__(self, written: Written, reader: StreamReader, chance: Random) -> None:
+        shard = chance.randrange(SHARDS)
+        is_scan = chance.random() < 0.5
+        self._written = written
+        self._shards = range(SHARDS) if is_scan else range(shard, shard + 1)
+        self._at_least = list(written.ends)
+        self._batches = reader.scan() if is_scan else reader.tail(shard)
+        self._taken = taken(self._batches, chance.randrange(1, 8))
+        written.append()
+
+    def ends_whole(self) -> bool:
+        """Take the rest; return whether it ended, with all rows, and not with an error."""
+        try:
+            self._taken += self._batches
+        except ShardlogError:
+            return False
+        self._written.check(self._taken, self._at_least, self._shards)
+        return True
+
+
+def reader_over(
+    process: ServerProcess, name: str, options: ServerOptions = PATIENT
+) -> StreamReader:
+    return StreamReader.open(f"shardlog://{process.address}", name, server=options)
 
 
 def killed_in_mid_answer(written: Written, chance: Random) -> None:
-    with server_process(written.bench.root) as process, closing(Client(process)) as client:
-        rows, begun, at_least, shards = begin_answer(written, client, chance)
+    with (
+        server_process(written.bench.root) as process,
+        reader_over(process, written.bench.name) as reader,
+    ):
+        answer = Answer(written, reader, chance)
         process.signal(signal.SIGKILL)
-        try:
-            everything = [*begun, *rows]
-        except (ShardlogError, OSError, HTTPException):
-            assert not rows.is_whole
-        else:
-            written.check(everything, at_least, shards)
-    is_served_whole(written)
+        answer.ends_whole()
+        with pytest.raises(ShardlogError):
+            reader.committed()
+    with server_process(written.bench.root) as process:
+        is_served_whole(written, process)
 
 
 def frozen_in_mid_answer(written: Written, chance: Random) -> None:
-    with server_process(written.bench.root) as process, closing(Client(process)) as client:
-        rows, begun, at_least, shards = begin_answer(written, client, chance)
-        process.signal(signal.SIGSTOP)
-        gives_up = chance.random() < 0.5
+    gives_up = chance.random() < 0.5
+    options = IMPATIENT if gives_up else PATIENT
+    with server_process(written.bench.root) as process, ExitStack() as stack:
         try:
-            if gives_up:
-                client.be_patient_for(FROZEN_S)
-            else:
-                process.signal(signal.SIGCONT)
-            everything = [*begun, *rows]
-        except (ShardlogError, OSError, HTTPException):
+            reader = stack.enter_context(reader_over(process, written.bench.name, options))
+            answer = Answer(written, reader, chance)
+        except ShardlogError:
+            # A crowded machine is as slow as a frozen server.
             assert gives_up
-            assert not rows.is_whole
-        else:
-            written.check(everything, at_least, shards)
+            return
+        process.signal(signal.SIGSTOP)
+        if not gives_up:
+            process.signal(signal.SIGCONT)
+        assert answer.ends_whole() or gives_up
         process.signal(signal.SIGCONT)
-        with closing(Client(process)) as other:
-            everything = list(other.ask("scan", written.bench.name))
-            written.check(everything, written.ends, range(SHARDS))
+        is_served_whole(written, process)
 
 
-def is_served_whole(written: Written) -> None:
-    """Assert that another server, on the same files, has every row."""
-    with server_process(written.bench.root) as process, closing(Client(process)) as client:
-        everything = list(client.ask("scan", written.bench.name))
-        written.check(everything, written.ends, range(SHARDS))
-
-
-# --- damage --------------------------------------------------------------------------------
+def is_served_whole(written: Written, process: ServerProcess) -> None:
+    """Assert that a server has every row for a new client."""
+    with reader_over(process, written.bench.name) as reader:
+        written.check(list(reader.scan()), written.ends, range(SHARDS))
 
 
 def damaged(known_store: Path, chance: Random) -> None:
     kind: FileKind = chance.choice(get_args(FileKind))
     damage = chance.choice(plan_damages(known_store, kind, 4, chance))
     is_live = chance.random() < 0.5
-    right = right_answers(known_store)
+    with StreamReader.open(known_store, STREAM) as reader:
+        right = observe(reader)
     with tempfile.TemporaryDirectory(dir=known_store.parent) as folder:
         root = Path(folder) / "root"
         shutil.copytree(known_store, root)
@@ -240,43 +201,27 @@ def damaged(known_store: Path, chance: Random) -> None:
             damage.inflict(root)
         with server_process(root, has_patience=False) as process:
             if is_live:
-                assert answers_of(process) == right
-                damage.inflict(root)
-            answers = answers_of(process)
-            assert process.process.is_alive(), f"{damage}: the server has ended"
-    wrong = {
-        call: answer
-        for call, answer in answers.items()
-        if not isinstance(answer, ShardlogError) and answer != right[call]
-    }
-    assert wrong == {}, f"{damage}, live: {is_live}"
-
-
-def answers_of(process: ServerProcess) -> dict[str, Any]:
-    """Return what each call is answered: rows, a result, or an error of ours."""
-    answers: dict[str, Any] = {}
-    for call, values in ASKS.items():
-        with closing(Client(process)) as client:
+                with reader_over(process, STREAM) as reader:
+                    assert observe(reader) == right
+                    damage.inflict(root)
+                    assert wrong_answers(reader, right) == {}, f"{damage}, live"
             try:
-                answer = client.ask(call, STREAM, **values)
-                if isinstance(answer, RowStream):
-                    answer = in_order(answer.read_all())
-            except ShardlogError as error:
-                answer = error
-            answers[call] = answer
-    return answers
+                with reader_over(process, STREAM) as reader:
+                    assert wrong_answers(reader, right) == {}, f"{damage}, live: {is_live}"
+            except ShardlogError:
+                # It cannot be opened; whoever asks is told.
+                pass
+            assert process.process.is_alive(), f"{damage}: the server has ended"
 
 
-def right_answers(root: Path) -> dict[str, Any]:
-    """Return what a reader of the undamaged store says."""
-    with server_process(root) as process:
-        answers = answers_of(process)
-    with StreamReader.open(root, STREAM) as reader:
-        assert answers["scan"] == in_order(pa.Table.from_batches(list(reader.scan())))
-        assert answers["committed"] == reader.committed()
-    return answers
-
-
-def in_order(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows by shard and address: their order is the business of other tests."""
-    return sorted(rows.to_pylist(), key=lambda row: (row["shard"], row["address"]))
+def wrong_answers(reader: StreamReader, right: dict[str, str]) -> dict[str, str]:
+    """Return the answers that are neither right nor an error of ours."""
+    wrong = {}
+    for name, ask in questions().items():
+        try:
+            answer = ask(reader)
+        except ShardlogError:
+            continue
+        if answer != right[name]:
+            wrong[name] = answer
+    return wrong

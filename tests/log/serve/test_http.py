@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from connectors.serve.http_request import parse_head
 from storage_core import Stream, StreamOptions
 from storage_core.protocol import ROOT
 from tests.log.serve.served import Served, received_of, serving
@@ -62,6 +63,12 @@ def test_random_bytes_never_hurt_the_server(served: Served) -> None:
     assert served.get("/health/live").read() == b'{"healthy":true}\n'
 
 
+def test_request_shows_no_token() -> None:
+    request = parse_head(b"GET /v1/streams HTTP/1.1\r\nAuthorization: Bearer of-somebody")
+    assert "of-somebody" in request.headers["authorization"]
+    assert "of-somebody" not in repr(request)
+
+
 def test_requests_follow_each_other_on_one_connection(served: Served) -> None:
     more = b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n"
     answer = served.exchange((LIVE + b"\r\n") * 3 + more)
@@ -81,6 +88,14 @@ def test_head_has_no_body(served: Served) -> None:
     assert b"Content-Length: 17" in answer
     refused = served.exchange(b"HEAD /v1/streams HTTP/1.1\r\nConnection: close\r\n\r\n")
     assert refused.startswith(b"HTTP/1.1 405 ")
+    assert refused.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("path", [b"/nope", b"/v1/streams", b"/v1/streams/nope/read", b"/"])
+def test_refused_head_leaves_nothing_before_the_next_answer(served: Served, path: bytes) -> None:
+    live = LIVE + b"Connection: close\r\n\r\n"
+    answer = served.exchange(b"HEAD %s HTTP/1.1\r\n\r\n" % path + live)
+    assert b"\r\n\r\nHTTP/1.1 200 OK\r\n" in answer
 
 
 def test_body_is_asked_for_where_the_client_waits(served: Served) -> None:

@@ -31,6 +31,7 @@ from tests.log.workbench import Workbench
 HERE = Path(__file__).parent
 CERTIFICATE, KEY = HERE / "certificate.pem", HERE / "key.pem"
 READ, WRITE = "read-token-of-tests", "write-token-of-tests"
+OTHER = "other-token-of-tests"
 AUTHORIZATION = "Authorization"
 
 
@@ -96,6 +97,25 @@ def test_token_added_or_withdrawn_counts_without_a_restart(tokens, capsys) -> No
         clock.advance(2)
         tokens_of.check(bearer("another-token-of-tests"), "read")
     assert capsys.readouterr().err.count("the tokens read last go on") == 1
+
+
+@pytest.mark.parametrize("left", ["", "# nobody\n", "short", "sixteen-letters-é", f"{OTHER}\ns"])
+def test_token_that_was_taken_out_of_the_file_is_withdrawn_whatever_is_left(
+    tokens, capsys, left
+) -> None:
+    clock = ManualClock()
+    checked = Tokens(tokens["read_tokens"], None, clock)
+    tokens["read_tokens"].write_text(left)
+    for _ in range(2):
+        clock.advance(2)
+        with pytest.raises(InvalidRequestError, match="does not know the token"):
+            checked.check(bearer(READ), "read")
+    if OTHER in left:
+        checked.check(bearer(OTHER), "read")
+    assert capsys.readouterr().err.count("shardlog: ") == 1
+    tokens["read_tokens"].write_text(READ)
+    clock.advance(2)
+    checked.check(bearer(READ), "read")
 
 
 @pytest.mark.parametrize("content", ["", "# none\n", "short", "sixteen-letters-é"])
@@ -213,6 +233,19 @@ def test_stream_made_anew_is_told_to_who_knew_the_old_one(bench: Workbench) -> N
             assert "made anew" in str(served.refusal("read", bench.name))
 
 
+def test_client_that_knows_a_newer_stream_than_the_server_is_answered(bench: Workbench) -> None:
+    bench.keep([1])
+    with serving(bench.root) as served, serving(bench.root) as other:
+        assert other.rows("read", bench.name).num_rows == 1
+        bench.close()
+        drop_stream(bench.root, bench.name)
+        Stream.create(bench.root, bench.name, StreamOptions(shards=1)).close()
+        facts = served.result("facts", bench.name)
+        other.headers[INCARNATION] = facts.incarnation
+        other.headers[LINEAGES] = encode_lineages(facts.lineages)
+        assert other.rows("read", bench.name).num_rows == 0
+
+
 def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
     copy.add({3: 100})
     copy.open(3)
@@ -234,14 +267,26 @@ def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
         assert served.get(path).read() == b'{"result":{"3":102}}'
 
 
-def test_shard_that_was_added_is_seen_and_refuses_nobody(copy) -> None:
-    copy.add({0: 0})
+@pytest.mark.parametrize("added", [1, 7])
+def test_shard_that_was_added_is_seen_and_refuses_nobody(copy, added) -> None:
+    copy.add({4: 0})
     with serving(copy.root) as served:
         lineages = served.result("facts", "clicks").lineages
         served.headers[LINEAGES] = encode_lineages(lineages)
+        copy.add({added: 7})
+        with serving(copy.root, headers=served.headers) as restarted:
+            for server in (served, restarted):
+                assert server.result("refresh", "clicks").committed == {4: 0, added: 7}
+                assert server.result("committed", "clicks") == {4: 0, added: 7}
+
+
+def test_shard_that_another_server_has_seen_is_seen_here_too(copy) -> None:
+    copy.add({0: 0})
+    with serving(copy.root) as served, serving(copy.root) as other:
+        assert other.result("committed", "clicks") == {0: 0}
         copy.add({1: 7})
-        assert served.result("refresh", "clicks").committed == {0: 0, 1: 7}
-        assert served.result("committed", "clicks") == {0: 0, 1: 7}
+        other.headers[LINEAGES] = encode_lineages(served.result("facts", "clicks").lineages)
+        assert other.result("committed", "clicks") == {0: 0, 1: 7}
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 300, "%00", "nope", ""])

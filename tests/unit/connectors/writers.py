@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from connectors.group.home_mark import HomeMark
+from connectors.group.partition_shards import take_partition_shards
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin
@@ -21,8 +22,8 @@ def make_stream(root: Path, shards: int) -> None:
 
 
 def open_writer(root: Path, partition: Partition) -> PartitionWriter:
-    """Open one shard by itself."""
-    stream = Stream.open(root, TOPIC, shards=[partition.number])
+    """Open one shard by itself, as a worker does."""
+    stream = take_partition_shards(root, partition)
     return PartitionWriter(
         partition, stream, "id", HomeMark("root", stream.lineage(partition.number)), 0
     )

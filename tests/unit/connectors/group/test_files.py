@@ -64,6 +64,18 @@ def test_watch_reads_nothing_while_nothing_changes(tmp_path):
     assert watch.of(A) is not None
 
 
+def test_watch_that_was_late_to_look_sees_what_followed_in_the_same_tick(tmp_path):
+    pauses, watch = Pauses(tmp_path), PauseWatch(tmp_path)
+    pauses.write(Pause("t", 0, 5))
+    times = (tmp_path / "~paused").stat()
+    # The time was taken, and then the processor was somebody else's.
+    watch.look(times.st_mtime_ns - 10**9)
+    pauses.remove(A)
+    os.utime(tmp_path / "~paused", ns=(times.st_atime_ns, times.st_mtime_ns))
+    watch.look(times.st_mtime_ns + 10**9)
+    assert watch.of(A) is None
+
+
 def test_pause_that_cannot_be_removed_is_told(tmp_path):
     (tmp_path / "~paused").mkdir()
     (tmp_path / "~paused" / "t~0.json").mkdir()
@@ -79,6 +91,15 @@ def test_request_is_taken_once_by_who_can_try_it(tmp_path):
     assert worker.taken([A, B], now_ns()) == [A]
     assert (requests.has(A), requests.withdraw(A)) == (False, False)
     assert worker.taken([A, B], now_ns()) == []
+
+
+def test_request_for_what_is_quarantined_only_later_is_taken_then(tmp_path):
+    requests, worker = RetryRequests(tmp_path), RetryRequests(tmp_path)
+    requests.write(A)
+    later_ns = now_ns() + 10**9
+    assert worker.taken([B], later_ns) == []
+    assert worker.taken([A, B], later_ns) == [A]
+    assert worker.taken([A, B], later_ns) == []
 
 
 # What may stand where a time does, in a file that somebody has changed.

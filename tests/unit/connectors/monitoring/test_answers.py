@@ -185,6 +185,9 @@ class SlowOpening:
     def __init__(self, worker):
         self.worker, self.silent_s = worker, []
 
+    def ask(self, partitions, *, is_anew=False):
+        """Ask nobody."""
+
     def open(self, partition):
         self.worker._clock.advance(50)
         self.silent_s.append(self.worker.latest_state.silent_s)

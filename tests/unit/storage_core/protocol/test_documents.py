@@ -71,8 +71,16 @@ def test_lineages_match_while_shards_are_added_only() -> None:
     assert matches_lineages(text, three)
     assert not matches_lineages(text, {**three, 1: "dd"})
     assert not matches_lineages(encode_lineages(three), {0: "aa", 1: "bb"})
-    for damaged in ("", ".", "-1.x", "2", "9" * 5000, "²."):
+    for damaged in ("", ".", "-1.x", "2", "9" * 5000, "².", "0-999999999.", "2-1.x", "0,0,0,0.x"):
         assert not matches_lineages(damaged, three)
+
+
+def test_lineages_match_whatever_number_a_shard_has_that_was_added() -> None:
+    text = encode_lineages({3: "dd", 4: "ee", 9: "jj"})
+    assert matches_lineages(text, {0: "aa", 3: "dd", 4: "ee", 5: "ff", 9: "jj"})
+    assert not matches_lineages(text, {0: "aa", 3: "dd", 4: "xx", 5: "ff", 9: "jj"})
+    assert not matches_lineages(text, {0: "aa", 3: "dd", 4: "ee"})
+    assert matches_lineages(encode_lineages({}), {1: "aa"})
 
 
 def test_what_a_reader_returns_comes_back(tmp_path: Path) -> None:

@@ -94,11 +94,27 @@ def test_bad_query_is_refused_by_name(query: str, named: str) -> None:
         b'{"shard": NaN}',
         b'{"shard": ' + b"9" * 5000 + b"}",
         b"[" * 100_000,
+        b'{"shard": 1, "unheard": 1, ' + b'"%s": 1}' % (b"unheard" * 10_000),
     ],
 )
 def test_bad_body_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequestError):
         decode_body(CALLS["tail"].parameters, body)
+
+
+@pytest.mark.parametrize("timeout", ["1e400", "-1e400", "1" + "0" * 400, "NaN", "31", "true"])
+def test_time_that_nobody_waits_is_refused(timeout: str) -> None:
+    body = f'{{"shard": 0, "address": 0, "timeout": {timeout}}}'
+    with pytest.raises(InvalidRequestError, match=r"timeout|number"):
+        decode_body(CALLS["wait"].parameters, body.encode())
+
+
+def test_many_unknown_names_cost_as_little_as_some() -> None:
+    body = json.dumps({f"shrad{number}": 1 for number in range(100_000)})
+    with pytest.raises(InvalidRequestError, match="did you mean shard") as raised:
+        decode_body(CALLS["tail"].parameters, body.encode())
+    assert len(str(raised.value)) < 2000
+    assert "more" in str(raised.value)
 
 
 def test_request_of_a_shard_comes_back_whole() -> None:

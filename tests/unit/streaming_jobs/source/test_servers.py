@@ -3,10 +3,18 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from storage_core import ForeignDataError, InvalidRequestError, LostRangeError, UnavailableError
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    LostRangeError,
+    Stream,
+    UnavailableError,
+)
+from streaming_jobs.sink.options import parse_batch_options
 from streaming_jobs.source.driver.ranges import RangeReader
 from streaming_jobs.source.driver.snapshot import snapshot
 from streaming_jobs.source.executor.open_readers import OPEN_READERS
@@ -86,7 +94,7 @@ def test_loss_is_told_as_by_path(lab):
 
 def test_stream_made_anew_is_not_read_by_tasks_of_the_old_one(lab, tmp_path_factory):
     reader = RangeReader(parse_source_options(lab.options(), "batch"))
-    partitions = reader.partitions()
+    partitions: list[Any] = [*reader.partitions()]
     other = SourceLab(tmp_path_factory.mktemp("other"))
     other.create(shards=2)
     with served(other.root) as address:
@@ -94,7 +102,8 @@ def test_stream_made_anew_is_not_read_by_tasks_of_the_old_one(lab, tmp_path_fact
             replace(
                 task,
                 ranges=tuple(
-                    replace(one, place=replace(one.place, path=address)) for one in task.ranges
+                    replace(offsets, place=replace(offsets.place, path=address))
+                    for offsets in task.ranges
                 ),
             )
             for task in partitions
@@ -125,3 +134,17 @@ def test_mistake_in_naming_servers_is_told(lab, options, said):
     with pytest.raises(InvalidRequestError, match=said) as raised:
         parse_source_options(lab.options(**options), "batch")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("named", [{"server": "a:1"}, {"path": "shardlog://a:1"}])
+def test_sink_refuses_servers(named):
+    with pytest.raises(InvalidRequestError, match=r"option server: .*by path|can only be read"):
+        parse_batch_options({"stream": "events", **named})
+
+
+def test_writer_refuses_servers_and_makes_no_directory_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for opened in (Stream.create, Stream.open):
+        with pytest.raises(InvalidRequestError, match="can only be read"):
+            opened("shardlog://a:1", "events")
+    assert list(tmp_path.iterdir()) == []

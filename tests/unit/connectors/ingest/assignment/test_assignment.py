@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.group.pauses import Pause, PauseWatch
-from connectors.group.quarantine_notes import QuarantineNotes
+from connectors.group.pauses import Pause, Pauses, PauseWatch
+from connectors.group.quarantine_notes import WHOLE_TOPIC, QuarantineNote, QuarantineNotes
 from connectors.ingest.assignment.assignment import Assignment
+from connectors.ingest.assignment.group_offsets import GroupOffsets
+from connectors.ingest.assignment.operator_requests import OperatorRequests
 from connectors.ingest.assignment.quarantine import Quarantine
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
@@ -15,6 +17,7 @@ from connectors.kafka import Consumer, Partition
 from connectors.settings.options import FaultSettings
 from storage_core import (
     BrokerUnavailableError,
+    CorruptionError,
     ForeignDataError,
     InvalidRequestError,
     ShardLockedError,
@@ -43,16 +46,21 @@ class Bench:
         self.quarantine = Quarantine(
             settings_of_faults, self.notes, lambda _: 1, self.clock, self.log
         )
+        pauses = PauseWatch(root)
         self.assignment = Assignment(
             self.consumer,
             opening,
             self.pending,
             self.quarantine,
-            PauseWatch(root),
+            pauses,
             10.0,
             self.clock,
             self.log,
             lambda: None,
+        )
+        group = GroupOffsets(self.consumer)
+        self.requests = OperatorRequests(
+            root, pauses, self.assignment, self.quarantine, group, self.clock
         )
 
     def close(self):
@@ -82,8 +90,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path):
-    made = Bench(tmp_path)
+def root(tmp_path):
+    return tmp_path
+
+
+@pytest.fixture
+def bench(root):
+    made = Bench(root)
     yield made
     made.close()
 
@@ -189,6 +202,16 @@ def test_partitions_that_are_resumed_together_are_opened_in_turns_of_half_a_seco
         assert bench.try_waiting(0) == turn
 
 
+def test_shard_that_fails_slowly_again_and_again_leaves_the_others_their_turn(bench):
+    bench.assignment.take([A, B])
+    bench.pause(A, B)
+    bench.opening.refusals = {A: ShardLockedError("held")}
+    bench.takes(0.6)
+    bench.assignment.resume([A, B])
+    assert bench.try_waiting(0) == [A]
+    assert bench.try_waiting(0.3) == [B]
+
+
 def test_partition_whose_turn_is_long_in_coming_waits_from_its_first_try_on(bench):
     bench.assignment.take([A, B])
     bench.pause(A, B)
@@ -203,6 +226,39 @@ def test_partition_whose_turn_is_long_in_coming_waits_from_its_first_try_on(benc
     assert bench.said("quarantined") == []
     bench.try_waiting(0.5)
     assert bench.said("quarantined") == [[1]]
+
+
+@pytest.mark.parametrize("number", [0, WHOLE_TOPIC])
+def test_shard_that_is_paused_while_it_is_opened_is_not_open_behind_the_pause(bench, root, number):
+    """The command looked before the shard was locked, and said that nobody has it."""
+    bench.opening.meanwhile = lambda: Pauses(root).write(Pause(TOPIC, number, 0))
+    bench.assignment.take([A])
+    assert (bench.said("partition opened"), bench.said("waiting for shard")) == ([], [0])
+    bench.try_waiting(60)
+    bench.opening.meanwhile = lambda: None
+    assert (list(bench.assignment.writers), bench.said("quarantined")) == ([], [])
+    Pauses(root).remove(Partition(TOPIC, number))
+    bench.try_waiting(1)
+    assert bench.said("partition opened") == [0]
+
+
+def test_quarantined_one_that_is_paused_while_it_is_tried_keeps_its_fault(bench, root):
+    bench.assignment.take([A])
+    bench.assignment.quarantine([A], CorruptionError("torn"))
+    bench.assignment.try_now(A)
+    bench.opening.meanwhile = lambda: Pauses(root).write(Pause(TOPIC, 0, 0))
+    assert bench.try_waiting(0) == [A]
+    assert [note.reason for note in bench.notes.read()] == ["torn"]
+    assert bench.said("partition opened") == [0]
+
+
+def test_note_of_a_worker_that_lost_the_shard_goes_while_another_has_it_open(bench):
+    bench.assignment.take([A])
+    # The other one did not know yet that the partition is no longer its own.
+    for number in (0, 1):
+        bench.notes.write(QuarantineNote(TOPIC, number, 1, "unavailable", "held"))
+    bench.requests.keep_room()
+    assert [note.shard for note in bench.notes.read()] == [1]
 
 
 def test_first_records_after_going_back_are_fetched_again(bench):

@@ -186,11 +186,11 @@ def test_note_that_the_disk_refuses_is_told_once_and_left_as_soon_as_it_is_taken
     bench = Bench(tmp_path)
     (tmp_path / "~quarantine").write_text("in the way of a directory")
     bench.quarantine.add([A, B], CorruptionError("torn"))
-    bench.quarantine.keep_noted()
+    bench.quarantine.keep_noted([])
     assert bench.noted() == []
     events = [call.args[0] for call in bench.log.calls]
     assert events.count("quarantine not noted") == 1
     (tmp_path / "~quarantine").unlink()
     bench.quarantine.forget([B])
-    bench.quarantine.keep_noted()
+    bench.quarantine.keep_noted([])
     assert bench.noted() == [("orders", 0, "damage")]
