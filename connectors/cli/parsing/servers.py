@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 from connectors.cli.parsing.work import COMMAND_CLASS
 
 # What typer says of a word that no argument takes.
-UNEXPECTED: Final = "unexpected extra argument(s)"
+_UNEXPECTED: Final = "unexpected extra argument(s)"
 _OPTION: Final = "--server"
 _SCHEMES: Final = ("shardlog://", "shardlogs://")
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -36,7 +36,7 @@ class ServerCommand(TyperCommand):
         try:
             return super().parse_args(ctx, rest)
         except typer.TyperException as error:
-            if servers is None or UNEXPECTED not in error.format_message():
+            if servers is None or _UNEXPECTED not in error.format_message():
                 raise
             message = f"{_OPTION} is in the place of ROOT: leave ROOT out"
             raise typer.BadParameter(message) from error
