@@ -52,10 +52,10 @@ def encode_lineages(lineages: Mapping[int, str]) -> str:
 def matches_lineages(text: str, lineages: Mapping[int, str]) -> bool:
     """Tell whether `encode_lineages` was given some of these shards, or all of them."""
     numbers, _, digest = text.partition(".")
-    known = _decode_numbers(numbers, lineages)
-    if known is None:
+    shards = _decode_numbers(numbers, lineages)
+    if shards is None:
         return False
-    return hmac.compare_digest(digest.encode(), _digest(known, lineages).encode())
+    return hmac.compare_digest(digest.encode(), _digest(shards, lineages).encode())
 
 
 def encode_reached(committed: Mapping[int, int]) -> str:

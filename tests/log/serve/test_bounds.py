@@ -138,9 +138,9 @@ def test_reads_that_hold_too_much_together_are_told_to_try_again(large: Workbenc
         assert served.rows("scan", large.name, columns=("primary",)).num_rows == LARGE_ROWS
 
 
-def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
-    told: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
-    with serving(large.root, queue_s=ANSWER_MAX_S, **told) as served:
+def test_large_reads_are_made_one_after_the_other(large: Workbench) -> None:
+    bounds: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
+    with serving(large.root, queue_s=ANSWER_MAX_S, **bounds) as served:
         numbers: list[int] = []
 
         def ask() -> None:
@@ -157,13 +157,13 @@ def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
         await_that(lambda: served.metric("shardlog_server_held_bytes") == 0, "all is given back")
 
 
-def test_read_that_gathers_holds_its_bytes_before_it_does() -> None:
+def test_large_read_holds_its_bytes_before_it_has_them() -> None:
     places = Places(Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
-    with places.gathering() as keep, places.gathering():
-        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.gathering():
+    with places.reserving() as keep, places.reserving():
+        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.reserving():
             pass
         keep(10)
-        with places.gathering():
+        with places.reserving():
             assert places.held_bytes == 210
     assert places.held_bytes == 0
 
@@ -184,7 +184,7 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
     silent = bench.root / "silent"
     silent.mkdir()
     os.mkfifo(silent / "stream.json")
-    asked = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
+    question = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
     written: list[int] = []
 
     def is_read() -> bool:
@@ -193,14 +193,14 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
         return bool(written)
 
     with serving(bench.root) as served:
-        asks = threading.Thread(target=served.exchange, args=(asked.encode(),))
-        asks.start()
+        client = threading.Thread(target=served.exchange, args=(question.encode(),))
+        client.start()
         await_that(is_read, "the server reads the silent file")
         try:
             assert served.result("committed", bench.name) == {0: 1}
         finally:
             os.close(written[0])
-            asks.join()
+            client.join()
 
 
 def test_answer_about_ids_without_rows_is_bounded_in_time(bench: Workbench) -> None:

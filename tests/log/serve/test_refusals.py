@@ -104,18 +104,18 @@ def test_token_that_was_taken_out_of_the_file_is_withdrawn_whatever_is_left(
     tokens, capsys, left
 ) -> None:
     clock = ManualClock()
-    asked = Tokens(tokens["read_tokens"], None, clock)
+    tokens_now = Tokens(tokens["read_tokens"], None, clock)
     tokens["read_tokens"].write_text(left)
     for _ in range(2):
         clock.advance(2)
         with pytest.raises(InvalidRequestError, match="does not know the token"):
-            asked.check(bearer(READ), "read")
+            tokens_now.check(bearer(READ), "read")
     if OTHER in left:
-        asked.check(bearer(OTHER), "read")
+        tokens_now.check(bearer(OTHER), "read")
     assert capsys.readouterr().err.count("shardlog: ") == 1
     tokens["read_tokens"].write_text(READ)
     clock.advance(2)
-    asked.check(bearer(READ), "read")
+    tokens_now.check(bearer(READ), "read")
 
 
 @pytest.mark.parametrize("content", ["", "# none\n", "short", "sixteen-letters-é"])
@@ -265,8 +265,8 @@ def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
 def test_shard_that_was_added_is_seen_and_refuses_nobody(copy, added) -> None:
     copy.add({4: 0})
     with serving(copy.root) as served:
-        known = served.result("facts", "clicks").lineages
-        served.headers[LINEAGES] = encode_lineages(known)
+        lineages = served.result("facts", "clicks").lineages
+        served.headers[LINEAGES] = encode_lineages(lineages)
         copy.add({added: 7})
         with serving(copy.root, headers=served.headers) as restarted:
             for server in (served, restarted):
