@@ -178,8 +178,8 @@ def _some_at_a_time(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     else:
         yield values
         return
-    for place in range(0, len(wanted), _IDS_AT_ONCE):
-        yield {**values, name: tuple(wanted[place : place + _IDS_AT_ONCE])}
+    for start in range(0, len(wanted), _IDS_AT_ONCE):
+        yield {**values, name: tuple(wanted[start : start + _IDS_AT_ONCE])}
 
 
 def _latest(rows: _Rows, values: dict[str, Any]) -> RowAnswer:

@@ -11,12 +11,12 @@ import typer
 
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.output.standard_output import drop_refused_output, tell_refusals
+from connectors.cli.parsing.servers import UNEXPECTED
 from connectors.cli.parsing.table import CommandTable
 from connectors.cli.standard_descriptors import fill_standard_descriptors
 from connectors.cli.version import installed_version
 from storage_core import ShardLockedError, ShardlogError
 
-_UNEXPECTED: Final = "unexpected extra argument(s)"
 _PAUSE: Final = "shardlog group pause"
 _HELP: Final = "Store Kafka topics in a time-indexed shard log, and read it."
 
@@ -98,10 +98,10 @@ def _complain(reason: str) -> None:
 
 def _without_values(message: str) -> str:
     """Leave out unexpected arguments: one may be the value of a setting, a secret."""
-    before, unexpected, _ = message.partition(_UNEXPECTED)
+    before, unexpected, _ = message.partition(UNEXPECTED)
     if not unexpected:
         return message
-    return f"{before}{_UNEXPECTED}; a setting and its value are one argument, as key=value"
+    return f"{before}{UNEXPECTED}; a setting and its value are one argument, as key=value"
 
 
 if __name__ == "__main__":

@@ -68,6 +68,6 @@ class RetryRequests:
             except OSError:
                 self._changes.forget()
         # One that is there may be quarantined only later.
-        found = [at for at in partitions if at in self._seen]
-        self._seen.difference_update(found)
-        return [at for at in found if self.withdraw(at)]
+        requested = self._seen.intersection(partitions)
+        self._seen -= requested
+        return [at for at in sorted(requested) if self.withdraw(at)]

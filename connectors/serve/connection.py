@@ -21,6 +21,8 @@ _RECEIVED_AT_ONCE: Final = 65_536
 _SENT_AT_ONCE: Final = 2**20
 # So much a client takes in `send_s`, or is too slow.
 _TAKEN_MIN: Final = 65_536
+# What TLS begins with; no method of HTTP does.
+_HANDSHAKE: Final = b"\x16"
 # More follows at once, so that a few bytes are no packet of their own.
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
 
@@ -54,6 +56,19 @@ class Connection:
         self._socket = sock
         # An encrypted socket takes no flags.
         self._more = 0
+
+    def begins_tls(self) -> bool:
+        """Wait for the client's first byte, and tell whether it is that of a handshake.
+
+        Raises:
+            GoneError: Nothing came in time.
+        """
+        try:
+            self._socket.settimeout(self._bounds.request_s)
+            return self._socket.recv(1, socket.MSG_PEEK) in (b"", _HANDSHAKE)
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
 
     def next_request(self) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.

@@ -28,6 +28,7 @@ from storage_core import Clock, InvalidRequestError, SystemClock, UnavailableErr
 _BACKLOG: Final = 128
 _LOOK_EVERY_S: Final = 0.05
 _REFUSAL_WITHIN_S: Final = 0.2
+_TLS_ONLY: Final = "this server speaks TLS alone: https://, shardlogs:// for clients of shardlog"
 # What the system says where it is short of files or memory for one more connection.
 _SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -190,6 +191,14 @@ class ShardServer:
 
     def _shake_hands(self, connection: Connection, sock: socket.socket) -> bool:
         assert self._certificate is not None
+        try:
+            begins_tls = connection.begins_tls()
+        except GoneError:
+            begins_tls = True
+        if not begins_tls:
+            self.handler.figures.add("handshakes_failed")
+            self._refuse_plain(connection)
+            return False
         context = self._certificate.context()
         encrypted = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         connection.take_over(encrypted)
@@ -201,6 +210,17 @@ class ShardServer:
             self.handler.figures.add("handshakes_failed")
             return False
         return True
+
+    def _refuse_plain(self, connection: Connection) -> None:
+        """Tell a client without TLS, in plain, that it needs it."""
+        try:
+            request = connection.next_request()
+        except RefusedError:
+            # It speaks no HTTP: what it would take for an answer nobody knows.
+            return
+        if request is not None:
+            writer = AnswerWriter(connection, self.handler.own_headers)
+            self.handler.refuse(writer, RefusedError(400, _TLS_ONLY), closes=True)
 
     def _answer(self, connection: Connection) -> None:
         while True:

@@ -60,10 +60,30 @@ class Certificate:
         try:
             context.load_cert_chain(certificate, key, password=_no_password)
         except (OSError, ValueError) as error:
-            reason = str(getattr(error, "strerror", None) or error)
+            reason = self._unreadable() or _why(error)
             message = f"the TLS certificate {certificate} and key {key} cannot be used: {reason}"
             raise InvalidRequestError(message) from error
         return context
+
+    def _unreadable(self) -> str | None:
+        """Return which of the files cannot be read, and why; the error of both does not say."""
+        for path in self._files:
+            try:
+                path.read_bytes()
+            except OSError as error:
+                return f"{path}: {(error.strerror or str(error)).lower()}"
+        return None
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return str(error)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is that of another certificate"
+    if error.reason is None:
+        # OpenSSL says no more than in which part of it this was.
+        return "one has no PEM of its kind"
+    return error.reason.replace("_", " ").lower()
 
 
 def _no_password() -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.origin import is_stream_name
+from storage_core.engine.stores import refuse_if_not_installed
 from storage_core.errors import InvalidRequestError
 from storage_core.platform.durable_file import (
     encode_document,
@@ -80,7 +81,12 @@ def is_reserved(name: str) -> bool:
 
 
 def check_root(root: Path) -> None:
-    """Refuse a path that no file system can hold."""
+    """Refuse a path that no file system can hold, and all of them where there are no stores.
+
+    Raises:
+        InvalidRequestError: It is no path, or RocksDB is not installed.
+    """
+    refuse_if_not_installed()
     if "\0" in str(root):
         message = f"bad root {str(root)!r}: a path holds no NUL"
         raise InvalidRequestError(message)

@@ -26,5 +26,5 @@ class Environment:
     open_store: Callable[[Path, Recovery], KeyValueStore] = stores.open_store
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = commit_marker.open_marker
     purpose: str = ""
-    once_locked: Callable[[], None] = lambda: None
     has_index_worker: bool = True
+    once_locked: Callable[[], None] = lambda: None

@@ -27,7 +27,7 @@ def refuse_if_not_installed() -> None:
     Raises:
         InvalidRequestError: RocksDB is not installed.
     """
-    if _LIBRARY not in sys.modules and find_spec(_LIBRARY) is None:
+    if sys.modules.get(_LIBRARY) is None and find_spec(_LIBRARY) is None:
         raise _not_installed()
 
 

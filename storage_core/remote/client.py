@@ -19,6 +19,7 @@ import pyarrow as pa
 from storage_core.errors import (
     ClosedError,
     ForeignDataError,
+    InvalidRequestError,
     ShardlogError,
     UnavailableError,
     UnsupportedFormatError,
@@ -49,12 +50,13 @@ from storage_core.remote.connections import (
     Question,
     translated,
 )
-from storage_core.remote.options import ServerOptions
+from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")
 
 _PAUSE_FIRST_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
+_WHERE_A_TOKEN_IS: Final = f"name a file with one by {TOKEN_FILE_VARIABLE}"
 # A longer query is sent as a body.
 _QUERY_LENGTH_MAX: Final = 4000
 
@@ -307,6 +309,8 @@ def _question(call: Call, subject: Subject, values: Mapping[str, object]) -> Que
 
 def _refusal(answer: Answer) -> ShardlogError:
     error = error_from_answer(answer.status, answer.body(), answer.address.text)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return InvalidRequestError(f"{answer.address.text}: {error.message}; {_WHERE_A_TOKEN_IS}")
     if isinstance(error, ClosedError):
         # What is closed there is the server, not what the caller has.
         return UnavailableError(f"{answer.address.text} is about to end: {error.message}")

@@ -71,7 +71,9 @@ class ServerOptions:
         try:
             return _context(None if path is None else str(path))
         except (OSError, ssl.SSLError) as error:
-            message = f"the certificates for servers cannot be read: {error.strerror or error}"
+            is_odd = isinstance(error, ssl.SSLError)
+            reason = "it has no certificate as PEM" if is_odd else error.strerror or error
+            message = f"the certificates for servers cannot be read: {reason}"
             raise InvalidRequestError(message, path=path) from error
 
 

@@ -74,10 +74,10 @@ class StreamClient:
     def know_reached(self, committed: Mapping[int, int]) -> None:
         """Let calls say that shards are committed so far at least."""
         with self._learning:
-            before = self._reached
-            news = {n: end for n, end in committed.items() if end > before.get(n, 0)}
+            reached = self._reached
+            news = {n: end for n, end in committed.items() if end > reached.get(n, 0)}
             if news:
-                self._reached = {**before, **news}
+                self._reached = {**reached, **news}
                 self._reached_text = encode_reached(self._reached)
 
     def gather(self, bytes_max: int) -> None:

@@ -95,3 +95,48 @@ def test_source_of_spark_loads_nothing_of_an_extra() -> None:
 
 def test_sink_of_spark_loads_nothing_that_the_extra_of_spark_does_not_bring() -> None:
     assert loaded("streaming_jobs.sink.writer") & (NOT_OF_CLIENT - OF_SPARK) == set()
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv[1]] = None
+for call in sys.argv[2:]:
+    try:
+        exec(call)
+        print("done")
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+CALLS_BY_PATH = (
+    *(
+        "list_streams(root)",
+        "root_id(root)",
+        "dropped_streams(root, 's')",
+        "describe_stream(root, 's')",
+    ),
+    *("Stream.create(root, 's')", "Stream.open(root, 's')", "StreamReader.open(root, 's')"),
+    *("shard_owners(root, 's')", "archived_shards(root, 's')"),
+)
+
+
+def said_without(library: str, *calls: str) -> list[str]:
+    """Return what each call says where a library is not installed."""
+    command = [sys.executable, "-c", WITHOUT, library, *calls]
+    ran = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return ran.stdout.splitlines()
+
+
+def test_call_by_path_without_the_store_says_what_brings_it_and_makes_nothing(tmp_path) -> None:
+    root = tmp_path / "root"
+    beginning = f"from storage_core import *; from pathlib import Path; root = Path({str(root)!r})"
+    _, *said = said_without("rocksdict", beginning, *CALLS_BY_PATH)
+    missing = "a stream by path is a RocksDB store: rocksdict is missing"
+    line = f"InvalidRequestError {missing}: pip install 'shardlog[store]'"
+    assert said == [line] * len(CALLS_BY_PATH)
+    assert not root.exists()
+
+
+def test_source_without_spark_says_what_brings_it() -> None:
+    imports = ("import pyspark_shardlog", "import streaming_jobs.data_source")
+    said = "ModuleNotFoundError pyspark is missing: pip install 'shardlog[spark]'"
+    assert said_without("pyspark", *imports) == [said] * len(imports)

@@ -93,7 +93,8 @@ def test_names_say_what_they_hold() -> None:
         path: [name for name in bad if name.islower() or not path.startswith("tests/")]
         for path, bad in names.items()
     }
-    assert {path: bad for path, bad in bad_names.items() if bad} == {}
+    bad_names = {path: bad for path, bad in bad_names.items() if bad}
+    assert not bad_names, bad_names
 
 
 @pytest.mark.parametrize(

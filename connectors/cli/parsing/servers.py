@@ -13,6 +13,8 @@ from typer.core import TyperCommand
 
 from connectors.cli.parsing.work import COMMAND_CLASS
 
+# What typer says of a word that no argument takes.
+UNEXPECTED: Final = "unexpected extra argument(s)"
 _OPTION: Final = "--server"
 _SCHEMES: Final = ("shardlog://", "shardlogs://")
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -31,7 +33,13 @@ class ServerCommand(TyperCommand):
         rest, servers = _without_option(args)
         if servers is not None:
             rest.insert(0, servers if servers.startswith(_SCHEMES) else _SCHEMES[0] + servers)
-        return super().parse_args(ctx, rest)
+        try:
+            return super().parse_args(ctx, rest)
+        except typer.TyperException as error:
+            if servers is None or UNEXPECTED not in error.format_message():
+                raise
+            message = f"{_OPTION} is in the place of ROOT: leave ROOT out"
+            raise typer.BadParameter(message) from error
 
 
 def _option() -> Any:  # noqa: ANN401 - typer has no public name for an option

@@ -184,7 +184,7 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
     silent = bench.root / "silent"
     silent.mkdir()
     os.mkfifo(silent / "stream.json")
-    question = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
+    request = f"GET {CALLS['committed'].path('silent')} HTTP/1.1\r\nConnection: close\r\n\r\n"
     written: list[int] = []
 
     def is_read() -> bool:
@@ -193,8 +193,8 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
         return bool(written)
 
     with serving(bench.root) as served:
-        client = threading.Thread(target=served.exchange, args=(question.encode(),))
-        client.start()
+        asks = threading.Thread(target=served.exchange, args=(request.encode(),))
+        asks.start()
         await_that(is_read, "the server reads the silent file")
         try:
             assert served.result("committed", bench.name) == {0: 1}

@@ -112,8 +112,8 @@ def test_root_that_is_away_is_asked_of_the_next_server(bench: Workbench, tmp_pat
     root.symlink_to(bench.root)
     clock = ManualClock()
     settings = ServeSettings(root=root, listen="127.0.0.1:0")
-    with ShardServer(settings, clock=clock) as away, serving(bench.root) as other:
-        both = f"shardlog://{away.address},{other.server.address}"
+    with ShardServer(settings, clock=clock) as away, serving(bench.root) as second:
+        both = f"shardlog://{away.address},{second.server.address}"
         with StreamReader.open(both, bench.name, server=AT_ONCE) as reader:
             root.unlink()
             clock.advance(2)

@@ -104,18 +104,18 @@ def test_token_that_was_taken_out_of_the_file_is_withdrawn_whatever_is_left(
     tokens, capsys, left
 ) -> None:
     clock = ManualClock()
-    tokens_now = Tokens(tokens["read_tokens"], None, clock)
+    checked = Tokens(tokens["read_tokens"], None, clock)
     tokens["read_tokens"].write_text(left)
     for _ in range(2):
         clock.advance(2)
         with pytest.raises(InvalidRequestError, match="does not know the token"):
-            tokens_now.check(bearer(READ), "read")
+            checked.check(bearer(READ), "read")
     if OTHER in left:
-        tokens_now.check(bearer(OTHER), "read")
+        checked.check(bearer(OTHER), "read")
     assert capsys.readouterr().err.count("shardlog: ") == 1
     tokens["read_tokens"].write_text(READ)
     clock.advance(2)
-    tokens_now.check(bearer(READ), "read")
+    checked.check(bearer(READ), "read")
 
 
 @pytest.mark.parametrize("content", ["", "# none\n", "short", "sixteen-letters-é"])
@@ -164,8 +164,11 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
                 assert context is not trusting
             finally:
                 connection.close()
-        # A client without TLS ends alone.
-        assert b"HTTP" not in served.exchange(b"GET /health/live HTTP/1.1\r\n\r\n")
+        # A client without TLS is told in plain what it lacks, and nothing else.
+        answer = served.exchange(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"speaks TLS alone" in answer
+        assert served.exchange(b"nothing that is known\r\n\r\n") == b""
         assert served.server.url.startswith("https://")
 
 
@@ -173,8 +176,11 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
     ("certificate", "key", "named"),
     [
         (CERTIFICATE, None, "--tls-key"),
-        (CERTIFICATE, CERTIFICATE, "cannot be used"),
-        (HERE / "gone.pem", KEY, "gone.pem"),
+        (CERTIFICATE, CERTIFICATE, "cannot be used: one has no PEM of its kind$"),
+        (KEY, KEY, "cannot be used: one has no PEM of its kind$"),
+        (HERE / "gone.pem", KEY, "gone.pem: no such file"),
+        (CERTIFICATE, HERE / "gone.pem", "gone.pem: no such file"),
+        (HERE, KEY, "serve: is a directory"),
     ],
 )
 def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, named) -> None:

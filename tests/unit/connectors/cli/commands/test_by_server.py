@@ -111,6 +111,13 @@ def test_server_without_a_value_is_told(shardlog):
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["read", "latest", "tail"])
+def test_root_beside_servers_is_told(shardlog, root, command):
+    ran = shardlog(command, root, NAME, "--server", "127.0.0.1:1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "shardlog: Invalid value: --server is in the place of ROOT: leave ROOT out\n"
+
+
 def test_help_tells_of_the_option(shardlog):
     assert "--server HOST:PORT" in shardlog("tail", "--help").out
     assert "--server" not in shardlog("verify", "--help").out
