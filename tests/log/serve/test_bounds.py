@@ -200,7 +200,7 @@ def test_stream_whose_files_do_not_answer_keeps_no_other_waiting(bench: Workbenc
             assert served.result("committed", bench.name) == {0: 1}
         finally:
             os.close(written[0])
-            client.join()
+            asks.join()
 
 
 def test_answer_about_ids_without_rows_is_bounded_in_time(bench: Workbench) -> None:
