@@ -80,7 +80,7 @@ def _why(error: Exception) -> str:
         return str(error)
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the key is that of another certificate"
-    if error.reason is None:
+    if not error.reason:
         # OpenSSL says no more than in which part of it this was.
         return "one has no PEM of its kind"
     return error.reason.replace("_", " ").lower()
