@@ -17,6 +17,7 @@ from storage_core.platform.disk_usage import disk_bytes
 from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import StreamFacts
 from storage_core.read.request import Order, ReadRequest, own_columns, request_of
+from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
 from storage_core.rows import StreamRows
 
@@ -67,9 +68,9 @@ def rows_of(
         ReadTooLargeError: They would be more.
         ShardlogError: The reader's. Others may come out of the batches.
     """
-    if (gathered := _GATHERED.get(call.name)) is not None:
+    if (answer := _AT_ONCE.get(call.name)) is not None:
         rows = reader.rows if bytes_max is None else reader.rows.within(bytes_max)
-        return gathered(rows, dict(values))
+        return answer(rows, dict(values))
     return _ROWS[call.name](reader, dict(values))
 
 
@@ -236,7 +237,7 @@ def _shard_schemas(
     return reader.shard(shard).schemas(registry_id)
 
 
-_GATHERED: Final[Mapping[str, Callable[[_Rows, dict[str, Any]], RowAnswer]]] = {
+_AT_ONCE: Final[Mapping[str, Callable[[_Rows, dict[str, Any]], RowAnswer]]] = {
     "read": _read,
     "latest": _latest,
     "available": _available,

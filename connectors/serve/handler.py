@@ -40,7 +40,7 @@ from storage_core import (
     UnavailableError,
     list_streams,
 )
-from storage_core.answering import RowAnswer, result_of, rows_of
+from storage_core.answering import ReadTooLargeError, RowAnswer, result_of, rows_of
 from storage_core.protocol import (
     AUTHORIZATION,
     COMPRESSION,
@@ -62,7 +62,6 @@ from storage_core.protocol import (
     encode_rows,
     status_of,
 )
-from storage_core.read.rows import ReadTooLargeError
 
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
@@ -284,7 +283,7 @@ class Handler:
                 rows = rows_of(reader, call, values, self._bounds.small_bytes)
                 holding.enter_context(self.places.holding(rows.bytes_held))
             except ReadTooLargeError:
-                keep = holding.enter_context(self.places.gathering())
+                keep = holding.enter_context(self.places.reserving())
                 rows = rows_of(reader, call, values)
                 keep(rows.bytes_held)
             yield rows

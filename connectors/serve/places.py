@@ -88,10 +88,10 @@ class Places:
                 self._held -= size
 
     @contextmanager
-    def gathering(self) -> Iterator[Callable[[int], None]]:
+    def reserving(self) -> Iterator[Callable[[int], None]]:
         """Hold as many bytes as a read may gather, before it does; then as many as it has.
 
-        Yields what is called with the bytes that it has gathered.
+        Yields what is called with the bytes that it has collected.
 
         Raises:
             BusyError: They did not become free in time.
@@ -110,11 +110,11 @@ class Places:
                 self._changed.wait(_LOOK_EVERY_S)
             self._held += size
 
-        def keep(gathered: int) -> None:
+        def keep(collected: int) -> None:
             nonlocal size
             with self._changed:
-                self._held += gathered - size
-                size = gathered
+                self._held += collected - size
+                size = collected
                 self._changed.notify_all()
 
         try:

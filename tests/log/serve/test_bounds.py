@@ -138,9 +138,9 @@ def test_reads_that_hold_too_much_together_are_told_to_try_again(large: Workbenc
         assert served.rows("scan", large.name, columns=("primary",)).num_rows == LARGE_ROWS
 
 
-def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
-    told: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
-    with serving(large.root, queue_s=ANSWER_MAX_S, **told) as served:
+def test_large_reads_are_made_one_after_the_other(large: Workbench) -> None:
+    bounds: dict[str, Any] = {"small_bytes": 1000, "held_bytes": 2**26, "read_bytes": 2**26}
+    with serving(large.root, queue_s=ANSWER_MAX_S, **bounds) as served:
         numbers: list[int] = []
 
         def ask() -> None:
@@ -157,13 +157,13 @@ def test_large_reads_gather_one_after_the_other(large: Workbench) -> None:
         await_that(lambda: served.metric("shardlog_server_held_bytes") == 0, "all is given back")
 
 
-def test_read_that_gathers_holds_its_bytes_before_it_does() -> None:
+def test_large_read_holds_its_bytes_before_it_has_them() -> None:
     places = Places(Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
-    with places.gathering() as keep, places.gathering():
-        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.gathering():
+    with places.reserving() as keep, places.reserving():
+        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.reserving():
             pass
         keep(10)
-        with places.gathering():
+        with places.reserving():
             assert places.held_bytes == 210
     assert places.held_bytes == 0
 
