@@ -28,6 +28,7 @@ class Places:
         self._changed = threading.Condition()
         self._taken: set[Connection] = set()
         self._held = 0
+        self._waiting = 0
         self.cut = 0
 
     @property
@@ -48,7 +49,7 @@ class Places:
             BusyError: None became free in time.
         """
         until_s = self._clock.monotonic_s() + self._bounds.queue_s
-        with self._changed:
+        with self._changed, self._one_more_waits():
             while len(self._taken) >= self._bounds.answers:
                 if self._clock.monotonic_s() >= until_s:
                     message = (
@@ -98,7 +99,7 @@ class Places:
         """
         size = self._bounds.read_bytes
         until_s = self._clock.monotonic_s() + self._bounds.queue_s
-        with self._changed:
+        with self._changed, self._one_more_waits():
             while self._held and self._held + size > self._bounds.held_bytes:
                 if self._clock.monotonic_s() >= until_s:
                     message = (
@@ -122,8 +123,21 @@ class Places:
         finally:
             keep(0)
 
+    @contextmanager
+    def _one_more_waits(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
     def _cut_stalled(self) -> None:
-        """Cut the client that has taken nothing for longest, if that is long enough."""
+        """Cut the client that has taken nothing for longest, if that is long enough.
+
+        One for each who waits: of those that were cut, some may not have given their place up yet.
+        """
+        if sum(connection.is_cut for connection in self._taken) >= self._waiting:
+            return
         limit_s = self._clock.monotonic_s() - self._bounds.stalled_s
         # Its thread may set it to None at any time: each is read once.
         since = [(connection.sending_since_s, connection) for connection in self._taken]

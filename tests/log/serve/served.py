@@ -130,7 +130,8 @@ class Served:
             sock.settimeout(ANSWER_MAX_S)
             sock.connect((self.server.host, self.server.port))
             query = encode_query(CALLS[call].parameters, values)
-            sock.sendall(f"GET {CALLS[call].path(stream)}?{query} HTTP/1.1\r\n\r\n".encode())
+            target = f"{CALLS[call].path(stream)}?{query}"
+            sock.sendall(f"GET {target} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
             assert sock.recv(1)
             yield sock
 

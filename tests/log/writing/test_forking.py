@@ -83,6 +83,7 @@ OF_A_READER: dict[str, tuple[Any, ...]] = {
     "refresh": (),
     "shard": (0,),
     "start": (0,),
+    "verify": (),
     "wait": (0, 5, 0.0),
 }
 OF_A_TRANSACTION: dict[str, tuple[Any, ...]] = {
