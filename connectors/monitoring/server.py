@@ -6,7 +6,6 @@ What comes beyond is closed without a word. Only GET and HEAD are answered.
 """
 
 import asyncio
-import errno
 import socket
 import threading
 from collections.abc import Callable
@@ -16,8 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from connectors.monitoring.answers import Answer
-from connectors.settings.operations_settings import split_address
-from storage_core import InvalidRequestError, UnavailableError
+from connectors.monitoring.listening import bound_socket
 
 _CONNECTIONS_MAX: Final = 16
 _QUESTION_BYTES_MAX: Final = 8192
@@ -52,7 +50,7 @@ class OperationsServer:
         self._answer_to = answer_to
         self._answer_at_once = answer_at_once
         self._within_s = question_within_s
-        self._socket = _bound(listen)
+        self._socket = bound_socket(listen, "metrics.listen")
         self.host, self.port = self._socket.getsockname()[:2]
         self._open = 0
         self._answerer = ThreadPoolExecutor(1, "shardlog-answers")
@@ -145,27 +143,3 @@ def _encoded(answer: Answer, *, is_head: bool) -> bytes:
         f"Cache-Control: no-store\r\n{allow}Connection: close\r\n\r\n"
     ).encode()
     return head if is_head else head + answer.body
-
-
-def _bound(listen: str) -> socket.socket:
-    host, port = split_address(listen)
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        message = f"metrics.listen: {listen} is no address of this machine: {error}"
-        raise InvalidRequestError(message) from error
-    try:
-        # A port that is only waiting for its last connections' end is free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        why = (error.strerror or str(error)).lower()
-        message = f"metrics.listen: {listen} cannot be had: {why}; take another, or port 0 for any"
-        is_taken = error.errno == errno.EADDRINUSE
-        raise (UnavailableError if is_taken else InvalidRequestError)(message) from error
-    return listener

@@ -16,16 +16,16 @@ import threading
 from contextlib import suppress
 from typing import Final, Self
 
+from connectors.monitoring.listening import bound_socket
 from connectors.serve.answer_writer import AnswerWriter
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
 from connectors.serve.refusals import BusyError, RefusedError
 from connectors.serve.settings import ServeSettings
 from connectors.serve.tls import Certificate
-from connectors.settings.operations_settings import is_loopback, split_address
-from storage_core import Clock, InvalidRequestError, SystemClock, UnavailableError
+from connectors.settings.operations_settings import is_loopback
+from storage_core import Clock, SystemClock
 
-_BACKLOG: Final = 128
 _LOOK_EVERY_S: Final = 0.05
 _REFUSAL_WITHIN_S: Final = 0.2
 _TLS_ONLY: Final = "this server speaks TLS alone: https://, shardlogs:// for clients of shardlog"
@@ -58,7 +58,7 @@ class ShardServer:
             if settings.tls_certificate is not None and settings.tls_key is not None
             else None
         )
-        self._listener = _bound(settings.listen)
+        self._listener = bound_socket(settings.listen, "--listen")
         self.host, self.port = self._listener.getsockname()[:2]
         try:
             self.handler = Handler(
@@ -233,27 +233,3 @@ class ShardServer:
                 return
             if request is None or not self.handler.handle(connection, request):
                 return
-
-
-def _bound(listen: str) -> socket.socket:
-    host, port = split_address(listen)
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        message = f"--listen: {listen} is no address of this machine: {error}"
-        raise InvalidRequestError(message) from error
-    try:
-        # A port that is only waiting for its last connections' end is free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        why = (error.strerror or str(error)).lower()
-        message = f"--listen: {listen} cannot be had: {why}; take another, or port 0 for any"
-        is_taken = error.errno == errno.EADDRINUSE
-        raise (UnavailableError if is_taken else InvalidRequestError)(message) from error
-    return listener
