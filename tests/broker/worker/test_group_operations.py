@@ -41,4 +41,5 @@ def test_operations_in_any_order_keep_the_ledger_of_each_lineage(
             raise
         finally:
             stop.set()
-    operator.finish()
+    rows, read, queried = operator.finish()
+    assert (read, queried) == (rows, rows)
