@@ -6,7 +6,6 @@ What comes beyond is closed without a word. Only GET and HEAD are answered.
 """
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
