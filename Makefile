@@ -25,7 +25,7 @@ FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py repl
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
 FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
-FAULTS_serve := tests/log/serve/test_faults.py
+FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_properties := tests/unit tests/log
 FAULTS_model := tests/model
 FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/test_expiry_faults.py \

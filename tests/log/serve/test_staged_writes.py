@@ -372,10 +372,8 @@ def staged_by(
     return served_.post(path, body)
 
 
-def as_stream(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> bytes:
-    return b"".join(
-        bytes(memoryview(each)) for each in encode_rows(schema or batch.schema, [batch])
-    )
+def as_stream(batch: pa.RecordBatch) -> bytes:
+    return b"".join(bytes(memoryview(piece)) for piece in encode_rows(batch.schema, [batch]))
 
 
 def test_names_of_staged_rows_that_are_paths_or_others_are_refused(bench, served_to_all):
