@@ -221,6 +221,17 @@ def test_read_that_was_cut_is_asked_again(bench, relay):
         assert reader.read() == expected
 
 
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_calls_one_after_another_take_one_connection(bench, relay, compression):
+    options = ServerOptions(compression=compression)
+    with reading(relay.address, bench.name, options) as reader:
+        for _ in range(3):
+            assert reader.read().num_rows == 3000
+            assert sum(batch.num_rows for batch in reader.scan()) == 3000
+            assert reader.committed()
+        assert relay.connections == 1
+
+
 def test_reader_who_has_enough_leaves_no_connection_half_read(bench):
     with opened_by("server", bench.root, bench.name) as reader:
         for _ in range(40):
