@@ -47,7 +47,7 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             column = pa.array(ids.astype(np.int32))
             stream.append_batch(batch.set_column(1, "secondary", column))
             stream.commit()
-    with child_process(_server, workspace) as child:
+    with child_process(serve_root, workspace) as child:
         said = child.answer()
         port, pid = int(said["port"]), int(said["pid"])
         address = f"shardlog://127.0.0.1:{port}"
@@ -60,7 +60,8 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         }
 
 
-def _server(root: Path) -> Iterator[Measured]:
+def serve_root(root: Path) -> Iterator[Measured]:
+    """Serve a root until the process is killed."""
     with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0")) as server:
         yield {"port": server.port, "pid": os.getpid()}
         # Until it is killed.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.part_entry import ShardParts
 from storage_core.parts.footer import footer_summary
-from storage_core.parts.snapshot import part_path, parts_directory
+from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.parts.visible_rows import may_hide_rows
 
 # How often a new snapshot is taken because a part was deleted.
@@ -65,3 +65,15 @@ def part_groups(shards: Iterable[tuple[Path, ShardParts]]) -> list[PartGroup]:
             hides = may_hide_rows(entry, parts)
             groups.setdefault((schema, hides), PartGroup(schema, hides)).paths.append(str(path))
     return list(groups.values())
+
+
+def damaged_part(stream: str, part: Part, text: str) -> CorruptionError:
+    """Return the error of a part whose file is not what it should be."""
+    return CorruptionError(
+        text,
+        stream=stream,
+        shard=part.shard,
+        path=part.path,
+        start=part.entry.first,
+        end=part.entry.last + 1,
+    )

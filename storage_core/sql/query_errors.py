@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from storage_core.errors import (
-    CorruptionError,
     InvalidRequestError,
     ShardlogError,
     UnavailableError,
 )
-from storage_core.parts.snapshot import Part
 from storage_core.sql.engine import import_duckdb
+from storage_core.sql.part_groups import damaged_part
 from storage_core.sql.path_streams import RootStreams
 
 # NOTE: how messages of DuckDB (2.0) begin when it cannot decode a file, ours or the caller's.
@@ -101,7 +100,7 @@ def missing_part_error(root: RootStreams, streams: Iterable[str]) -> ShardlogErr
     for name in streams:
         for part in root.parts(name):
             if not root.has(name, part):
-                return _damaged_part(name, part, "a part is missing")
+                return damaged_part(name, part, "a part is missing")
     return UnavailableError("parts were superseded faster than they could be read")
 
 
@@ -116,15 +115,4 @@ def verify_part_digests(root: RootStreams, streams: Iterable[str]) -> None:
             text = root.difference(name, part)
             # A file that was deleted meanwhile has expired or was superseded.
             if text and root.has(name, part):
-                raise _damaged_part(name, part, f"a part {text}")
-
-
-def _damaged_part(stream: str, part: Part, text: str) -> CorruptionError:
-    return CorruptionError(
-        text,
-        stream=stream,
-        shard=part.shard,
-        path=part.path,
-        start=part.entry.first,
-        end=part.entry.last + 1,
-    )
+                raise damaged_part(name, part, f"a part {text}")

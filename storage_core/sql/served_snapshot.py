@@ -24,6 +24,7 @@ from storage_core.sql.part_groups import (
     SNAPSHOT_TRIES_MAX,
     PartGoneError,
     PartGroup,
+    damaged_part,
     part_groups,
 )
 from storage_core.sql.whole_transactions import snapshot_of_shards
@@ -39,7 +40,7 @@ def served_snapshot(reader: StreamReader) -> ServedSnapshot:
 
     Raises:
         UnavailableError: Parts go on being deleted before their footers are read.
-        CorruptionError: A part cannot be read.
+        CorruptionError: A part cannot be read, or is missing.
     """
     reader.refresh()
     files = reader.rows.shards.files
@@ -60,6 +61,9 @@ def served_snapshot(reader: StreamReader) -> ServedSnapshot:
             parts,
             _served(groups, parts),
         )
+    for part in reader.parts():
+        if not part.path.exists():
+            raise damaged_part(reader.rows.shards.meta.name, part, "a part is missing")
     raise PartGoneError(PART_GONE)
 
 

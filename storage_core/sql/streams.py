@@ -103,7 +103,6 @@ class Streams:
         self._root = _root_streams(root, server)
         self._options = options
         self._has_all_streams = streams is None
-        self._names = self._root.names() if streams is None else list(streams)
         # Streams with a view, by lowercase name.
         self._loaded: dict[str, str] = {}
         # Streams that a failed `refresh` has not reached.
@@ -113,15 +112,16 @@ class Streams:
         self._snapshot_number = None if options.verify_checksums else 0
         self._units: dict[str, Unit] = {}
         self._files = PartFiles(verify_checksums=options.verify_checksums)
-        self.connection = open_engine(options, self._files)
         self._parser: Any = None
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._root.close)
+            self._names = self._root.names() if streams is None else list(streams)
+            self.connection = open_engine(options, self._files)
+            undo.callback(self.connection.close)
             self._json = JsonMacros(self.connection)
             if not self._has_all_streams:
                 self._load(self._names)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def __enter__(self) -> Self:
         return self
