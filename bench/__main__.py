@@ -35,6 +35,7 @@ from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
 from bench.serve.rows import SERVE
+from bench.serve.sql import SERVE_SQL
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.roll_up import ROLL_UP
@@ -59,6 +60,7 @@ EXPERIMENTS: Final = (
     EXPIRY,
     SEALING,
     SERVE,
+    SERVE_SQL,
     SMALL,
     SEALED_SQL,
     PROVEN,

@@ -21,6 +21,7 @@ from storage_core.read.request import Order, ReadRequest, own_columns, request_o
 from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
 from storage_core.rows import StreamRows
+from storage_core.sql.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
 
 _Rows = StreamRows[Any]
 
@@ -213,6 +214,13 @@ def _dead_letters(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
     return RowAnswer(_DEAD_LETTERS, rows)
 
 
+def _part_bytes(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
+    pieces = part_bytes(reader, **values)
+    if pieces is None:
+        return RowAnswer(BYTES_SCHEMA, iter(()), GONE)
+    return RowAnswer(BYTES_SCHEMA, pieces)
+
+
 def _batched(
     items: Iterable[Any], schema: pa.Schema, size: int, value_of: Callable[[Any, str], object]
 ) -> Iterator[pa.RecordBatch]:
@@ -263,6 +271,7 @@ _ROWS: Final[Mapping[str, Callable[[StreamReader, dict[str, Any]], RowAnswer]]] 
     "records": _records,
     "scan_shard": _scan_shard,
     "dead_letters": _dead_letters,
+    "part_bytes": _part_bytes,
 }
 _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "facts": facts_of,
@@ -276,6 +285,7 @@ _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "unsealed": StreamReader.unsealed,
     "untrimmed": StreamReader.untrimmed,
     "parts": StreamReader.parts,
+    "snapshot": served_snapshot,
     "stats": StreamReader.stats,
     "state": lambda reader, shard: reader.shard(shard).state(),
     "source": StreamReader.source,

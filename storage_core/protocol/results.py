@@ -25,6 +25,7 @@ from storage_core.protocol.documents import (
     encode_schemas,
     encode_state,
 )
+from storage_core.protocol.snapshots import decode_snapshot, encode_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "unsealed": _BY_SHARD,
     "untrimmed": _BY_SHARD,
     "parts": _Codec(encode_parts, decode_parts),
+    "snapshot": _Codec(encode_snapshot, decode_snapshot),
     "stats": _Codec(asdict, decode_stats),
     "state": _Codec(encode_state, decode_state),
     "source": _PLAIN,

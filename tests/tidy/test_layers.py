@@ -36,7 +36,8 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("facade",),
         ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader", "roots"),
-        ("remote_reader", "staging", "sql", "export", "answering"),
+        ("remote_reader", "staging", "sql", "export"),
+        ("answering",),
         ("__init__",),
     ),
     "connectors": (
@@ -92,6 +93,8 @@ OPEN_TO_SIBLINGS = (
     "storage_core.answering",
     "storage_core.sql",
     "storage_core.sql.field_columns",
+    "storage_core.sql.part_groups",
+    "storage_core.sql.path_streams",
     "storage_core.sql.query_errors",
     "storage_core.sql.stream_columns",
     "storage_core.sql.stream_snapshot",
