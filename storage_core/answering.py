@@ -97,6 +97,7 @@ def facts_of(reader: StreamReader) -> StreamFacts:
         lineages_of(reader),
         {shard: reader.born(shard) for shard in committed},
         committed,
+        reader.archived_lineages(),
     )
 
 

@@ -247,6 +247,10 @@ class StreamReader(StreamFacade[FollowedShard]):
             {n: ShardPosition(self.lineage(n), end) for n, end in ends.items()},
         )
 
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced, whether their data is there or not."""
+        return frozenset(log.lineage for log in self._open.files.settings.archived)
+
     def close(self) -> None:
         """Close everything; closing twice is fine."""
         self._open.home.refuse_elsewhere()

@@ -95,6 +95,7 @@ class RemoteReader(StreamReader):
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
         super().__init__(_files_of(facts), shards, clock, read_bytes_max)
+        self._archived = facts.archived
         client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
 
@@ -283,6 +284,7 @@ class RemoteReader(StreamReader):
         with self._growing:
             self._client.know(facts)
             self._open.files = _files_of(facts)
+            self._archived = facts.archived
             shards = self._open.by_number
             self._open.by_number = {
                 number: shards.get(number) or RemoteShard(self._client, number)
@@ -306,6 +308,10 @@ class RemoteReader(StreamReader):
                 self._client.know_reached({shard: address + 1})
             if is_there or self._clock.monotonic_s() >= deadline:
                 return bool(is_there)
+
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced, whether their data is there or not."""
+        return self._archived
 
     def close(self) -> None:
         """Close everything; closing twice is fine."""

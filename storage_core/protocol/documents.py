@@ -37,6 +37,7 @@ class StreamFacts:
         lineages: The random id of each shard's log, in hex.
         births: The first address that each shard can ever have had.
         committed: Each shard's committed.
+        archived: The lineages of logs that were replaced, in hex.
     """
 
     name: str
@@ -46,6 +47,7 @@ class StreamFacts:
     lineages: Mapping[int, str]
     births: Mapping[int, int]
     committed: Mapping[int, int]
+    archived: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def encode_facts(facts: StreamFacts) -> dict[str, Any]:
         "lineages": encode_by_shard(facts.lineages),
         "births": encode_by_shard(facts.births),
         "committed": encode_by_shard(facts.committed),
+        "archived": sorted(facts.archived),
     }
 
 
@@ -103,6 +106,7 @@ def decode_facts(document: Mapping[str, Any]) -> StreamFacts:
         decode_by_shard(document["lineages"]),
         decode_by_shard(document["births"]),
         decode_by_shard(document["committed"]),
+        frozenset(map(str, document["archived"])),
     )
 
 

@@ -53,6 +53,7 @@ from streaming_jobs.jobs.rollup.older_rows import OlderRows
 from streaming_jobs.jobs.rollup.retention_floor import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
+from streaming_jobs.jobs.roots import root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "roll_up"
@@ -119,6 +120,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
+    root = root_of(root)
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
     if starting == "latest" and len(wanted) > 1:
         message = (
@@ -135,9 +137,9 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         if schema is None:
             _check_field(reader, value)
     name, has_keys = into or f"{stream}-{value}", aggregation.whose == "key"
-    streams = RollupStreams(str(root), name, aggregation.calendar, value, has_keys, shards)
+    streams = RollupStreams(root, name, aggregation.calendar, value, has_keys, shards)
     _check_streams(streams, stream, wanted)
-    rows = OlderRows(str(root), stream, options, aggregation)
+    rows = OlderRows(root, stream, options, aggregation)
     where = checkpoint_of(checkpoint)
     read = {**options, "startingOffsets": starting, "columns": ",".join(aggregation.columns)}
     frame = read_stream(spark, root, stream, read, (max_rows, skip_lost, once))

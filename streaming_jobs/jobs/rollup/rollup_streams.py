@@ -31,6 +31,7 @@ from streaming_jobs.jobs.rollup.rollup_record import (
     zone_and_measure_of,
 )
 from streaming_jobs.jobs.rollup.rollups import schema_of
+from streaming_jobs.jobs.roots import options_of
 
 # More are not named one by one: all rows of the time are read.
 IDS_MAX: Final = 1000
@@ -44,7 +45,7 @@ class RollupStreams:
     """Where roll-ups are kept.
 
     Attributes:
-        root: The directory that holds the streams.
+        root: The directory that holds the streams, or servers over one.
         into: What their names begin with.
         calendar: Whose windows they are of.
         measure: The field that they measure.
@@ -140,7 +141,7 @@ class RollupStreams:
             raise ForeignDataError(message, stream=self.name(level))
         rows = self._rows(level, rollups)
         options = {
-            "path": self.root,
+            **options_of(self.root),
             "stream": self.name(level),
             "unit": "ms",
             "valueFormat": "avro",
