@@ -37,6 +37,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader", "roots"),
         ("remote_reader", "staging", "sql", "export", "answering"),
+        ("owners_reader",),
         ("__init__",),
     ),
     "connectors": (
@@ -107,6 +108,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.xxh3",
     "storage_core.remote.addresses",
     "storage_core.remote.served_root",
+    "storage_core.owners_reader",
     "storage_core.remote_reader",
     "storage_core.roots",
     "storage_core.parts.visible_rows",
