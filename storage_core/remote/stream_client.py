@@ -63,8 +63,9 @@ class StreamClient:
         """The servers that are asked."""
         return self._client.addresses
 
-    def know(self, facts: StreamFacts) -> None:
-        """Let each call say that the stream is this one."""
+    def know(self, facts: StreamFacts, root: str | None = None) -> None:
+        """Let each call say that the stream is this one, of this root."""
+        self._root = root or self._root
         identity = {INCARNATION: facts.incarnation, LINEAGES: encode_lineages(facts.lineages)}
         if self._root is not None:
             identity[ROOT] = self._root
