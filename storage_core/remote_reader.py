@@ -3,7 +3,8 @@
 `StreamReader.open("shardlog://a:8085,b:8085", name)` makes one. Its names, results and errors are
 those of a reader by path; what is a call of the protocol is one call here, whatever the number of
 shards. `refresh` takes in shards and options as there. Rows come as they are read, so memory is
-bounded as there; an answer that is cut is an error, never fewer rows.
+bounded as there. An answer that is cut is never fewer rows: those by address go on behind the last
+(remote/resumed_rows.py), others are asked for anew or are an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +41,7 @@ from storage_core.reader import StreamReader
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient
 from storage_core.remote.options import ServerOptions
+from storage_core.remote.resumed_rows import resumed_rows, resumed_scan
 from storage_core.remote.shard import RemoteShard
 from storage_core.remote.stream_client import StreamClient
 from storage_core.rows import Id
@@ -138,7 +140,7 @@ class RemoteReader(StreamReader):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
         request = self._request("arrival", ids, start, end, 0, keys, versions, columns)
-        return self._client.batches("scan", _values(request))
+        return resumed_scan(self._client, _values(request), lambda: list(self._open.by_number))
 
     def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
@@ -160,7 +162,8 @@ class RemoteReader(StreamReader):
             end_address=end_address,
         )
         places = {"start_address": start_address, "end_address": end_address}
-        return self._client.batches("tail", {"shard": number, **places, **_values(request)})
+        values = {"shard": number, **places, **_values(request)}
+        return resumed_rows(self._client, "tail", values)
 
     def for_each(
         self,
@@ -217,7 +220,7 @@ class RemoteReader(StreamReader):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        values = _values(self._request("time", ids, from_, None, limit, keys, None, None))
+        values = _values(self._request("primary", ids, from_, None, limit, keys, None, None))
         values["from_"] = values.pop("start", None)
         table, last = self._client.table("available", {**values, "width": min(width, INT64_MAX)})
         return last, table
