@@ -3,7 +3,8 @@
 `StreamReader.open("shardlog://a:8085", name)` makes one (owners_reader.py). Its names, results and
 errors are those of a reader by path; what is a call of the protocol is one call here, whatever the
 number of shards. `refresh` takes in shards and options as there. Rows come as they are read, so
-memory is bounded as there; an answer that is cut is an error, never fewer rows.
+memory is bounded as there. An answer that is cut is never fewer rows: those by address go on behind
+the last (remote/resumed_rows.py), others are asked for anew or are an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,7 @@ from storage_core.read.request import (
     request_of,
 )
 from storage_core.reader import StreamReader
+from storage_core.remote.resumed_rows import resumed_rows, resumed_scan
 from storage_core.remote.shard import RemoteShard
 from storage_core.remote.stream_client import StreamClient
 from storage_core.rows import Id
@@ -102,7 +104,7 @@ class RemoteReader(StreamReader):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
         request = self._request("arrival", ids, start, end, 0, keys, versions, columns)
-        return self._client.batches("scan", _values(request))
+        return resumed_scan(self._client, _values(request), lambda: list(self._open.by_number))
 
     def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
@@ -124,7 +126,8 @@ class RemoteReader(StreamReader):
             end_address=end_address,
         )
         places = {"start_address": start_address, "end_address": end_address}
-        return self._client.batches("tail", {"shard": number, **places, **_values(request)})
+        values = {"shard": number, **places, **_values(request)}
+        return resumed_rows(self._client, "tail", values)
 
     def for_each(
         self,
@@ -181,7 +184,7 @@ class RemoteReader(StreamReader):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        values = _values(self._request("time", ids, from_, None, limit, keys, None, None))
+        values = _values(self._request("primary", ids, from_, None, limit, keys, None, None))
         values["from_"] = values.pop("start", None)
         table, last = self._client.table("available", {**values, "width": min(width, INT64_MAX)})
         return last, table
