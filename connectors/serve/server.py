@@ -37,7 +37,11 @@ class ShardServer:
     """Serves a root until it is closed. A context manager."""
 
     def __init__(
-        self, settings: ServeSettings, version: str = "", clock: Clock | None = None
+        self,
+        settings: ServeSettings,
+        version: str = "",
+        clock: Clock | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
         """Listen, and begin to answer.
 
@@ -45,6 +49,7 @@ class ShardServer:
             settings: What it is told.
             version: Of shardlog, as answers say it.
             clock: Time, for tests.
+            listener: A socket that listens already, in the place of one of its own.
 
         Raises:
             InvalidRequestError: It is no root, or the address, a token's or a certificate's file
@@ -58,7 +63,7 @@ class ShardServer:
             if settings.tls_certificate is not None and settings.tls_key is not None
             else None
         )
-        self._listener = bound_socket(settings.listen, "--listen")
+        self._listener = listener or bound_socket(settings.listen, "--listen")
         self.host, self.port = self._listener.getsockname()[:2]
         try:
             self.handler = Handler(

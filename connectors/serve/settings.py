@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from connectors.settings.operations_settings import is_loopback, split_address
+from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import InvalidRequestError
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8085"
+_MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +103,24 @@ class ServeSettings:
     def has_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.tls_certificate is not None
+
+
+def settings_beside_worker(root: Path, section: WorkerServeSettings) -> ServeSettings:
+    """Return what the server of a worker over its root is told."""
+    return ServeSettings(
+        root=root,
+        listen=section.listen,
+        tls_certificate=section.tls_cert,
+        tls_key=section.tls_key,
+        read_tokens=section.read_token_file,
+        write_tokens=section.write_token_file,
+        is_anonymous=section.anonymous,
+        bounds=Bounds(
+            connections=section.connections_max,
+            answers=section.answers_max,
+            rows=section.rows_max,
+            answer_s=section.seconds_max,
+            read_bytes=section.read_mib_max * _MIB,
+            held_bytes=section.held_mib_max * _MIB,
+        ),
+    )

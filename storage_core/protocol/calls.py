@@ -154,6 +154,7 @@ _FACTS: Final = (
             _address("expired_until"),
         ),
     ),
+    Call("owners", "what of each shard lies here, and which process holds it"),
     Call("sizes", "each shard's bytes on the server's disk"),
 )
 

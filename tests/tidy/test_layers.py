@@ -108,6 +108,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.remote.addresses",
     "storage_core.remote.served_root",
     "storage_core.remote_reader",
+    "storage_core.roots",
     "storage_core.parts.visible_rows",
     "storage_core.protocol",
     "storage_core.testing",

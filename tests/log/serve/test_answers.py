@@ -144,7 +144,7 @@ def test_result_is_what_the_reader_returns(served: Served, reader: StreamReader,
 
 
 def test_every_call_of_the_table_is_tried_here() -> None:
-    elsewhere = {"server", "streams", "state", "sizes", "dead_letters"}
+    elsewhere = {"server", "streams", "state", "sizes", "dead_letters", "owners"}
     assert {*ROWS, *RESULTS, *elsewhere} == set(CALLS)
 
 
