@@ -65,6 +65,14 @@ def numbers(spark: SparkSession, options: Options) -> list[int]:
     return sorted(int(row.value) for row in frame_of(spark, options).select("value").collect())
 
 
+def write_numbers(spark: SparkSession, options: Options) -> None:
+    """Write rows that tell their numbers, from tasks of two machines."""
+    frame = spark.range(1000, 1010, 1, 2).selectExpr(
+        "id as primary", "cast(id as int) as secondary", "cast(id as string) as value"
+    )
+    frame.write.format("shardlog").options(**options).mode("append").save()
+
+
 def start_query(spark: SparkSession, options: Options, checkpoint: str, ledger: str) -> None:
     """Start a query that notes the numbers of each batch in a file of the batch's own."""
 

@@ -11,7 +11,6 @@ All are classes of the PySpark that is installed, with small heaps.
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -82,11 +81,10 @@ class Standalone:
         self._await_worker(number)
 
     def kill_worker(self, number: int) -> None:
-        """Kill the worker of a machine; its executors end as soon as they see that."""
+        """Kill the worker of a machine; its executors may go on for a while."""
         worker = self._workers[number]
         worker.kill()
         worker.wait()
-        await_that(lambda: not session_of(worker.pid), "executors end with their worker")
 
     def worker(self, number: int) -> int:
         """Return the process of a machine's worker."""
@@ -123,8 +121,8 @@ class Standalone:
 
     def _begin_worker(self, number: int) -> None:
         machine = Machine(f"machine-{number}", self.disk, self.way)
-        work = self.place / machine.name
-        shutil.rmtree(work, ignore_errors=True)
+        # Executors of the one before may still have its place.
+        work = self.place / f"{machine.name}-{len(self._sessions)}"
         (work / "local").mkdir(parents=True)
         command = [
             *self._java(f"{_DEPLOY}.worker.Worker"),
@@ -155,7 +153,10 @@ class Standalone:
     def _java(self, class_: str) -> list[str]:
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home) / "bin/java") if home else "java"
-        return [java, *_OPTIONS, *class_archive(), "-cp", f"{_SPARK}/jars/*", class_]
+        # As Spark's own scripts put it, else the archive of classes is not taken.
+        first = map(str, _SPARK.glob("jars/slf4j-api-*.jar"))
+        places = ":".join([f"{_SPARK}/conf", *first, f"{_SPARK}/jars/*"])
+        return [java, *_OPTIONS, *class_archive(), "-cp", places, class_]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
