@@ -200,7 +200,7 @@ def asked_of(arguments):
     """Return the root and the stream that a job's command is asked for, and what it says."""
     asked: list[Any] = []
 
-    def job(spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
+    def job(_spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
         asked.append((root, stream, into))
 
     def conduct(_name, _master, _settings, begin):
