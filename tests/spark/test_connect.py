@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pyarrow.dataset as ds
 
@@ -18,7 +19,8 @@ NUMBERS = [*range(10), LATE]
 
 def stored(root, stream):
     with StreamReader.open(root, stream) as reader:
-        return sorted(int(one) for one in reader.read().column("payload").to_pylist())
+        payloads: Any = reader.read().column("payload").to_pylist()
+    return sorted(map(int, payloads))
 
 
 def test_client_reads_writes_and_runs_jobs(tmp_path):

@@ -45,7 +45,8 @@ class Client:
 
     def sunk(self, stream: str) -> None:
         """Read as a stream, in batches, and write each to another."""
-        source = self.spark.readStream.format("shardlog").options(**TO_END)
+        to_end: dict[str, Any] = TO_END
+        source = self.spark.readStream.format("shardlog").options(**to_end)
         source = source.options(startingOffsets="earliest", maxOffsetsPerTrigger=ROWS_A_BATCH)
         frame = source.options(**options_of(self.root), stream=NAME).load()
         writer = frame.writeStream.format("shardlog").options(**options_of(self.root))

@@ -88,7 +88,7 @@ def connect_server(place: Path) -> Iterator[ConnectServer]:
         )
     try:
         await_that(
-            lambda: server.poll() is not None or _STARTED.search(log.read_text()),
+            lambda: server.poll() is not None or bool(_STARTED.search(log.read_text())),
             "Spark Connect's server",
         )
         started = _STARTED.search(log.read_text())
