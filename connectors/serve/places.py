@@ -21,9 +21,10 @@ _LOOK_EVERY_S: Final = 0.1
 class Places:
     """Who is answered with rows. Any thread."""
 
-    def __init__(self, bounds: Bounds, clock: Clock) -> None:
-        """Begin with all places free."""
+    def __init__(self, bounds: Bounds, clock: Clock, who: str = "answers are on their way") -> None:
+        """Begin with all places free; `who` is what has them, as an error says."""
         self._bounds = bounds
+        self._who = who
         self._clock = clock
         self._changed = threading.Condition()
         self._taken: set[Connection] = set()
@@ -52,10 +53,7 @@ class Places:
         with self._changed, self._one_more_waits():
             while len(self._taken) >= self._bounds.answers:
                 if self._clock.monotonic_s() >= until_s:
-                    message = (
-                        f"{self._bounds.answers} answers are on their way, as many as may be; "
-                        "try again"
-                    )
+                    message = f"{self._bounds.answers} {self._who}, as many as may be; try again"
                     raise BusyError(message)
                 self._cut_stalled()
                 self._changed.wait(_LOOK_EVERY_S)
@@ -140,7 +138,7 @@ class Places:
             return
         limit_s = self._clock.monotonic_s() - self._bounds.stalled_s
         # Its thread may set it to None at any time: each is read once.
-        since = [(connection.sending_since_s, connection) for connection in self._taken]
+        since = [(connection.stalled_since_s, connection) for connection in self._taken]
         stalled = [
             (since_s, connection)
             for since_s, connection in since

@@ -64,6 +64,14 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "horizon": _Codec(list, tuple),
     "missing": _Codec(list, decode_pairs),
     "sizes": _BY_SHARD,
+    # Those that write answer in documents of transactions (transactions/documents.py).
+    "create": _PLAIN,
+    "staging": _PLAIN,
+    "decided": _PLAIN,
+    "claim": _PLAIN,
+    "stage": _PLAIN,
+    "land": _PLAIN,
+    "discard": _PLAIN,
 }
 
 
