@@ -15,8 +15,9 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 SPARK: Final = "tests/spark"
 SPARK_JOBS: Final = f"{SPARK}/jobs"
 SPARK_CLUSTER: Final = f"{SPARK}/cluster"
-# Twins and commands start Spark by themselves.
-TWINS, COMMAND = f"{SPARK}/sink/test_twins.py", "test_command_"
+# These and commands start Spark by themselves.
+OWN_SPARK: Final = (f"{SPARK}/sink/test_twins.py", f"{SPARK}/test_connect.py")
+COMMAND: Final = "test_command_"
 OF_FILES: Final = {
     "tests/broker/worker/test_broker_faults.py": "own broker",
     "tests/broker/spark/test_kafka_format.py": "Spark of Kafka",
@@ -55,7 +56,7 @@ def group_of(nodeid: str) -> str:
     file = PurePosixPath(path)
     if file.parent.as_posix() in FILES_OF:
         return path
-    if not file.is_relative_to(SPARK) or path == TWINS or name.startswith(COMMAND):
+    if not file.is_relative_to(SPARK) or path in OWN_SPARK or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)
     if file.is_relative_to(SPARK_CLUSTER):
         return "cluster"

@@ -62,10 +62,14 @@ def claim_checkpoint(checkpoint: str, whose: Mapping[str, str]) -> None:
             process may not write there.
         UnavailableError: The disk refuses.
     """
-    if _SCHEME.match(checkpoint):
-        return
-    place = Path(checkpoint).absolute()
-    claim(place, NOTE, whose, f"checkpoint {place}")
+    for note in note_of(checkpoint):
+        place = note.parent
+        claim(place, NOTE, whose, f"checkpoint {place}")
+
+
+def note_of(checkpoint: str) -> list[Path]:
+    """Return where a checkpoint's note lies; one of another file system has none."""
+    return [] if _SCHEME.match(checkpoint) else [Path(checkpoint).absolute() / NOTE]
 
 
 def has_come_on(checkpoint: str) -> bool:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.checkpoint_files import query_id_of
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
@@ -128,6 +129,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     frame = read_stream(spark, drained.root, stream, options, (max_rows, skip_lost, once))
     correct = _correcting(drained, into, where)
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
+    correct = where_it_was_called(frame, correct, drained.root, where)
     return start_query(frame, correct, f"{NAME} {stream}", where, None if once else trigger)
 
 

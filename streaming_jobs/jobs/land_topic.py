@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs.batch_span import span_of
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (
     Checkpoint,
     Mode,
@@ -108,6 +109,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     claim_checkpoint(where, {"job": NAME, "stream": stream})
     landing.claim(owner)
     land = _landing_of(landing, partition, size_wanted, (where, stream))
+    land = where_it_was_called(frame, land, root, where, [landing.note])
     return start_query(frame, land, f"{NAME} {stream}", where, None if once else trigger)
 
 

@@ -28,6 +28,7 @@ from pyspark.sql.types import NumericType
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
 from storage_core.avro import AvroSchema
 from streaming_jobs.common.field_columns import column_of
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
     Mode,
@@ -152,8 +153,10 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     outputs = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **outputs})
     _make_streams(streams, wanted, where)
+    notes = [] if files is None else [files.note]
     cascade = Cascade(where, rows, streams, wanted, files)
-    return start_query(frame, cascade, f"{NAME} {name}", where, None if once else trigger)
+    process = where_it_was_called(frame, cascade, root, where, notes)
+    return start_query(frame, process, f"{NAME} {name}", where, None if once else trigger)
 
 
 def _check_streams(streams: RollupStreams, stream: str, levels: Iterable[Level]) -> None:

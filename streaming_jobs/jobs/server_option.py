@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand
+from typing_extensions import override
 
 from storage_core.remote.addresses import PLAIN, names_servers
 
@@ -29,7 +30,8 @@ Server = Annotated[
 class ServerCommand(TyperCommand):
     """A command whose ROOT may be servers; the option is put in ROOT's place."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as typer calls it
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put what --server names in ROOT's place."""
         rest, servers = _without_option(args)
         if servers is not None:

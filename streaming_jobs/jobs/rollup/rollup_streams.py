@@ -17,11 +17,11 @@ from storage_core import (
     INT64_MIN,
     ForeignDataError,
     InvalidRequestError,
-    Stream,
     StreamOptions,
     StreamReader,
     list_streams,
 )
+from streaming_jobs.common.stream_location import create_stream
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level
 from streaming_jobs.jobs.rollup.retention_floor import floor_of, refuse_caps
 from streaming_jobs.jobs.rollup.rollup_record import (
@@ -72,7 +72,7 @@ class RollupStreams:
         """Make a level's stream."""
         mode: Literal["dictionary", "none"] = "dictionary" if self.has_keys else "none"
         options = StreamOptions(unit="ms", shards=self.shards, key_mode=mode)
-        Stream.create(self.root, self.name(level), options).close()
+        create_stream(self.root, self.name(level), options)
 
     def check(self, level: Level) -> None:
         """Refuse a stream that keeps something else.

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
 from streaming_jobs.jobs import command, spark_failures
+from streaming_jobs.jobs.server_option import ServerCommand
 
 
 @pytest.mark.parametrize(("kind", "code"), spark_failures.EXIT_CODES)
@@ -200,14 +201,14 @@ def asked_of(arguments):
     """Return the root and the stream that a job's command is asked for, and what it says."""
     asked: list[Any] = []
 
-    def job(spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
+    def job(_spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
         asked.append((root, stream, into))
 
     def conduct(_name, _master, _settings, begin):
         begin(None)
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command("job", cls=command.ServerCommand)(command.command_of(job, "job", conduct))
+    app.command("job", cls=ServerCommand)(command.command_of(job, "job", conduct))
     return command.outcome(app, "job", "job", arguments), asked
 
 
