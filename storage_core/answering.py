@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core.catalog.owners import shard_owners
+from storage_core.engine.open_files import OpenFilesError as OpenFilesError  # noqa: PLC0414 - for servers
 from storage_core.format.record import Record
 from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.platform.disk_usage import disk_bytes

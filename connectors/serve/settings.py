@@ -18,6 +18,7 @@ class Bounds:
 
     Attributes:
         connections: Connections at once; beyond, the one that has been idle longest is closed.
+        reserved: Connections beyond those, for health and metrics alone.
         answers: Answers with rows at once; others wait `queue_s` for a place.
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
@@ -30,6 +31,9 @@ class Bounds:
         request_s: Seconds of a handshake, and of a request from its first byte to its last.
         send_s: Seconds in which a client takes 64 KiB of an answer.
         stalled_s: Seconds after which a client that takes nothing gives its place to who waits.
+        slow_s: Seconds of sending one answer after which its client, too, may be cut for who waits,
+            where it has taken fewer than `slow_bytes_s` in each of them.
+        slow_bytes_s: Bytes a second, over the whole answer.
         queue_s: Seconds that a request waits for a place.
         idle_s: Seconds that a connection may be idle.
         stop_s: Seconds that answers have to end once the server is to stop.
@@ -41,6 +45,7 @@ class Bounds:
     """
 
     connections: int = 256
+    reserved: int = 8
     answers: int = 32
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
@@ -52,6 +57,8 @@ class Bounds:
     request_s: float = 15.0
     send_s: float = 20.0
     stalled_s: float = 2.0
+    slow_s: float = 10.0
+    slow_bytes_s: int = 65_536
     queue_s: float = 10.0
     idle_s: float = 600.0
     stop_s: float = 10.0

@@ -42,9 +42,7 @@ def test_a_machine_is_kept_from_a_disk(way, tmp_path):
     assert (disk / "secret").read_text() == "a row"
 
 
-def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(
-    full, driver, cluster, shipped
-):
+def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(full, driver, cluster, shipped):
     seen = driver.do(machines, str(cluster.disk), LACKED)
     assert len({each["work"] for each in seen}) == 2
     for each in seen:
