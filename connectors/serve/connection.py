@@ -197,7 +197,7 @@ class Connection:
     def is_slow(self) -> bool:
         """Tell whether the client has taken its answer too slowly as a whole. Any thread."""
         sending_s = self._sending_s
-        is_judged = self.sending_since_s is not None and sending_s > self._bounds.slow_s
+        is_judged = self.stalled_since_s is not None and sending_s > self._bounds.slow_s
         return is_judged and self._taken_bytes < sending_s * self._bounds.slow_bytes_s
 
     def cut(self) -> None:
