@@ -63,6 +63,11 @@ class StreamClient:
         """The servers that are asked."""
         return self._client.addresses
 
+    @property
+    def root(self) -> str:
+        """The id of the root."""
+        return self._root or ""
+
     def know(self, facts: StreamFacts, root: str | None = None) -> None:
         """Let each call say that the stream is this one, of this root."""
         self._root = root or self._root

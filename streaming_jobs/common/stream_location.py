@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader, root_id
+from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader
+from storage_core.owners_reader import root_of
 from storage_core.remote.addresses import names_servers
 from streaming_jobs.common.same_directory import DirectoryIdentity
 
@@ -72,10 +73,9 @@ class StreamLocation:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            root = root_id(self.path)
             reader = StreamReader.open(self.path, self.stream)
         try:
-            self._check(root, reader.position().incarnation)
+            self._check(root_of(reader, self.path), reader.position().incarnation)
         except BaseException:
             reader.close()
             raise
