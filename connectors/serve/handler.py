@@ -30,6 +30,7 @@ from connectors.serve.open_streams import OpenStreams
 from connectors.serve.places import Places
 from connectors.serve.refusals import BusyError, RefusedError
 from connectors.serve.settings import Bounds, ServeSettings
+from connectors.serve.staged_writes import StagedWrites
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
@@ -50,7 +51,6 @@ from storage_core.protocol import (
     PROTOCOL,
     PROTOCOL_NUMBER,
     ROOT,
-    STREAM_PARAMETERS,
     VERSION,
     Call,
     Compression,
@@ -90,12 +90,15 @@ class Handler:
         self._version = version
         self._clock = clock
         self._is_open_to_all = is_open_to_all
-        self._tokens = Tokens(settings.read_tokens, settings.write_tokens, clock)
+        self._tokens = Tokens(
+            settings.read_tokens, settings.write_tokens, clock, is_writable=settings.is_writable
+        )
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
         self.places = Places(settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
+        self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
         self.stopping = threading.Event()
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -141,7 +144,7 @@ class Handler:
             self.figures.answered(label, status, self._clock.monotonic_s() - begun_s, sent)
             if status == "cut":
                 self.figures.add("answers_cut")
-        return keeps
+        return connection.leave_rows() and keeps
 
     def refuse(
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
@@ -240,15 +243,21 @@ class Handler:
         values = _values_of(call, request)
         closes = not request.keeps_alive or self.stopping.is_set()
         ok = str(HTTPStatus.OK.value)
+        result: object
         if call.scope == "server":
             body = encode_result(call, self._of_server(call))
             return writer.write_whole(HTTPStatus.OK, _JSON, body, closes=closes), ok
+        if call.right == "write":
+            result = self.writes.result(connection, request, call, stream, values)
+            return writer.write_whole(
+                HTTPStatus.OK, _JSON, encode_result(call, result), closes=closes
+            ), ok
         archived = values.pop("archived", None)
         if call.answer == "json":
             anew = call.name == "facts"
             with self.streams.using(stream, archived, request.headers, anew=anew) as reader:
                 if call.name == "wait":
-                    result: object = self.watch.wait(
+                    result = self.watch.wait(
                         reader,
                         **values,
                         is_ended=lambda: self.stopping.is_set() or connection.is_gone(),
@@ -357,8 +366,9 @@ class _Outcome:
 
 
 def _values_of(call: Call, request: HttpRequest) -> dict[str, Any]:
-    own = STREAM_PARAMETERS if call.scope == "stream" else ()
-    parameters = (*call.parameters, *own)
+    parameters = call.all_parameters
+    if call.takes_rows:
+        return decode_query(parameters, request.query)
     if request.method == "GET":
         if request.body:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "a GET has no body; use POST")

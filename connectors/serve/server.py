@@ -80,6 +80,8 @@ class ShardServer:
             "held_bytes": lambda: self.handler.places.held_bytes,
             "waits": lambda: len(self.handler.watch),
             "streams": lambda: len(self.handler.streams),
+            "stagings": lambda: self.handler.writes.places.taken,
+            "landings": lambda: len(self.handler.writes.landings),
         }
         self._thread = threading.Thread(target=self._accept, name="shardlog-accept", daemon=True)
         self._thread.start()
@@ -122,6 +124,7 @@ class ShardServer:
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()
+        self.handler.writes.close()
         self.handler.streams.close()
 
     def _remaining(self) -> list[Connection]:

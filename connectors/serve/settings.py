@@ -34,6 +34,10 @@ class Bounds:
         idle_s: Seconds that a connection may be idle.
         stop_s: Seconds that answers have to end once the server is to stop.
         streams: Streams that are kept open.
+        stagings: Requests with rows to stage at once; others wait `queue_s` for a place.
+        staged_bytes: Bytes of such a request.
+        landings: Transactions that are made durable at once.
+        landing_s: Seconds that a call waits for its transaction; who called asks again.
     """
 
     connections: int = 256
@@ -52,6 +56,10 @@ class Bounds:
     idle_s: float = 600.0
     stop_s: float = 10.0
     streams: int = 64
+    stagings: int = 4
+    staged_bytes: int = 64 * 2**20
+    landings: int = 32
+    landing_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +74,7 @@ class ServeSettings:
         read_tokens: File of tokens that may read, one a line; None for none.
         write_tokens: File of tokens that may write, and read.
         is_anonymous: Whether others than this machine may ask without a token.
+        is_writable: Whether everybody on this machine may write, where no token is asked for.
         bounds: How much it takes and gives.
     """
 
@@ -76,6 +85,7 @@ class ServeSettings:
     read_tokens: Path | None = None
     write_tokens: Path | None = None
     is_anonymous: bool = False
+    is_writable: bool = False
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
@@ -93,11 +103,22 @@ class ServeSettings:
                 "--read-token-file, or let anybody read with --anonymous"
             )
             raise InvalidRequestError(message)
+        if self.is_writable and (self.has_tokens or not is_loopback(host)):
+            message = (
+                "--writable lets everybody on this machine write, where no token is asked for; "
+                "name a file of tokens that may write with --write-token-file"
+            )
+            raise InvalidRequestError(message)
 
     @property
     def has_tokens(self) -> bool:
         """Whether a token is asked for."""
         return self.read_tokens is not None or self.write_tokens is not None
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether anybody may write."""
+        return self.is_writable or self.write_tokens is not None
 
     @property
     def has_tls(self) -> bool:

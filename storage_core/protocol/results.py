@@ -67,6 +67,14 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "missing": _Codec(list, decode_pairs),
     "owners": _Codec(encode_holdings, decode_holdings),
     "sizes": _BY_SHARD,
+    # Those that write answer in documents of transactions (transactions/documents.py).
+    "create": _PLAIN,
+    "staging": _PLAIN,
+    "decided": _PLAIN,
+    "claim": _PLAIN,
+    "stage": _PLAIN,
+    "land": _PLAIN,
+    "discard": _PLAIN,
 }
 
 

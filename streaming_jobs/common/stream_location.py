@@ -14,8 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader, root_id
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    StagingArea,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    root_id,
+)
 from storage_core.remote.addresses import names_servers
+from storage_core.remote.staging_client import StagingClient, create_by_server
 from streaming_jobs.common.same_directory import DirectoryIdentity
 
 # Made once with a stream and never written again.
@@ -29,6 +38,32 @@ _A_COPY: Final = (
 )
 
 Stamp = tuple[int, ...] | None
+# Where rows are staged: in the stream's directory, or at a server.
+AnyStaging = StagingArea | StagingClient
+
+
+def open_staging(path: str, stream: str) -> AnyStaging:
+    """Open the staging area of a stream, by the path of its root or by servers over it.
+
+    Raises:
+        InvalidRequestError: There is no such root or stream, or the servers do not let us write.
+        UnavailableError: No server answers.
+    """
+    if names_servers(path):
+        return StagingClient.open(path, stream)
+    return StagingArea.open(path, stream)
+
+
+def create_stream(path: str, stream: str, options: StreamOptions) -> None:
+    """Make a stream, by the path of its root or by servers over it.
+
+    Raises:
+        InvalidRequestError: The name is bad or taken, or the servers do not let us write.
+    """
+    if names_servers(path):
+        create_by_server(path, stream, options)
+    else:
+        Stream.create(path, stream, options).close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +116,19 @@ class StreamLocation:
             raise
         return reader
 
-    def area(self) -> StagingArea:
-        """Open the stream's staging area.
+    def area(self) -> AnyStaging:
+        """Open the stream's staging area; close it.
 
         Raises:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            area = StagingArea.open(self.path, self.stream)
-        self._check(area.root_id, area.incarnation)
+            area = open_staging(self.path, self.stream)
+        try:
+            self._check(area.root_id, area.incarnation)
+        except BaseException:
+            area.close()
+            raise
         return area
 
     def stamp(self) -> Stamp:

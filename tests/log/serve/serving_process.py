@@ -42,14 +42,17 @@ class ServerProcess:
 
 
 @contextmanager
-def server_process(root: Path, *, has_patience: bool = True) -> Iterator[ServerProcess]:
+def server_process(
+    root: Path, *, has_patience: bool = True, is_writable: bool = False
+) -> Iterator[ServerProcess]:
     """Start a server, and kill it at the end.
 
     Args:
         root: The root.
         has_patience: Whether its readers wait for a damaged file to become whole.
+        is_writable: Whether everybody on this machine may write.
     """
-    process, connection = start_talking_child(_serve, root, has_patience)
+    process, connection = start_talking_child(_serve, root, has_patience, is_writable)
     try:
         assert connection.poll(START_MAX_S), "the server does not start"
         host, port = connection.recv()
@@ -61,9 +64,9 @@ def server_process(root: Path, *, has_patience: bool = True) -> Iterator[ServerP
         connection.close()
 
 
-def _serve(asker: Connection, root: Path, has_patience: bool) -> None:
+def _serve(asker: Connection, root: Path, has_patience: bool, is_writable: bool) -> None:
     clock = None if has_patience else ManualClock()
-    settings = ServeSettings(root=root, listen="127.0.0.1:0")
+    settings = ServeSettings(root=root, listen="127.0.0.1:0", is_writable=is_writable)
     with ShardServer(settings, "1.2.3", clock) as server:
         asker.send((server.host, server.port))
         with suppress(EOFError):

@@ -80,7 +80,7 @@ def test_reading_token_may_not_write_and_nobody_may_without_one(tokens) -> None:
     tokens_of.check(bearer(WRITE), "write")
     with pytest.raises(InvalidRequestError, match="may read, and not write"):
         tokens_of.check(bearer(READ), "write")
-    with pytest.raises(InvalidRequestError, match="asks for a token"):
+    with pytest.raises(InvalidRequestError, match="this server only reads"):
         Tokens(None, None, clock).check(None, "write")
 
 
