@@ -48,8 +48,8 @@ def test_spark_is_the_one_that_is_tested_on_the_python_of_the_worker(cluster, be
         (class_,) = re.findall(r"org\.apache\.spark\.deploy\.\S+", command_of(service))
         (jar,) = Path(pyspark.__path__[0]).glob("jars/spark-core_*.jar")
         assert f"{class_.replace('.', '/')}.class" in zipfile.ZipFile(jar).namelist()
-    host, _, port = command_of(cluster["services"]["spark-worker"]).rpartition("//")[2].partition(
-        ":"
+    host, _, port = (
+        command_of(cluster["services"]["spark-worker"]).rpartition("//")[2].partition(":")
     )
     assert f"--host {host} --port {port}" in command_of(cluster["services"]["spark-master"])
     assert cluster["services"]["spark-worker"]["deploy"] == {"replicas": 2}

@@ -21,18 +21,18 @@ from tests.unit.streaming_jobs.source.source_lab import SourceLab
 # The stream that queries write to.
 INTO: Final = "landed"
 EARLY: Final = {"startingOffsets": "earliest"}
-WRITE_TOKEN: Final = "a token of those who write"  # noqa: S105 - of a test
+WRITE_TOKEN: Final = "of-those-who-write"  # noqa: S105 - of a test
 Options = dict[str, str]
 
 
 class ClusterLab:
     """One stream on a disk that no machine sees, and its server."""
 
-    def __init__(self, place: Path, token_file: Path) -> None:
+    def __init__(self, place: Path, known_tokens: Path) -> None:
         place.mkdir()
         self.place = place
         self.log = SourceLab(place / "root")
-        self.server = ServeCommand(self.log.root, "--write-token-file", str(token_file))
+        self.server = ServeCommand(self.log.root, "--write-token-file", str(known_tokens))
 
     def serve(self) -> None:
         """Serve the root."""
@@ -84,9 +84,7 @@ def write_numbers(spark: SparkSession, options: Options) -> None:
     frame.write.format("shardlog").options(**options).mode("append").save()
 
 
-def start_query(
-    spark: SparkSession, options: Options, into: Options, checkpoint: str
-) -> None:
+def start_query(spark: SparkSession, options: Options, into: Options, checkpoint: str) -> None:
     """Start a query that writes what it reads to another stream."""
     frame = spark.readStream.format("shardlog").options(**options).load()
     writer = frame.select("primary", "secondary", "value").writeStream.format("shardlog")

@@ -1,7 +1,7 @@
 """What a cluster is given: a Python that has little, and shardlog as one file.
 
-    python = lean_python(place)      pyspark, pyarrow, numpy, and what Avro takes: no RocksDB
-    archive = shipped_archive(place) what `--py-files` ships
+python = lean_python(place)      pyspark, pyarrow, numpy, and what Avro takes: no RocksDB
+archive = shipped_archive(place) what `--py-files` ships
 """
 
 import os

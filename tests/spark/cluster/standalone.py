@@ -137,9 +137,7 @@ class Standalone:
         self._sessions.append(self.worker(number))
 
     def _await_worker(self, number: int) -> None:
-        self._await_said(
-            f"machine-{number}", self._workers[number], re.compile(_REGISTERED), 1
-        )
+        self._await_said(f"machine-{number}", self._workers[number], re.compile(_REGISTERED), 1)
 
     def _await_said(
         self, name: str, process: "subprocess.Popen[bytes]", text: re.Pattern[str], times: int

@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.spark.cluster.driver import DriverError
 from tests.spark.cluster.lab import (
     EARLY,
     INTO,
+    WRITE_TOKEN,
     finish_queries,
     machines,
     numbers,
@@ -45,9 +47,7 @@ def test_a_machine_is_kept_from_a_disk(way, tmp_path):
     assert (disk / "secret").read_text() == "a row"
 
 
-def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(
-    full, driver, cluster, shipped
-):
+def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(full, driver, cluster, shipped):
     seen = driver.do(machines, str(cluster.disk), LACKED)
     assert len({each["work"] for each in seen}) == 2
     for each in seen:
@@ -103,15 +103,14 @@ def test_batch_is_written_once(full, driver):
 
 
 def test_token_is_in_no_plan_and_one_that_is_missing_is_told(full, driver, shipped):
-    token = shipped.token_file.read_text().strip()
-    assert token not in driver.do(plan_of, full.options())
+    assert WRITE_TOKEN not in driver.do(plan_of, full.options())
     shipped.token_file.write_text("one-that-nobody-knows-of\n")
     try:
-        with pytest.raises(Exception, match="token") as raised:
+        with pytest.raises(DriverError, match="token") as raised:
             driver.do(numbers, full.options())
         assert "Traceback" not in str(raised.value)
     finally:
-        shipped.token_file.write_text(f"{token}\n")
+        shipped.token_file.write_text(f"{WRITE_TOKEN}\n")
 
 
 def plan_of(spark, options):
