@@ -35,10 +35,12 @@ from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
 from bench.serve.rows import SERVE
+from bench.serve.sql import SERVE_SQL
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.roll_up import ROLL_UP
 from bench.spark.sealed import SPARK_SEALED
+from bench.spark.served import SPARK_SERVED
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
@@ -58,6 +60,7 @@ EXPERIMENTS: Final = (
     EXPIRY,
     SEALING,
     SERVE,
+    SERVE_SQL,
     SMALL,
     SEALED_SQL,
     PROVEN,
@@ -73,6 +76,7 @@ EXPERIMENTS: Final = (
     PEERS,
     SPARK_PLANNING,
     SPARK_SOURCE,
+    SPARK_SERVED,
     ROLL_UP,
     SPARK_SINK,
     SPARK_TYPED,

@@ -11,15 +11,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from storage_core.catalog.owners import shard_owners
+from storage_core.engine.open_files import OpenFilesError as OpenFilesError  # noqa: PLC0414 - for servers
 from storage_core.format.record import Record
 from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.platform.disk_usage import disk_bytes
 from storage_core.protocol.calls import Call
-from storage_core.protocol.documents import StreamFacts
+from storage_core.protocol.documents import ShardHolding, StreamFacts
 from storage_core.read.request import Order, ReadRequest, own_columns, request_of
 from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
 from storage_core.rows import StreamRows
+from storage_core.sql.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
 
 _Rows = StreamRows[Any]
 
@@ -213,6 +216,13 @@ def _dead_letters(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
     return RowAnswer(_DEAD_LETTERS, rows)
 
 
+def _part_bytes(reader: StreamReader, values: dict[str, Any]) -> RowAnswer:
+    pieces = part_bytes(reader, **values)
+    if pieces is None:
+        return RowAnswer(BYTES_SCHEMA, iter(()), GONE)
+    return RowAnswer(BYTES_SCHEMA, pieces)
+
+
 def _batched(
     items: Iterable[Any], schema: pa.Schema, size: int, value_of: Callable[[Any, str], object]
 ) -> Iterator[pa.RecordBatch]:
@@ -232,6 +242,20 @@ def _sizes(reader: StreamReader) -> dict[int, int]:
     return {n: disk_bytes(files.shard_directory(n)) for n in reader.rows.shards.opened()}
 
 
+def _owners(reader: StreamReader) -> dict[int, ShardHolding]:
+    files, shards = reader.rows.shards.files, reader.rows.shards.opened()
+    # In this order: who has let go by now, has committed by then.
+    holders = shard_owners(files.directory.parent, files.meta.name)
+    holdings = {}
+    for number, shard in shards.items():
+        holder, committed, facts = holders.get(number), shard.committed(), shard.state()
+        # A command that has it for a moment writes nothing new.
+        name = None if holder is None or holder.purpose else str(holder)
+        born = reader.born(number)
+        holdings[number] = ShardHolding(born, max(facts.start, born), committed, facts.floor, name)
+    return holdings
+
+
 def _shard_schemas(
     reader: StreamReader, shard: int, registry_id: int | None = None
 ) -> Iterable[object]:
@@ -249,6 +273,7 @@ _ROWS: Final[Mapping[str, Callable[[StreamReader, dict[str, Any]], RowAnswer]]] 
     "records": _records,
     "scan_shard": _scan_shard,
     "dead_letters": _dead_letters,
+    "part_bytes": _part_bytes,
 }
 _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "facts": facts_of,
@@ -262,6 +287,7 @@ _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "unsealed": StreamReader.unsealed,
     "untrimmed": StreamReader.untrimmed,
     "parts": StreamReader.parts,
+    "snapshot": served_snapshot,
     "stats": StreamReader.stats,
     "state": lambda reader, shard: reader.shard(shard).state(),
     "source": StreamReader.source,
@@ -270,5 +296,6 @@ _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "start": StreamReader.start,
     "horizon": StreamReader.horizon,
     "missing": StreamReader.missing,
+    "owners": _owners,
     "sizes": _sizes,
 }

@@ -1,9 +1,10 @@
 """A stream read from a server: a `StreamReader` whose shards are asked over HTTP.
 
-`StreamReader.open("shardlog://a:8085,b:8085", name)` makes one. Its names, results and errors are
-those of a reader by path; what is a call of the protocol is one call here, whatever the number of
-shards. `refresh` takes in shards and options as there. Rows come as they are read, so memory is
-bounded as there; an answer that is cut is an error, never fewer rows.
+`StreamReader.open("shardlog://a:8085", name)` makes one (owners_reader.py). Its names, results and
+errors are those of a reader by path; what is a call of the protocol is one call here, whatever the
+number of shards. `refresh` takes in shards and options as there. Rows come as they are read, so
+memory is bounded as there. An answer that is cut is never fewer rows: those by address go on behind
+the last (remote/resumed_rows.py), others are asked for anew or are an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
-from storage_core.platform.clock import Clock, SystemClock
+from storage_core.platform.clock import Clock
 from storage_core.protocol import StreamFacts
 from storage_core.protocol.calls import WAIT_S_MAX
 from storage_core.read.request import (
@@ -37,48 +38,12 @@ from storage_core.read.request import (
     request_of,
 )
 from storage_core.reader import StreamReader
-from storage_core.remote.addresses import parse_servers
-from storage_core.remote.client import ServerClient
-from storage_core.remote.options import ServerOptions
+from storage_core.remote.resumed_rows import resumed_rows, resumed_scan
 from storage_core.remote.shard import RemoteShard
 from storage_core.remote.stream_client import StreamClient
 from storage_core.rows import Id
 
 _RECORD_FIELDS: Final = tuple(field.name for field in fields(Record))
-
-
-def open_remote_reader(  # noqa: PLR0913 - what an opener may say
-    servers: str,
-    name: str,
-    *,
-    archived: str | None = None,
-    options: ServerOptions | None = None,
-    read_bytes_max: int | None = None,
-    clock: Clock | None = None,
-) -> "RemoteReader":
-    """Open a stream of a server for reading.
-
-    Args:
-        servers: Their addresses: `shardlog://a:8085,b:8085`, or `shardlogs://…` over TLS.
-        name: The stream.
-        archived: The lineage of an archived log, or what it begins with.
-        options: How servers are asked; what is not said is in the environment.
-        read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here.
-        clock: Time, for tests.
-
-    Raises:
-        InvalidRequestError: There is no such stream; an address, the token or a certificate is
-            wrong.
-        UnavailableError: No server answers.
-    """
-    time = clock or SystemClock()
-    client = ServerClient(parse_servers(servers), options or ServerOptions(), time)
-    try:
-        asks, facts = StreamClient.opened(client, name, archived)
-    except BaseException:
-        client.close()
-        raise
-    return RemoteReader(asks, facts, time, read_bytes_max)
 
 
 class RemoteReader(StreamReader):
@@ -91,10 +56,10 @@ class RemoteReader(StreamReader):
         clock: Clock,
         read_bytes_max: int | None = None,
     ) -> None:
-        """Take over a client; use `open_remote_reader`."""
+        """Take over a client; use `open_by_servers`."""
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
-        super().__init__(_files_of(facts), shards, clock, read_bytes_max)
+        super().__init__(files_of(facts), shards, clock, read_bytes_max)
         self._archived = facts.archived
         client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
@@ -139,7 +104,7 @@ class RemoteReader(StreamReader):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
         request = self._request("arrival", ids, start, end, 0, keys, versions, columns)
-        return self._client.batches("scan", _values(request))
+        return resumed_scan(self._client, _values(request), lambda: list(self._open.by_number))
 
     def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
@@ -161,7 +126,8 @@ class RemoteReader(StreamReader):
             end_address=end_address,
         )
         places = {"start_address": start_address, "end_address": end_address}
-        return self._client.batches("tail", {"shard": number, **places, **_values(request)})
+        values = {"shard": number, **places, **_values(request)}
+        return resumed_rows(self._client, "tail", values)
 
     def for_each(
         self,
@@ -218,7 +184,7 @@ class RemoteReader(StreamReader):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        values = _values(self._request("time", ids, from_, None, limit, keys, None, None))
+        values = _values(self._request("primary", ids, from_, None, limit, keys, None, None))
         values["from_"] = values.pop("start", None)
         table, last = self._client.table("available", {**values, "width": min(width, INT64_MAX)})
         return last, table
@@ -283,7 +249,7 @@ class RemoteReader(StreamReader):
         facts: StreamFacts = self._client.result("refresh")
         with self._growing:
             self._client.know(facts)
-            self._open.files = _files_of(facts)
+            self._open.files = files_of(facts)
             self._archived = facts.archived
             shards = self._open.by_number
             self._open.by_number = {
@@ -359,7 +325,7 @@ def _values(request: ReadRequest) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _files_of(facts: StreamFacts) -> StreamFiles:
+def files_of(facts: StreamFacts) -> StreamFiles:
     """Return what a server says of a stream as its files would."""
     options = facts.options
     meta = StreamMeta(

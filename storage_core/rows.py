@@ -226,7 +226,7 @@ class StreamRows(Generic[S]):
     def newest(self, ids: Ids = None, *, keys: Keys = None) -> pa.RecordBatch:
         """Return the rows of `latest` as columns, in any order."""
         columns = (*self._record_columns, "committed_at_ms")
-        request = self._of(keys, request_of("newest", ids, None, None, 1, None, columns))
+        request = self._of(keys, request_of("newest", ids, None, None, 0, None, columns))
         with self._reading():
             batches = self._gather(request)
         rows = newest_of_each(batches, has_keys=self._has_keys)
@@ -261,7 +261,7 @@ class StreamRows(Generic[S]):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        request = self._of(keys, request_of("time", ids, from_, None, limit, None, None))
+        request = self._of(keys, request_of("primary", ids, from_, None, limit, None, None))
         first = self.earliest(ids, from_, keys=request.keys)
         if first is None:
             return None, schema_of(own_columns(self._shards.meta, request)).empty_table()

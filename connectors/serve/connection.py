@@ -39,9 +39,12 @@ class Connection:
         waiting_since_s: Since when it has waited for a request; None while one is answered.
         stalled_since_s: Since when the client has taken nothing of what it is sent, or sent nothing
             of what it began; None while neither is waited for.
+        is_reserved: Whether it is for health and metrics alone.
     """
 
-    def __init__(self, sock: socket.socket, bounds: Bounds, clock: Clock) -> None:
+    def __init__(
+        self, sock: socket.socket, bounds: Bounds, clock: Clock, *, is_reserved: bool = False
+    ) -> None:
         """Take over a socket."""
         self._socket = sock
         self._bounds = bounds
@@ -50,9 +53,13 @@ class Connection:
         self._more = _MORE
         self.waiting_since_s: float | None = clock.monotonic_s()
         self.stalled_since_s: float | None = None
+        self.is_reserved = is_reserved
         self.is_cut = False
         self._rows_left = 0
         self._is_told_to_send = True
+        # What the client has taken of the answer, and for how long it was sent, not made.
+        self._taken_bytes = 0
+        self._sending_s = 0.0
 
     def take_over(self, sock: socket.socket) -> None:
         """Go on over another socket: the encrypted one."""
@@ -81,7 +88,8 @@ class Connection:
             GoneError: It did not come in time.
         """
         self.waiting_since_s = self._clock.monotonic_s()
-        idle_until_s = self.waiting_since_s + self._bounds.idle_s
+        idle_s = self._bounds.request_s if self.is_reserved else self._bounds.idle_s
+        idle_until_s = self.waiting_since_s + idle_s
         if not self._received and not self._receive(idle_until_s):
             return None
         until_s = self._clock.monotonic_s() + self._bounds.request_s
@@ -97,6 +105,7 @@ class Connection:
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
         request = parse_head(head)
+        self._taken_bytes, self._sending_s = 0, 0.0
         if request.brings_rows:
             # They are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
@@ -185,6 +194,12 @@ class Connection:
         self._received += received
         return not received
 
+    def is_slow(self) -> bool:
+        """Tell whether the client has taken its answer too slowly as a whole. Any thread."""
+        sending_s = self._sending_s
+        is_judged = self.stalled_since_s is not None and sending_s > self._bounds.slow_s
+        return is_judged and self._taken_bytes < sending_s * self._bounds.slow_bytes_s
+
     def cut(self) -> None:
         """End the connection, whatever its thread does. Any thread."""
         self.is_cut = True
@@ -208,8 +223,12 @@ class Connection:
                     message = "the client takes too little of its answer"
                     raise GoneError(message)
                 self._socket.settimeout(remaining_s)
-                sent += self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
-                now_s = self.stalled_since_s = self._clock.monotonic_s()
+                taken = self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
+                before_s, now_s = now_s, self._clock.monotonic_s()
+                self.stalled_since_s = now_s
+                self._sending_s += now_s - before_s
+                self._taken_bytes += taken
+                sent += taken
                 if sent - counted >= _TAKEN_MIN:
                     counted, until_s = sent, now_s + self._bounds.send_s
         except OSError as error:

@@ -28,7 +28,12 @@ from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
 from connectors.serve.places import Places
-from connectors.serve.refusals import BusyError, RefusedError
+from connectors.serve.refusals import (
+    BusyError,
+    RefusedError,
+    told_as_own,
+    too_many_connections,
+)
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.staged_writes import StagedWrites
 from connectors.serve.tokens import Tokens
@@ -114,7 +119,7 @@ class Handler:
             GoneError: The client is not there any more.
         """
         begun_s = self._clock.monotonic_s()
-        keeps = request.keeps_alive and not self.stopping.is_set()
+        keeps = request.keeps_alive and not self.stopping.is_set() and not connection.is_reserved
         is_head = request.method == "HEAD"
         writer = AnswerWriter(connection, self.own_headers, is_head=is_head)
         label, status, sent = "none", "cut", 0
@@ -122,6 +127,7 @@ class Handler:
             self._check_host(request)
             plain = self._plain(request)
             if plain is None:
+                self._check_connection(connection)
                 call, stream = self._called(request)
                 label = call.name
                 sent, status = self._answer(connection, writer, request, call, stream)
@@ -150,6 +156,7 @@ class Handler:
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:
         """Send an error as an answer; return its status, and the bytes sent."""
+        error = told_as_own(error)
         status = error.status if isinstance(error, RefusedError) else status_of(error)
         headers = dict(_JSON)
         if status is HTTPStatus.UNAUTHORIZED:
@@ -175,6 +182,11 @@ class Handler:
         if not is_loopback(name):
             message = "this server answers to this machine alone: Host is not its name"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
+
+    def _check_connection(self, connection: Connection) -> None:
+        """Refuse a call on a connection that is kept for health and metrics."""
+        if connection.is_reserved:
+            raise too_many_connections(self._bounds)
 
     def _plain(self, request: HttpRequest) -> tuple[HTTPStatus, Mapping[str, str], bytes] | None:
         """Return the answer of a path that is no call."""
@@ -332,7 +344,7 @@ class Handler:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches as far as an answer may go; beyond, it ends with an error."""
         until_s = self._clock.monotonic_s() + self._bounds.answer_s
-        for batch in batches:
+        for batch in _told_as_own(batches):
             outcome.rows += batch.num_rows
             if self._bounds.rows and outcome.rows > self._bounds.rows:
                 message = f"the answer has more than {self._bounds.rows} rows; ask for fewer"
@@ -348,6 +360,13 @@ class Handler:
 
 def _encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def _told_as_own(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except ShardlogError as error:
+        raise told_as_own(error) from error.__cause__
 
 
 def _failure_of(error: Exception) -> ShardlogError:

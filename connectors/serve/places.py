@@ -1,8 +1,9 @@
 """Places for answers: how many have rows on their way at once, and how many bytes they hold.
 
-Whoever waits for a place gets that of a client that has taken nothing for a while: its connection
-is cut. So clients that stall, however many, cost the others some seconds and no more. A large read
-holds its bytes before it gathers them, so that many at once take no more memory than few.
+Whoever waits for a place gets that of a client that has taken nothing for a while, or too little
+over its whole answer: its connection is cut. So clients that stall or dawdle, however many, cost
+the others some seconds and no more. A large read holds its bytes before it gathers them, so that
+many at once take no more memory than few.
 """
 
 import threading
@@ -130,7 +131,7 @@ class Places:
             self._waiting -= 1
 
     def _cut_stalled(self) -> None:
-        """Cut the client that has taken nothing for longest, if that is long enough.
+        """Cut the client that has taken nothing for longest, if that is long enough; or a slow one.
 
         One for each who waits: of those that were cut, some may not have given their place up yet.
         """
@@ -147,3 +148,8 @@ class Places:
         if stalled:
             self.cut += 1
             min(stalled, key=lambda pair: pair[0])[1].cut()
+            return
+        slow = next((each for each in self._taken if each.is_slow() and not each.is_cut), None)
+        if slow is not None:
+            self.cut += 1
+            slow.cut()

@@ -28,6 +28,7 @@ Scope = Literal["server", "stream"]
 # Longer than that nobody waits at once: who waits asks again.
 WAIT_S_MAX: Final = 30.0
 _VERSION_MAX: Final = 2**16 - 1
+_PART_NUMBER_MAX: Final = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,17 @@ _ROWS: Final = (
         "rows",
         (_SHARD, _address("start"), _address("end")),
     ),
+    Call(
+        "part_bytes",
+        "bytes of a part's file, for SQL; with the result `gone` there is no such file",
+        "rows",
+        (
+            _SHARD,
+            Parameter("number", "integer", is_required=True, least=0, most=_PART_NUMBER_MAX),
+            _address("start", is_required=True),
+            _address("end", is_required=True),
+        ),
+    ),
 )
 _FACTS: Final = (
     Call("facts", "options, origin, incarnation, lineages and births, read anew"),
@@ -147,6 +159,7 @@ _FACTS: Final = (
     Call("unsealed", "each shard's committed addresses that are in no part"),
     Call("untrimmed", "each shard's addresses that are in parts and blocks"),
     Call("parts", "the parts of the shards, with their paths on the server"),
+    Call("snapshot", "the parts at one moment, with what hides rows and their columns, for SQL"),
     Call("stats", "what one shard has counted, or all", parameters=(_SHARD_OR_ALL,)),
     Call("state", "what one shard reports of itself", parameters=(_SHARD,)),
     Call("source", "where the source of a shard's rows stands", parameters=(_SHARD,)),
@@ -164,6 +177,7 @@ _FACTS: Final = (
             _address("expired_until"),
         ),
     ),
+    Call("owners", "what of each shard lies here, and which process holds it"),
     Call("sizes", "each shard's bytes on the server's disk"),
 )
 

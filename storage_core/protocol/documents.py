@@ -50,6 +50,38 @@ class StreamFacts:
     archived: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class ShardHolding:
+    """What of a shard lies in one root, and who holds it there.
+
+    Attributes:
+        born: The first address that it can ever have had there.
+        start: The first address that it still has or will have.
+        committed: The exclusive end of its rows.
+        floor: The least primary that has not expired.
+        holder: The process that writes it, as messages name it; None while none does.
+    """
+
+    born: int
+    start: int
+    committed: int
+    floor: int
+    holder: str | None
+
+
+def encode_holdings(holdings: Mapping[int, ShardHolding]) -> dict[str, Any]:
+    """Return what of shards lies in a root as a document."""
+    return {str(shard): asdict(holding) for shard, holding in holdings.items()}
+
+
+def decode_holdings(document: Mapping[str, Any]) -> dict[int, ShardHolding]:
+    """Return what `encode_holdings` was given."""
+    return {
+        int(shard): ShardHolding(**_fields_of(ShardHolding, holding))
+        for shard, holding in document.items()
+    }
+
+
 def encode_facts(facts: StreamFacts) -> dict[str, Any]:
     """Return what a stream is as a document."""
     return {

@@ -11,6 +11,7 @@ from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import (
     decode_by_shard,
     decode_facts,
+    decode_holdings,
     decode_pairs,
     decode_pairs_by_shard,
     decode_parts,
@@ -19,10 +20,12 @@ from storage_core.protocol.documents import (
     decode_stats,
     encode_by_shard,
     encode_facts,
+    encode_holdings,
     encode_parts,
     encode_schemas,
     encode_state,
 )
+from storage_core.protocol.snapshots import decode_snapshot, encode_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "unsealed": _BY_SHARD,
     "untrimmed": _BY_SHARD,
     "parts": _Codec(encode_parts, decode_parts),
+    "snapshot": _Codec(encode_snapshot, decode_snapshot),
     "stats": _Codec(asdict, decode_stats),
     "state": _Codec(encode_state, decode_state),
     "source": _PLAIN,
@@ -63,6 +67,7 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "start": _PLAIN,
     "horizon": _Codec(list, tuple),
     "missing": _Codec(list, decode_pairs),
+    "owners": _Codec(encode_holdings, decode_holdings),
     "sizes": _BY_SHARD,
     # Those that write answer in documents of transactions (transactions/documents.py).
     "create": _PLAIN,

@@ -110,6 +110,8 @@ class ReadRequest:
         for name, number in (("limit", self.limit), ("bytes_max", self.bytes_max)):
             if number < 0:
                 _refuse(f"{name} {number} is negative")
+        if self.limit and self.order != "primary":
+            _refuse(f"limit goes with order primary only, not with {self.order}")
 
     def _check_addresses(self) -> None:
         if self.expired_until and self.order != "replay":

@@ -4,7 +4,8 @@ A call that nobody answered may be made again, of the same server or of the next
 reads, or writes what is written once however often it is asked for. That goes on for as long as
 `retry_for` says, with pauses that grow. What a server answers is never tried again, but for that it
 cannot answer now; who holds a shard it says at once. Of an answer that breaks off while
-rows of it are read nothing is asked anew here: who has seen some of them gets an error.
+rows of it are read nothing is asked anew here: who has seen some of them gets an error. Where rows
+come by address, resumed_rows.py goes on behind the last.
 
 The server that answered last is asked first. Any thread may call.
 """
@@ -168,6 +169,11 @@ class ServerClient:
     def addresses(self) -> str:
         """The servers as they are written."""
         return self._servers.text
+
+    @property
+    def resumes(self) -> bool:
+        """Whether calls that nobody answered are made again."""
+        return bool(self._options.retry_for)
 
     def result(
         self,

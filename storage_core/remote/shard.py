@@ -1,6 +1,7 @@
 """A shard that a server is asked about: what a `ShardFollower` is to a path."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
@@ -9,7 +10,10 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.protocol import request_values
 from storage_core.read.request import ReadRequest
 from storage_core.read.shard_reader import ShardFacts
+from storage_core.remote.resumed_rows import resumed_rows
 from storage_core.remote.stream_client import StreamClient
+
+_BY_ADDRESS: Final = ("arrival", "replay")
 
 
 class RemoteShard:
@@ -64,7 +68,10 @@ class RemoteShard:
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; never fewer in silence, never one not committed."""
-        return self._client.batches("scan_shard", request_values(request))
+        values = request_values(request)
+        if request.order not in _BY_ADDRESS:
+            return self._client.batches("scan_shard", values)
+        return resumed_rows(self._client, "scan_shard", values)
 
     def close(self) -> None:
         """Nothing is open for a shard alone."""

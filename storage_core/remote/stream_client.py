@@ -6,7 +6,7 @@ far the client was told that shards are committed: another server that is behind
 the files later or is over an older copy, is not believed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from threading import Lock
@@ -63,8 +63,14 @@ class StreamClient:
         """The servers that are asked."""
         return self._client.addresses
 
-    def know(self, facts: StreamFacts) -> None:
-        """Let each call say that the stream is this one."""
+    @property
+    def resumes(self) -> bool:
+        """Whether what was cut may be asked for again."""
+        return self._client.resumes
+
+    def know(self, facts: StreamFacts, root: str | None = None) -> None:
+        """Let each call say that the stream is this one, of this root."""
+        self._root = root or self._root
         identity = {INCARNATION: facts.incarnation, LINEAGES: encode_lineages(facts.lineages)}
         if self._root is not None:
             identity[ROOT] = self._root
@@ -101,7 +107,9 @@ class StreamClient:
         self._refuse_if_closed()
         return self._client.table(name, self._about(values), values, self._bytes_max)
 
-    def batches(self, name: str, values: Mapping[str, object]) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, name: str, values: Mapping[str, object]
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of a call as they come; it is made when the first is asked for."""
         self._refuse_if_closed()
         with closing(self._client.rows(name, self._about(values), values)) as rows:

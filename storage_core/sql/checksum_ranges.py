@@ -7,6 +7,7 @@ of the footer, which has the digests of the others (storage_core/format/chunk_ta
 import os
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,11 +51,11 @@ class ChecksumRanges:
         return 16 * len(self.offsets)
 
 
-def read_ranges(file: int, proof: FileProof) -> ChecksumRanges:
+def read_ranges(read: Callable[[int, int], bytes], proof: FileProof) -> ChecksumRanges:
     """Return the ranges of a file by its footer.
 
     Args:
-        file: Its descriptor.
+        read: Returns bytes of it, by offset and size.
         proof: Its size and the digest of its footer.
 
     Raises:
@@ -62,7 +63,7 @@ def read_ranges(file: int, proof: FileProof) -> ChecksumRanges:
         OSError: The file cannot be read.
     """
     begin = proof.size - proof.footer_bytes
-    footer = read_exactly(file, begin, proof.footer_bytes)
+    footer = read(begin, proof.footer_bytes)
     refuse_changed_footer(footer, proof)
     return _layout_of(decode_chunk_table(footer), begin, footer)
 

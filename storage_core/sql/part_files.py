@@ -11,13 +11,12 @@ kept here for the caller.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import O_RDONLY
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -25,9 +24,8 @@ from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogEr
 from storage_core.format.part_entry import PartEntry
 from storage_core.parts.footer import read_error
 from storage_core.platform import xxh3
-from storage_core.platform.descriptor import OwnedDescriptor, opened
-from storage_core.sql.checksum_ranges import ChecksumRanges, read_exactly, read_ranges, subranges
-from storage_core.sql.stream_snapshot import PART_GONE, PartGoneError
+from storage_core.sql.checksum_ranges import ChecksumRanges, read_ranges, subranges
+from storage_core.sql.part_groups import PART_GONE, PartGoneError
 
 PROTOCOL: Final = "shardlog"
 # The cache of verified ranges and of files' range lists, beside DuckDB's own cache.
@@ -35,6 +33,24 @@ CACHE_BYTES_MAX: Final = 64 * 2**20
 _RANGES_KEY: Final = -1
 # The cache has room for the ranges that DuckDB reads at a time.
 _RANGES_CACHED: Final = 32
+
+
+class PartBytes(Protocol):
+    """The bytes of a part's file, wherever it is. Any thread."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return just so many bytes.
+
+        Raises:
+            CorruptionError: The file ends before them.
+            OSError: They cannot be read.
+            ShardlogError: They cannot be had.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,7 @@ class ListedPart:
         shard: Its shard.
         path: Its file.
         entry: Its entry in the part list.
+        opener: Opens the file.
         snapshot_number: The number of its snapshot, if bytes are not verified: bytes read for an
             earlier one may have been damaged.
     """
@@ -54,6 +71,7 @@ class ListedPart:
     shard: int
     path: Path
     entry: PartEntry
+    opener: Callable[[], PartBytes]
     snapshot_number: int | None = None
 
     @property
@@ -150,16 +168,16 @@ class PartFiles:
         failure, self._failure = self._failure, None
         return failure
 
-    def ranges(self, part: ListedPart, file: int) -> ChecksumRanges:
+    def ranges(self, part: ListedPart, file: PartBytes) -> ChecksumRanges:
         """Return the checksummed ranges of a part."""
         ranges = self._cache.get((part.url, _RANGES_KEY))
         if not isinstance(ranges, ChecksumRanges):
-            ranges = read_ranges(file, part.entry.proof)
+            ranges = read_ranges(file.read, part.entry.proof)
             self._cache.put((part.url, _RANGES_KEY), ranges, ranges.cache_bytes)
         return ranges
 
     def read_verified(
-        self, part: ListedPart, ranges: ChecksumRanges, file: int, begin: int, end: int
+        self, part: ListedPart, ranges: ChecksumRanges, file: PartBytes, begin: int, end: int
     ) -> bytes:
         """Return bytes of a part after all ranges that have them are verified."""
         numbers = ranges.between(begin, end)
@@ -176,7 +194,9 @@ class PartFiles:
             portions.append(self._portion(part.url, ranges, file, ranges.offsets[last], end))
         return portions[0] if len(portions) == 1 else b"".join(portions)
 
-    def _portion(self, url: str, ranges: ChecksumRanges, file: int, begin: int, end: int) -> bytes:
+    def _portion(
+        self, url: str, ranges: ChecksumRanges, file: PartBytes, begin: int, end: int
+    ) -> bytes:
         """Return some bytes of one range, which is read and verified once.
 
         DuckDB reads several large ranges at a time, each in a hundred portions: they would not fit
@@ -198,10 +218,10 @@ class PartFiles:
         return portion
 
 
-def _read_verified(file: int, ranges: ChecksumRanges, numbers: range) -> bytes:
+def _read_verified(file: PartBytes, ranges: ChecksumRanges, numbers: range) -> bytes:
     """Return contiguous ranges of a file, each verified."""
     first, last = ranges.offsets[numbers[0]], ranges.end_of(numbers[-1])
-    data = read_exactly(file, first, last - first)
+    data = file.read(first, last - first)
     whole = memoryview(data)
     for number in numbers:
         begin, end = ranges.offsets[number], ranges.end_of(number)
@@ -221,7 +241,7 @@ class PartHandle:
         self._files = files
         self._part = part
         self._offsets: dict[int, int] = {}
-        self._file: OwnedDescriptor | None = None
+        self._file: PartBytes | None = None
         self._lock = Lock()
         self._ranges: ChecksumRanges | None = None
 
@@ -265,10 +285,10 @@ class PartHandle:
             raise CorruptionError(message)
         with self._lock:
             if self._file is None:
-                self._file = opened(self._part.path, O_RDONLY)
-        file = self._file.fileno()
+                self._file = self._part.opener()
+            file = self._file
         if not self._files.verify_checksums:
-            return read_exactly(file, begin, end - begin)
+            return file.read(begin, end - begin)
         ranges = self._ranges
         if ranges is None:
             ranges = self._ranges = self._files.ranges(self._part, file)

@@ -3,19 +3,16 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from os import PathLike
 from typing import Final
 
 from storage_core.errors import (
-    CorruptionError,
     InvalidRequestError,
     ShardlogError,
     UnavailableError,
 )
-from storage_core.parts.snapshot import Part
-from storage_core.reader import StreamReader
 from storage_core.sql.engine import import_duckdb
-from storage_core.verify.part_checks import difference
+from storage_core.sql.part_groups import damaged_part
+from storage_core.sql.path_streams import RootStreams
 
 # NOTE: how messages of DuckDB (2.0) begin when it cannot decode a file, ours or the caller's.
 _UNREAD: Final = ("invalid error:", "io error:", "internal error:", "serialization error:")
@@ -98,40 +95,24 @@ def one_line(message: str) -> str:
     return (first.rstrip("!") if hint else first) + position + hint
 
 
-def missing_part_error(root: str | PathLike[str], streams: Iterable[str]) -> ShardlogError:
+def missing_part_error(root: RootStreams, streams: Iterable[str]) -> ShardlogError:
     """Return the error for parts that were not found: one is missing, or they kept changing."""
-    for name, part in _parts(root, streams):
-        if not part.path.exists():
-            return _damaged_part(name, part, "a part is missing")
+    for name in streams:
+        for part in root.parts(name):
+            if not root.has(name, part):
+                return damaged_part(name, part, "a part is missing")
     return UnavailableError("parts were superseded faster than they could be read")
 
 
-def verify_part_digests(root: str | PathLike[str], streams: Iterable[str]) -> None:
+def verify_part_digests(root: RootStreams, streams: Iterable[str]) -> None:
     """Compare the file of each part with its digest, which reads it whole.
 
     Raises:
         CorruptionError: A file differs from its digest.
     """
-    for name, part in _parts(root, streams):
-        text = difference(part.path, part.entry)
-        # A file that was deleted meanwhile has expired or was superseded.
-        if text and part.path.exists():
-            raise _damaged_part(name, part, f"a part {text}")
-
-
-def _parts(root: str | PathLike[str], streams: Iterable[str]) -> Iterator[tuple[str, Part]]:
     for name in streams:
-        with StreamReader.open(root, name) as reader:
-            parts = reader.parts()
-        yield from ((name, part) for part in parts)
-
-
-def _damaged_part(stream: str, part: Part, text: str) -> CorruptionError:
-    return CorruptionError(
-        text,
-        stream=stream,
-        shard=part.shard,
-        path=part.path,
-        start=part.entry.first,
-        end=part.entry.last + 1,
-    )
+        for part in root.parts(name):
+            text = root.difference(name, part)
+            # A file that was deleted meanwhile has expired or was superseded.
+            if text and root.has(name, part):
+                raise damaged_part(name, part, f"a part {text}")

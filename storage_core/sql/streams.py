@@ -1,6 +1,6 @@
 """SQL over the streams of a root, by DuckDB: parts and hot rows.
 
-    with connect("./data") as streams:
+    with connect("./data") as streams:      or from servers over a root: "shardlog://a:8085,b:8085"
         streams.sql('SELECT device, avg(temperature) FROM telemetry GROUP BY device').show()
 
 A stream is a table. The table is a snapshot: the list of its parts, and the committed rows that no
@@ -12,27 +12,26 @@ A query reads the streams that it names, verifies what it reads of their parts, 
 nothing else (engine.py, statements.py, part_files.py).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from storage_core.catalog.root_file import list_streams
-from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
-from storage_core.parts.snapshot import part_path, parts_directory
 from storage_core.platform.name_suggestions import likely_name, listed_names
 from storage_core.remote.addresses import names_servers
+from storage_core.remote.options import ServerOptions
 from storage_core.sql.answer import Answer, for_output, next_batch
 from storage_core.sql.engine import EngineOptions, import_duckdb, open_engine, open_parser
 from storage_core.sql.interruptible import Interruptible
 from storage_core.sql.json_macros import JsonMacros
 from storage_core.sql.part_files import ListedPart, PartFiles
+from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
+from storage_core.sql.path_streams import PathStreams, ReadPart, RootStreams
 from storage_core.sql.query_errors import (
     PartUnreadError,
     as_shardlog_error,
@@ -40,13 +39,8 @@ from storage_core.sql.query_errors import (
     translated,
     verify_part_digests,
 )
+from storage_core.sql.served_streams import ServedStreams
 from storage_core.sql.statements import ParsedQuery, parse_query
-from storage_core.sql.stream_snapshot import (
-    SNAPSHOT_TRIES_MAX,
-    PartGoneError,
-    StreamSnapshot,
-    take_snapshot,
-)
 from storage_core.sql.stream_view import VIEW_COMMENT, create_view, quoted
 from storage_core.sql.time_conditions import with_bounds
 
@@ -64,18 +58,19 @@ _STREAMS: Final = (
 _LISTED_MAX: Final = 10
 
 
-def connect(
+def connect(  # noqa: PLR0913 - one parameter an option
     root: str | PathLike[str],
     streams: Iterable[str] | None = None,
     *,
     memory_bytes_max: int | None = None,
     verify_checksums: bool = True,
     allow_external_access: bool = False,
+    server: ServerOptions | None = None,
 ) -> "Streams":
     """Open some streams of a root, or all, for SQL.
 
     Args:
-        root: The root.
+        root: The root; or servers over one, as `shardlog://a:8085,b:8085`.
         streams: The names of the streams, whose snapshots are taken now. If None all streams; the
             first query that names one takes its snapshot.
         memory_bytes_max: DuckDB's memory limit, beside the hot rows; the rest spills to disk. If
@@ -83,13 +78,15 @@ def connect(
         verify_checksums: Compare what is read of parts with their digests.
         allow_external_access: Let DuckDB read and write other files, load extensions and change
             settings; without it, it reads streams only.
+        server: How servers are asked; what is not said is in the environment.
 
     Raises:
         InvalidRequestError: DuckDB is not installed, there is no such root or stream, or names
             of two differ only in case.
+        UnavailableError: No server answers.
     """
     options = EngineOptions(memory_bytes_max, verify_checksums, allow_external_access)
-    return Streams(root, streams, options)
+    return Streams(root, streams, options, server)
 
 
 class Streams:
@@ -100,15 +97,12 @@ class Streams:
         root: str | PathLike[str],
         streams: Iterable[str] | None,
         options: EngineOptions,
+        server: ServerOptions | None = None,
     ) -> None:
         """Take a snapshot of the named streams."""
-        if names_servers(root):
-            message = "SQL reads files: give the path of a root of this machine, not a server"
-            raise InvalidRequestError(message)
-        self._root = Path(root).absolute()
+        self._root = _root_streams(root, server)
         self._options = options
         self._has_all_streams = streams is None
-        self._names = list_streams(root) if streams is None else list(streams)
         # Streams with a view, by lowercase name.
         self._loaded: dict[str, str] = {}
         # Streams that a failed `refresh` has not reached.
@@ -118,15 +112,16 @@ class Streams:
         self._snapshot_number = None if options.verify_checksums else 0
         self._units: dict[str, Unit] = {}
         self._files = PartFiles(verify_checksums=options.verify_checksums)
-        self.connection = open_engine(options, self._files)
         self._parser: Any = None
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._root.close)
+            self._names = self._root.names() if streams is None else list(streams)
+            self.connection = open_engine(options, self._files)
+            undo.callback(self.connection.close)
             self._json = JsonMacros(self.connection)
             if not self._has_all_streams:
                 self._load(self._names)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +139,7 @@ class Streams:
         self.connection.close()
         if self._parser is not None:
             self._parser.close()
+        self._root.close()
 
     def refresh(self) -> None:
         """Take new snapshots of the streams that have one.
@@ -157,7 +153,7 @@ class Streams:
             self._snapshot_number += 1
         self._loaded.clear()
         if self._has_all_streams:
-            self._names = list_streams(self._root)
+            self._names = self._root.names()
             for name in {*self._stale.values()}.difference(self._names):
                 self._forget(name)
         self._load(self._stale.values())
@@ -240,15 +236,11 @@ class Streams:
         requested = list(dict.fromkeys(names))
         _refuse_same_names([*self._loaded.values(), *requested])
         for name in requested:
-            snapshot = take_snapshot(self._root, name)
-            shard_parts = _listed_parts(self._root, name, snapshot, self._snapshot_number)
-            with translated(), self._files.listing(name, shard_parts.values()):
-                create_view(
-                    self.connection,
-                    name,
-                    snapshot,
-                    {path: part.url for path, part in shard_parts.items()},
-                )
+            snapshot, parts = self._root.snapshot(name)
+            listed = _listed_parts(name, parts, self._snapshot_number)
+            with translated(), self._files.listing(name, listed.values()):
+                urls = {path: part.url for path, part in listed.items()}
+                create_view(self.connection, name, snapshot, urls)
             self._loaded[name.lower()] = name
             self._stale.pop(name.lower(), None)
             self._units[name.lower()] = snapshot.unit
@@ -260,18 +252,23 @@ class Streams:
         del self._units[name.lower()]
 
 
+def _root_streams(root: str | PathLike[str], server: ServerOptions | None) -> RootStreams:
+    """Return what reads the streams of a root, by its path or from servers."""
+    if not names_servers(root):
+        return PathStreams(root)
+    return ServedStreams(str(root), server)
+
+
 def _listed_parts(
-    root: Path, name: str, snapshot: StreamSnapshot, snapshot_number: int | None
+    name: str, parts: Mapping[str, ReadPart], snapshot_number: int | None
 ) -> dict[str, ListedPart]:
     """Return the parts of a stream by their paths."""
-    stream_files = read_stream(root, name)
-    parts: dict[str, ListedPart] = {}
-    for shard, shard_parts in snapshot.shards.items():
-        directory = parts_directory(stream_files.shard_directory(shard))
-        for entry in shard_parts.entries:
-            path = part_path(directory, entry)
-            parts[str(path)] = ListedPart(name, shard, path, entry, snapshot_number)
-    return parts
+    return {
+        path: ListedPart(
+            name, one.part.shard, one.part.path, one.part.entry, one.opener, snapshot_number
+        )
+        for path, one in parts.items()
+    }
 
 
 def query_batches(  # noqa: PLR0913 - one parameter an option
@@ -282,6 +279,7 @@ def query_batches(  # noqa: PLR0913 - one parameter an option
     memory_bytes_max: int | None = None,
     verify_checksums: bool = True,
     allow_external_access: bool = False,
+    server: ServerOptions | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the answer to a query over a root as batches, in bounded memory.
 
@@ -289,12 +287,13 @@ def query_batches(  # noqa: PLR0913 - one parameter an option
     starts again with new snapshots.
 
     Args:
-        root: The root.
+        root: The root, or servers over one.
         query: The query.
         progress: Called some times a second with the progress in percent; below 0 if unknown.
         memory_bytes_max: As for `connect`.
         verify_checksums: As for `connect`.
         allow_external_access: As for `connect`.
+        server: As for `connect`.
 
     Raises:
         InvalidRequestError: The query is invalid, names a table that does not exist, or needs
@@ -311,14 +310,15 @@ def query_batches(  # noqa: PLR0913 - one parameter an option
     )
     for _ in range(SNAPSHOT_TRIES_MAX):
         with suppress(PartGoneError):
-            return _answer(root, query, progress, options)
-    raise missing_part_error(root, _streams_in(root, query, options))
+            return _answer(Streams(root, None, options, server), query, progress)
+    with closing(_root_streams(root, server)) as streams:
+        raise missing_part_error(streams, _streams_in(streams, query, options))
 
 
-def _streams_in(root: str | PathLike[str], query: str, options: EngineOptions) -> Collection[str]:
+def _streams_in(root: RootStreams, query: str, options: EngineOptions) -> Collection[str]:
     """Return the streams that a query names."""
     with open_parser(allow_external_access=options.allow_external_access) as parser:
-        return parse_query(parser, query, list_streams(root)).streams
+        return parse_query(parser, query, root.names()).streams
 
 
 def _no_table_message(message: str, names: Collection[str]) -> str:
@@ -331,14 +331,11 @@ def _no_table_message(message: str, names: Collection[str]) -> str:
 
 
 def _answer(
-    root: str | PathLike[str],
-    query: str,
-    progress: Callable[[float], None] | None,
-    options: EngineOptions,
+    opened: Streams, query: str, progress: Callable[[float], None] | None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the answer to a query once its first rows have come."""
     with ExitStack() as stack:
-        streams = stack.enter_context(Streams(root, None, options))
+        streams = stack.enter_context(opened)
         connection = streams.connection
         poll = None if progress is None else lambda: progress(connection.query_progress())
         calls = Interruptible(connection.interrupt, poll)

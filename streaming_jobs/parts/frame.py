@@ -26,13 +26,10 @@ from pyspark.sql.types import DataType, StructField, StructType
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
 from storage_core.platform.name_suggestions import unknown_names
+from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
+from storage_core.sql.path_streams import PathStreams
 from storage_core.sql.query_errors import missing_part_error
-from storage_core.sql.stream_snapshot import (
-    SNAPSHOT_TRIES_MAX,
-    PartGoneError,
-    StreamSnapshot,
-    take_snapshot,
-)
+from storage_core.sql.stream_snapshot import StreamSnapshot, take_snapshot
 from storage_core.sql.type_unification import OutputColumn
 from streaming_jobs.common.field_types import shown_types
 from streaming_jobs.common.option_values import path_here
@@ -92,7 +89,7 @@ def dataframe(
         except (PartGoneError, FileNotFoundError):
             continue
         return _united(sources, wanted)
-    raise missing_part_error(place, [stream])
+    raise missing_part_error(PathStreams(place), [stream])
 
 
 def _checked(columns: Iterable[str] | None) -> list[str] | None:

@@ -17,7 +17,7 @@ _EXPLAIN_COLUMNS: Final = ["explain_key", "explain_value"]
 
 def sql(  # noqa: PLR0913 - one parameter an option
     *,
-    root: Path,
+    root: str,
     query: str | None,
     file: str | None,
     form: OutputForm | None,

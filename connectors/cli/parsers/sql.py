@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.cli.parsing.options import OutputOption, Overwrite, Root, To
+from connectors.cli.parsing.options import OutputOption, Overwrite, RootOrServers, To
+from connectors.cli.parsing.servers import by_server
 from connectors.cli.parsing.work import done_in
 
 Query = Annotated[
@@ -49,9 +50,10 @@ AllowExternalAccess = Annotated[
 ]
 
 
+@by_server
 @done_in("connectors.cli.commands.sql")
 def sql(  # noqa: PLR0913 - one parameter an option
-    root: Root,
+    root: RootOrServers,
     query: Query = None,
     file: QueryFile = None,
     form: OutputOption = None,
@@ -64,7 +66,8 @@ def sql(  # noqa: PLR0913 - one parameter an option
     """Run SQL over streams: their parts and the rows that are not sealed yet.
 
     A query reads one snapshot. A stream is a table of its name, in quotes if it has a dot or dash.
-    The column "primary" is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
+    The column "primary" is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'. With
+    --server DuckDB runs here, and the server gives it what the query reads of parts.
 
     Example: shardlog sql ./data 'SELECT count(*) FROM telemetry'
     """

@@ -3,7 +3,9 @@
 with Relay(port) as relay:                 passes all on to a port of this machine; None: to nobody
     relay.port = another                   … and new connections to another
     relay.bytes_of_last_answer()
+    relay.connections                      how many came, up to now
     relay.cut_next_answer_at(100)          the connection ends behind so many bytes of it
+    relay.cut_answers_at(100)              the same, of each answer from now on
 with speaking(b"...") as address:          somebody who answers everybody so, and ends; None: never
 """
 
@@ -22,9 +24,11 @@ class Relay:
 
     def __init__(self, port: int | None) -> None:
         self.port = port
+        self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sent = 0
         self._cut_at: int | None = None
+        self._cuts_each = False
         self._open: list[socket.socket] = [self._listener]
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -39,6 +43,9 @@ class Relay:
 
     def cut_next_answer_at(self, place: int) -> None:
         self._cut_at = place
+
+    def cut_answers_at(self, place: int) -> None:
+        self._cut_at, self._cuts_each = place, True
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +62,7 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self.connections += 1
                 if self.port is None:
                     client.close()
                     continue
@@ -77,7 +85,8 @@ class Relay:
                         continue
                     if self._cut_at is not None and self._sent + len(piece) > self._cut_at:
                         client.sendall(piece[: self._cut_at - self._sent])
-                        self._cut_at = None
+                        if not self._cuts_each:
+                            self._cut_at = None
                         return
                     self._sent += len(piece)
                     client.sendall(piece)

@@ -104,7 +104,7 @@ def is_answered(sock: socket.socket) -> bool:
 
 def test_connection_beyond_those_that_are_answered_is_refused(large: Workbench) -> None:
     with (
-        serving(large.root, connections=1, stalled_s=ANSWER_MAX_S) as served,
+        serving(large.root, connections=1, reserved=0, stalled_s=ANSWER_MAX_S) as served,
         served.stalled("scan", large.name),
     ):
         assert served.exchange(LIVE).startswith(b"HTTP/1.1 503 ")

@@ -3,7 +3,7 @@
 import multiprocessing
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +11,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from connectors.serve.server import ShardServer
@@ -27,7 +28,6 @@ from storage_core import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from storage_core.sql import connect
 from tests.log.serve.relay import Relay, speaking
 from tests.log.served import AT_ONCE, DOORS, opened_by, served
 from tests.log.topics import NAME
@@ -219,6 +219,84 @@ def test_read_that_was_cut_is_asked_again(bench, relay):
         expected = reader.read()
         relay.cut_next_answer_at(relay.bytes_of_last_answer() // 2)
         assert reader.read() == expected
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_calls_one_after_another_take_one_connection(bench, relay, compression):
+    options = ServerOptions(compression=compression)
+    with reading(relay.address, bench.name, options) as reader:
+        for _ in range(3):
+            assert reader.read().num_rows == 3000
+            assert sum(batch.num_rows for batch in reader.scan()) == 3000
+            assert reader.committed()
+        assert relay.connections == 1
+
+
+RESUMED = {
+    **ITERATED,
+    "columns": lambda reader: reader.scan(columns=("payload", "primary")),
+    "ids": lambda reader: reader.tail(0, 100, 2000, ids=(0, 2), columns=("primary",)),
+}
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return rows as one piece: how they were cut into batches is not told."""
+    return pa.Table.from_batches(list(batches)).combine_chunks()
+
+
+@pytest.mark.parametrize("call", RESUMED)
+def test_rows_go_on_behind_the_last_one_that_came_whole(bench, relay, call):
+    with reading(relay.address, bench.name, PATIENT) as reader:
+        expected = rows_of(RESUMED[call](reader))
+        for place in places(relay.bytes_of_last_answer()):
+            relay.cut_next_answer_at(place)
+            assert rows_of(RESUMED[call](reader)) == expected
+
+
+def test_rows_go_on_from_another_server(bench):
+    with (
+        listening(bench.root) as first,
+        listening(bench.root) as second,
+        Relay(first.port) as relay,
+        reading(f"{relay.address},{second.address}", bench.name, PATIENT) as reader,
+    ):
+        expected = rows_of(reader.scan())
+        relay.cut_next_answer_at(relay.bytes_of_last_answer() // 2)
+        rows = reader.scan()
+        begun = next(rows)
+        relay.port = None
+        assert rows_of([begun, *rows]) == expected
+
+
+def test_answers_that_are_cut_again_and_again_without_a_row_are_told(bench, relay):
+    with reading(relay.address, bench.name, PATIENT) as reader:
+        list(reader.tail(0))
+        # Within the first batch, behind the schema.
+        relay.cut_answers_at(relay.bytes_of_last_answer() // 6)
+        with pytest.raises(UnavailableError):
+            list(reader.tail(0))
+
+
+@pytest.mark.parametrize("order", ["time", "primary", "newest"])
+def test_rows_of_another_order_are_not_gone_on_with(bench, relay, order):
+    with reading(relay.address, bench.name, PATIENT) as reader:
+        request = ReadRequest(0, order=order)
+        list(reader.shard(0).scan(request))
+        relay.cut_next_answer_at(relay.bytes_of_last_answer() - 40)
+        with pytest.raises(UnavailableError):
+            list(reader.shard(0).scan(request))
+
+
+def test_replay_is_not_gone_on_with_where_its_next_rows_have_expired(bench, relay):
+    with reading(relay.address, bench.name, PATIENT) as reader:
+        list(reader.tail(0))
+        relay.cut_next_answer_at(relay.bytes_of_last_answer() // 2)
+        rows = reader.tail(0)
+        next(rows)
+        bench.stream.alter(records_max=300)
+        bench.stream.expire(now=0)
+        with pytest.raises(LostRangeError, match="have expired"):
+            list(rows)
 
 
 def test_reader_who_has_enough_leaves_no_connection_half_read(bench):
@@ -459,9 +537,3 @@ def test_fork_takes_nothing_of_an_answer_that_its_parent_reads(make_bench):
         child.join()
         assert first + sum(batch.num_rows for batch in rows) == 400
     assert "a fork" in said
-
-
-def test_sql_says_that_it_reads_files():
-    address = "shardlog://127.0.0.1:8085"
-    with pytest.raises(InvalidRequestError, match="SQL reads files"):
-        connect(address)

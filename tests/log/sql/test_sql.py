@@ -20,6 +20,7 @@ from storage_core import (
 )
 from storage_core.sql import connect, query_batches
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab, give_up_a_block, schema_of
+from tests.log.served import DOORS
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +43,32 @@ def lab(labs, key_mode):
     return labs[key_mode]
 
 
-def answer(lab, query):
-    _, batches = query_batches(lab.root, query)
-    return [row for batch in batches for row in batch.to_pylist()]
+@pytest.fixture(params=DOORS)
+def door(request):
+    """By which door a scenario asks: that of a path, or of a server."""
+    return request.param
+
+
+@pytest.fixture
+def answer(place):
+    """What a query of a lab is answered, by the scenario's door."""
+
+    def answered(lab, query):
+        _, batches = query_batches(place(lab.root), query)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    return answered
 
 
 @pytest.mark.parametrize("key_mode", ["none", "dictionary"])
-def test_rows_are_those_of_the_log_sealed_or_not(lab):
+def test_rows_are_those_of_the_log_sealed_or_not(lab, answer):
     rows = answer(lab, f'SELECT shard, address, "primary", state, {lab.id_column} FROM {NAME}')
     names = ("shard", "address", "primary", "state", lab.id_column)
     expected = [{name: row[name] for name in names} for row in lab.rows()]
     assert sorted(rows, key=lambda row: (row["shard"], row["address"])) == expected
 
 
-def test_groups_are_counted_as_plain_python_does(lab):
+def test_groups_are_counted_as_plain_python_does(lab, answer):
     rows = answer(lab, f"SELECT {lab.id_column} AS who, count(*) AS n FROM {NAME} GROUP BY ALL")
     expected: dict[object, int] = {}
     for row in lab.rows():
@@ -63,7 +76,7 @@ def test_groups_are_counted_as_plain_python_does(lab):
     assert {row["who"]: row["n"] for row in rows} == expected
 
 
-def test_fields_of_versions_and_kinds_are_united_by_name(lab):
+def test_fields_of_versions_and_kinds_are_united_by_name(lab, answer):
     rows = answer(
         lab,
         "SELECT count(temperature) AS t, count(humidity) AS h, count(level) AS l, "
@@ -87,13 +100,13 @@ def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
         assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
 
 
-def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
+def test_part_that_went_is_told_and_looked_for_anew(tmp_path, answer, place):
     lab = PartsLab(tmp_path)
     rng = np.random.default_rng(25)
     for _ in range(5):
         lab.append(rng, 40)
         lab.stream.seal()
-    with connect(tmp_path, [NAME]) as streams:
+    with connect(place(tmp_path), [NAME]) as streams:
         # As if they had gone for good when they were joined.
         before = [part.path for part in lab.stream.parts()]
         lab.stream.compact()
@@ -110,7 +123,7 @@ def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
     lab.stream.close()
 
 
-def test_expired_rows_are_not_shown(tmp_path):
+def test_expired_rows_are_not_shown(tmp_path, answer):
     lab = PartsLab(tmp_path)
     rng = np.random.default_rng(23)
     lab.append(rng, 300)
@@ -125,31 +138,31 @@ def test_expired_rows_are_not_shown(tmp_path):
     lab.stream.close()
 
 
-def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
+def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path, place):
     lab = PartsLab(tmp_path)
     lab.append_orders(40_000)
     lab.stream.seal()
     _, batches = query_batches(
-        lab.root, f"EXPLAIN ANALYZE SELECT * FROM {NAME} WHERE number = 'order-31007'"
+        place(lab.root), f"EXPLAIN ANALYZE SELECT * FROM {NAME} WHERE number = 'order-31007'"
     )
     (drawing,) = [str(text) for batch in batches for text in batch.column(1).to_pylist()]
     assert "Row Groups Scanned: 1 / " in " ".join(drawing.replace("│", " ").split())
     lab.stream.close()
 
 
-def test_groups_are_skipped_by_a_time_that_is_made_a_number(tmp_path):
+def test_groups_are_skipped_by_a_time_that_is_made_a_number(tmp_path, place):
     lab = PartsLab(tmp_path)
     lab.append_orders(40_000)
     lab.stream.seal()
     before = f'"primary" < epoch_ms(epoch_ms({FIRST_MS + 20_000}))'
-    with connect(tmp_path) as streams:
+    with connect(place(tmp_path)) as streams:
         reported = streams.sql(f"EXPLAIN ANALYZE SELECT max(number) FROM {NAME} WHERE {before}")
         read, of = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", str(reported.fetchall()))[0]
     assert int(read) < int(of)
     lab.stream.close()
 
 
-def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(root):
+def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(root, answer):
     lab = PartsLab(root)
     lab.append_orders(20_000)
     lab.stream.seal()
@@ -179,14 +192,14 @@ def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(roo
         ("SELEC 1", "syntax error"),
     ],
 )
-def test_what_is_no_query_is_told_in_a_line(lab, query, reported):
+def test_what_is_no_query_is_told_in_a_line(lab, query, reported, answer):
     with pytest.raises(InvalidRequestError) as raised:
         answer(lab, query)
     assert reported in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_directory_above_the_root_is_no_column(tmp_path):
+def test_directory_above_the_root_is_no_column(tmp_path, answer):
     root = tmp_path / "version=3" / "env=prod"
     root.mkdir(parents=True)
     lab = PartsLab(root)
@@ -198,7 +211,7 @@ def test_directory_above_the_root_is_no_column(tmp_path):
     lab.stream.close()
 
 
-def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
+def test_rows_that_a_cap_takes_are_not_shown(tmp_path, answer):
     lab = PartsLab(tmp_path)
     rng = np.random.default_rng(26)
     for _ in range(3):
@@ -216,7 +229,7 @@ def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True])
-def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_trimmed):
+def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_trimmed, answer):
     lab = PartsLab(tmp_path, block_records=64)
     rng = np.random.default_rng(27)
     appended = 300
@@ -237,7 +250,7 @@ def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_tr
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
+def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed, answer):
     lab = PartsLab(root)
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
     listed = {"type": "array", "items": decimal}
@@ -256,7 +269,7 @@ def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path, is_sealed):
+def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path, is_sealed, answer):
     lab = PartsLab(tmp_path)
     by_name: dict[str, Any] = {"name": "by", "type": {"type": "map", "values": "int"}}
     schema = schema_of([{"name": "listed", "type": {"type": "array", "items": by_name["type"]}}])
@@ -273,11 +286,11 @@ def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path,
     lab.stream.close()
 
 
-def test_query_reaches_no_variable_of_the_program(tmp_path):
+def test_query_reaches_no_variable_of_the_program(tmp_path, answer, place):
     lab = PartsLab(tmp_path)
     frame = pa.table({"x": [1]})
     assert frame.num_rows == 1
-    with connect(lab.root) as streams:
+    with connect(place(lab.root)) as streams:
         for ask in (lambda: answer(lab, "FROM frame"), lambda: streams.sql("FROM frame")):
             with pytest.raises(InvalidRequestError, match="frame does not exist"):
                 ask()
@@ -289,7 +302,7 @@ def reading_schema(kind, name):
 
 
 @pytest.mark.parametrize("sealed", ["none", "one", "all"])
-def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
+def test_field_of_several_shapes_is_several_columns(tmp_path, sealed, answer):
     lab = PartsLab(tmp_path)
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "deep", "type": "int"}]}
     lab.append_bodies(
@@ -331,7 +344,7 @@ SHAPES: list[tuple[Any, bytes, str]] = [
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_each_shape_of_a_field_has_a_column(root, is_sealed):
+def test_each_shape_of_a_field_has_a_column(root, is_sealed, answer):
     lab = PartsLab(root)
     for number, (kind, body, _) in enumerate(SHAPES):
         lab.append_bodies(reading_schema(kind, f"Kind{number}"), [body], 60 + number)
@@ -345,7 +358,7 @@ def test_each_shape_of_a_field_has_a_column(root, is_sealed):
     lab.stream.close()
 
 
-def test_bytes_and_texts_stay_one_column(root):
+def test_bytes_and_texts_stay_one_column(root, answer):
     lab = PartsLab(root)
     lab.append_bodies(schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
     lab.stream.seal()
@@ -355,7 +368,7 @@ def test_bytes_and_texts_stay_one_column(root):
     lab.stream.close()
 
 
-def test_rows_are_pivoted(lab):
+def test_rows_are_pivoted(lab, answer):
     expected: dict[int, int] = {}
     for row in lab.rows():
         expected[row["state"]] = expected.get(row["state"], 0) + 1
@@ -367,7 +380,7 @@ def test_rows_are_pivoted(lab):
         assert {state: sum(row[str(state)] for row in rows) for state in expected} == expected
 
 
-def test_fault_behind_the_first_rows_is_told_in_a_line(root):
+def test_fault_behind_the_first_rows_is_told_in_a_line(root, answer):
     lab = PartsLab(root)
     lab.append_orders(5_000)
     query = f"SELECT if(address > 4000, error('too far'), address) AS a FROM {NAME}"
@@ -377,14 +390,14 @@ def test_fault_behind_the_first_rows_is_told_in_a_line(root):
     lab.stream.close()
 
 
-def test_columns_of_one_name_are_told_apart(lab):
+def test_columns_of_one_name_are_told_apart(lab, answer):
     rows = answer(lab, "SELECT 1 AS a, 2 AS a, 3 AS A_1, INTERVAL 1 DAY AS span, 4 AS Span")
     assert rows == [{"a": 1, "a_2": 2, "A_1": 3, "span": "1 day", "Span_1": 4}]
     joined = answer(lab, f"SELECT * FROM {NAME} a JOIN {NAME} b USING (shard, address) LIMIT 1")
     assert joined[0]["primary"] == joined[0]["primary_1"]
 
 
-def test_what_few_formats_have_is_text(lab):
+def test_what_few_formats_have_is_text(lab, answer):
     rows = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
     assert rows == [{"bits": "101", "one": "1"}]
     many = "170141183460469231731687303715884105728"
@@ -393,7 +406,7 @@ def test_what_few_formats_have_is_text(lab):
     assert answer(lab, "SELECT {'a': 1}::VARIANT AS v") == [{"v": "{'a': 1}"}]
 
 
-def test_answer_keeps_the_order_that_was_asked_for(root):
+def test_answer_keeps_the_order_that_was_asked_for(root, answer):
     lab = PartsLab(root)
     lab.append_orders(5_000)
     query = f"SELECT address AS a, 1 AS a FROM {NAME} ORDER BY address DESC"

@@ -10,6 +10,8 @@ from storage_core import InvalidRequestError, ReadRequest
     [
         ({"start": 2, "end": 1}, "start 2 is above end 1"),
         ({"limit": -1}, "^limit -1 is negative$"),
+        ({"limit": 5}, "^limit goes with order primary only, not with arrival$"),
+        ({"limit": 5, "order": "newest"}, "^limit goes with order primary only, not with newest$"),
         ({"start": -(2**63) - 1}, "64-bit"),
         ({"end": 2**63}, "64-bit"),
         ({"ids": (1, -(2**31) - 1)}, "ids are 32-bit"),

@@ -1,4 +1,4 @@
-"""`read`, `latest`, `tail` and `status` print the same over a server as over the root's path."""
+"""`read`, `latest`, `tail`, `sql` and `status` print the same over a server as over a path."""
 
 import json
 from contextlib import closing
@@ -58,13 +58,17 @@ COMMANDS = [
     "read {root} trip",
     "read {root} trips --columns nope",
     "tail {root} trips --shard 7",
+    "sql {root} FROM\ttrips\tSELECT\tshard,address,state\tORDER\tBY\tALL",
+    "sql {root} FROM\torders\tSELECT\tcount(*) --output jsonl",
+    "sql {root} FROM\ttrip",
+    "sql {root} SHOW\tTABLES",
 ]
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_command_prints_the_same_over_a_server(shardlog, root, address, words):
-    by_path = shardlog(*words.format(root=root).split())
-    by_server = shardlog(*words.format(root=address).split())
+    by_path = shardlog(*words.format(root=root).split(" "))
+    by_server = shardlog(*words.format(root=address).split(" "))
     assert (by_server.code, by_server.out, by_server.err) == (
         by_path.code,
         by_path.out,
@@ -85,6 +89,12 @@ def test_server_is_named_by_an_option_wherever_it_stands(shardlog, address):
     }
     assert len(printed) == 1
     assert "3000" in printed.pop()
+
+
+def test_sql_asks_a_server_that_is_named_by_an_option(shardlog, address):
+    host = address.removeprefix("shardlog://")
+    ran = shardlog("sql", "--server", host, f"SELECT count(*) AS n FROM {NAME}", "--output", "csv")
+    assert (ran.code, ran.lines) == (0, ["n", "4"])
 
 
 @pytest.mark.parametrize("stream", [None, TOPIC])

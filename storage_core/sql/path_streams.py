@@ -1,0 +1,133 @@
+"""The streams of a root as SQL reads them: by their files, or as a server gives them.
+
+PathStreams(root)             the files of this machine
+ServedStreams(servers, …)     the same by calls of a server (served_streams.py)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os import O_RDONLY, PathLike
+from pathlib import Path
+from typing import Protocol
+
+from storage_core.catalog.root_file import list_streams
+from storage_core.catalog.stream_file import read_stream
+from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.platform.descriptor import OwnedDescriptor, opened
+from storage_core.reader import StreamReader
+from storage_core.sql.checksum_ranges import read_exactly
+from storage_core.sql.part_files import PartBytes
+from storage_core.sql.stream_snapshot import StreamSnapshot, take_snapshot
+from storage_core.verify.part_checks import difference
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part of a snapshot, and what opens its file."""
+
+    part: Part
+    opener: "PartOpener"
+
+
+class PartOpener(Protocol):
+    """Opens the file of a part."""
+
+    def __call__(self) -> PartBytes:
+        """Return its bytes.
+
+        Raises:
+            FileNotFoundError: It is not there.
+        """
+        ...
+
+
+class RootStreams(Protocol):
+    """The streams of a root. Any thread."""
+
+    def names(self) -> list[str]:
+        """Return the names of all streams."""
+        ...
+
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+        """Return a snapshot of a stream, and its parts by path."""
+        ...
+
+    def parts(self, name: str) -> Iterator[Part]:
+        """Yield the parts that a stream has now."""
+        ...
+
+    def has(self, name: str, part: Part) -> bool:
+        """Tell whether the file of a part is there."""
+        ...
+
+    def difference(self, name: str, part: Part) -> str:
+        """Read the file of a part; say what is wrong with it, nothing if all is well."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class PathStreams:
+    """The streams of a root of this machine."""
+
+    def __init__(self, root: str | PathLike[str]) -> None:
+        """Open nothing; the working directory may change afterwards."""
+        self._root = Path(root).absolute()
+
+    def names(self) -> list[str]:
+        """Return the names of all streams."""
+        return list_streams(self._root)
+
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+        """Return a snapshot of a stream, and its parts by path."""
+        snapshot = take_snapshot(self._root, name)
+        stream_files = read_stream(self._root, name)
+        parts: dict[str, ReadPart] = {}
+        for shard, shard_parts in snapshot.shards.items():
+            directory = parts_directory(stream_files.shard_directory(shard))
+            for entry in shard_parts.entries:
+                path = part_path(directory, entry)
+                parts[str(path)] = ReadPart(Part(shard, path, entry), FileOpener(path))
+        return snapshot, parts
+
+    def parts(self, name: str) -> Iterator[Part]:
+        """Yield the parts that a stream has now."""
+        with StreamReader.open(self._root, name) as reader:
+            yield from reader.parts()
+
+    def has(self, name: str, part: Part) -> bool:  # noqa: ARG002 - its path says all
+        """Tell whether the file of a part is there."""
+        return part.path.exists()
+
+    def difference(self, name: str, part: Part) -> str:  # noqa: ARG002 - its path says all
+        """Read the file of a part; say what is wrong with it, nothing if all is well."""
+        return difference(part.path, part.entry)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOpener:
+    """Opens a file of this machine."""
+
+    path: Path
+
+    def __call__(self) -> PartBytes:
+        """Return its bytes."""
+        return _File(opened(self.path, O_RDONLY))
+
+
+class _File:
+    """The bytes of a file of this machine."""
+
+    def __init__(self, file: OwnedDescriptor) -> None:
+        self._file = file
+
+    def read(self, offset: int, size: int) -> bytes:
+        return read_exactly(self._file.fileno(), offset, size)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,141 @@
+"""The streams of a root as SQL reads them from servers over it.
+
+A snapshot is one call, so it is one moment as by path. Hot rows come as a tail; of parts the byte
+ranges come that DuckDB reads, which are those of the columns and row groups that it needs. All of
+them are compared with their digests here, so a server need not be believed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.snapshot import Part
+from storage_core.platform import xxh3
+from storage_core.platform.clock import SystemClock
+from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
+from storage_core.remote.addresses import parse_servers
+from storage_core.remote.client import ServerClient, Subject
+from storage_core.remote.options import ServerOptions
+from storage_core.remote.stream_client import StreamClient
+from storage_core.sql.part_files import PartBytes
+from storage_core.sql.part_groups import PartGroup
+from storage_core.sql.path_streams import ReadPart
+from storage_core.sql.stream_snapshot import SnapshotReads, StreamSnapshot, united_snapshot
+
+_READ_BYTES = 2**24
+
+
+class ServedStreams:
+    """The streams of a root that servers are over. Any thread."""
+
+    def __init__(self, servers: str, options: ServerOptions | None = None) -> None:
+        """Connect to none yet.
+
+        Raises:
+            InvalidRequestError: An address, the token or a certificate is wrong.
+        """
+        self._client = ServerClient(
+            parse_servers(servers), options or ServerOptions(), SystemClock()
+        )
+
+    def names(self) -> list[str]:
+        """Return the names of all streams."""
+        return sorted(self._client.result("streams", Subject()))
+
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+        """Return a snapshot of a stream, and its parts by path."""
+        client, facts = StreamClient.opened(self._client, name, None)
+        served: ServedSnapshot = client.result("snapshot")
+
+        def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            end = served.ends[shard]
+            first = max(served.shards[shard].sealed, client.result("start", shard=shard))
+            if first >= end:
+                return iter(())
+            places = {"start_address": first, "end_address": end}
+            return client.batches("tail", {"shard": shard, **places, "columns": tuple(columns)})
+
+        def schemas(shard: int) -> Sequence[SchemaEntry]:
+            return tuple(client.result("shard_schemas", shard=shard))
+
+        by_place = {(part.shard, part.entry.number): part for part in served.parts}
+        reads = SnapshotReads(
+            hot_rows, schemas, lambda: [_group(group, by_place) for group in served.groups]
+        )
+        snapshot = united_snapshot(facts.options, served.shards, reads)
+        return snapshot, {str(part.path): _read_part(client, part) for part in served.parts}
+
+    def parts(self, name: str) -> Iterator[Part]:
+        """Yield the parts that a stream has now."""
+        client, _ = StreamClient.opened(self._client, name, None)
+        yield from client.result("parts")
+
+    def has(self, name: str, part: Part) -> bool:
+        """Tell whether the file of a part is there."""
+        try:
+            self._bytes_of(name, part).read(0, 1)
+        except FileNotFoundError:
+            return False
+        except CorruptionError:
+            # It is there, and shorter than it was.
+            return True
+        return True
+
+    def difference(self, name: str, part: Part) -> str:
+        """Read the file of a part; say what is wrong with it, nothing if all is well."""
+        file, size = self._bytes_of(name, part), part.entry.size
+        digest = xxh3.xxh3_128()
+        try:
+            for begin in range(0, size, _READ_BYTES):
+                digest.update(file.read(begin, min(_READ_BYTES, size - begin)))
+        except FileNotFoundError:
+            return "is missing"
+        except CorruptionError as error:
+            return f"cannot be read: {error.message}"
+        return "" if digest.digest() == part.entry.digest else "does not match its digest"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def _bytes_of(self, name: str, part: Part) -> PartBytes:
+        client, _ = StreamClient.opened(self._client, name, None)
+        return _ServedPart(client, part.shard, part.entry.number)
+
+
+def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> PartGroup:
+    paths = [str(by_place[place].path) for place in group.parts]
+    return PartGroup(group.schema, group.has_hidden, paths)
+
+
+def _read_part(client: StreamClient, part: Part) -> ReadPart:
+    served = _ServedPart(client, part.shard, part.entry.number)
+    return ReadPart(part, lambda: served)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedPart:
+    """The bytes of a part at a server."""
+
+    client: StreamClient
+    shard: int
+    number: int
+
+    def read(self, offset: int, size: int) -> bytes:
+        values = {"start": offset, "end": offset + size}
+        table, result = self.client.table(
+            "part_bytes", {"shard": self.shard, "number": self.number, **values}
+        )
+        if result is not None:
+            raise FileNotFoundError
+        data = b"".join(piece.as_buffer() for piece in table.column(0))
+        if len(data) != size:
+            message = f"{len(data)} bytes of a part came, expected {size}"
+            raise CorruptionError(message)
+        return data
+
+    def close(self) -> None:
+        """Nothing is open for a part alone."""
