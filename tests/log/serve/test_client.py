@@ -26,6 +26,7 @@ from storage_core import (
 from tests.log.serve.relay import Relay, speaking
 from tests.log.served import (
     AT_ONCE,
+    DOORS,
     PATIENT,
     listening,
     opened_by,
