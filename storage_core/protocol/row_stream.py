@@ -184,7 +184,6 @@ class RowStream:
         self._result = end.result
         self._is_whole = True
 
-
     def _cut(self) -> ShardlogError:
         message = (
             f"the answer of {self._server} ended early, after {self._rows} rows; none of it counts"
