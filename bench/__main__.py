@@ -40,6 +40,7 @@ from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.roll_up import ROLL_UP
 from bench.spark.sealed import SPARK_SEALED
+from bench.spark.served import SPARK_SERVED
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
@@ -75,6 +76,7 @@ EXPERIMENTS: Final = (
     PEERS,
     SPARK_PLANNING,
     SPARK_SOURCE,
+    SPARK_SERVED,
     ROLL_UP,
     SPARK_SINK,
     SPARK_TYPED,

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from storage_core.catalog.owners import shard_owners
+from storage_core.engine.open_files import OpenFilesError as OpenFilesError  # noqa: PLC0414 - for servers
 from storage_core.format.record import Record
 from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.platform.disk_usage import disk_bytes
 from storage_core.protocol.calls import Call
-from storage_core.protocol.documents import StreamFacts
+from storage_core.protocol.documents import ShardHolding, StreamFacts
 from storage_core.read.request import Order, ReadRequest, own_columns, request_of
 from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
@@ -96,6 +98,7 @@ def facts_of(reader: StreamReader) -> StreamFacts:
         lineages_of(reader),
         {shard: reader.born(shard) for shard in committed},
         committed,
+        reader.archived_lineages(),
     )
 
 
@@ -239,6 +242,20 @@ def _sizes(reader: StreamReader) -> dict[int, int]:
     return {n: disk_bytes(files.shard_directory(n)) for n in reader.rows.shards.opened()}
 
 
+def _owners(reader: StreamReader) -> dict[int, ShardHolding]:
+    files, shards = reader.rows.shards.files, reader.rows.shards.opened()
+    # In this order: who has let go by now, has committed by then.
+    holders = shard_owners(files.directory.parent, files.meta.name)
+    holdings = {}
+    for number, shard in shards.items():
+        holder, committed, facts = holders.get(number), shard.committed(), shard.state()
+        # A command that has it for a moment writes nothing new.
+        name = None if holder is None or holder.purpose else str(holder)
+        born = reader.born(number)
+        holdings[number] = ShardHolding(born, max(facts.start, born), committed, facts.floor, name)
+    return holdings
+
+
 def _shard_schemas(
     reader: StreamReader, shard: int, registry_id: int | None = None
 ) -> Iterable[object]:
@@ -279,5 +296,6 @@ _RESULTS: Final[Mapping[str, Callable[..., object]]] = {
     "start": StreamReader.start,
     "horizon": StreamReader.horizon,
     "missing": StreamReader.missing,
+    "owners": _owners,
     "sizes": _sizes,
 }

@@ -72,8 +72,9 @@ class StreamReader(StreamFacade[FollowedShard]):
         """Open a stream for reading; nothing is locked or changed.
 
         Args:
-            root: The directory that holds the streams; or servers over one, as
-                `shardlog://a:8085,b:8085`, and `shardlogs://` over TLS.
+            root: The directory that holds the streams; or servers over it, or over several roots
+                that have copies of one topic, as `shardlog://a:8085,b:8085`; over TLS
+                `shardlogs://`.
             name: The stream.
             archived: The lineage of an archived log, or what it begins with: the reader then has
                 that log alone, as it was when `Stream.archive_shards` put another in its place.
@@ -90,7 +91,7 @@ class StreamReader(StreamFacade[FollowedShard]):
         """
         if names_servers(root):
             # By its name: it stands on this module.
-            by_server = import_module("storage_core.remote_reader").open_remote_reader
+            by_server = import_module("storage_core.owners_reader").open_by_servers
             clock = None if environment is None else environment.clock
             reader: Self = by_server(
                 str(root),
@@ -246,6 +247,10 @@ class StreamReader(StreamFacade[FollowedShard]):
             self._open.meta.incarnation,
             {n: ShardPosition(self.lineage(n), end) for n, end in ends.items()},
         )
+
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced, whether their data is there or not."""
+        return frozenset(log.lineage for log in self._open.files.settings.archived)
 
     def close(self) -> None:
         """Close everything; closing twice is fine."""

@@ -1,10 +1,10 @@
 """A stream read from a server: a `StreamReader` whose shards are asked over HTTP.
 
-`StreamReader.open("shardlog://a:8085,b:8085", name)` makes one. Its names, results and errors are
-those of a reader by path; what is a call of the protocol is one call here, whatever the number of
-shards. `refresh` takes in shards and options as there. Rows come as they are read, so memory is
-bounded as there. An answer that is cut is never fewer rows: those by address go on behind the last
-(remote/resumed_rows.py), others are asked for anew or are an error.
+`StreamReader.open("shardlog://a:8085", name)` makes one (owners_reader.py). Its names, results and
+errors are those of a reader by path; what is a call of the protocol is one call here, whatever the
+number of shards. `refresh` takes in shards and options as there. Rows come as they are read, so
+memory is bounded as there. An answer that is cut is never fewer rows: those by address go on behind
+the last (remote/resumed_rows.py), others are asked for anew or are an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
-from storage_core.platform.clock import Clock, SystemClock
+from storage_core.platform.clock import Clock
 from storage_core.protocol import StreamFacts
 from storage_core.protocol.calls import WAIT_S_MAX
 from storage_core.read.request import (
@@ -38,49 +38,12 @@ from storage_core.read.request import (
     request_of,
 )
 from storage_core.reader import StreamReader
-from storage_core.remote.addresses import parse_servers
-from storage_core.remote.client import ServerClient
-from storage_core.remote.options import ServerOptions
 from storage_core.remote.resumed_rows import resumed_rows, resumed_scan
 from storage_core.remote.shard import RemoteShard
 from storage_core.remote.stream_client import StreamClient
 from storage_core.rows import Id
 
 _RECORD_FIELDS: Final = tuple(field.name for field in fields(Record))
-
-
-def open_remote_reader(  # noqa: PLR0913 - what an opener may say
-    servers: str,
-    name: str,
-    *,
-    archived: str | None = None,
-    options: ServerOptions | None = None,
-    read_bytes_max: int | None = None,
-    clock: Clock | None = None,
-) -> "RemoteReader":
-    """Open a stream of a server for reading.
-
-    Args:
-        servers: Their addresses: `shardlog://a:8085,b:8085`, or `shardlogs://…` over TLS.
-        name: The stream.
-        archived: The lineage of an archived log, or what it begins with.
-        options: How servers are asked; what is not said is in the environment.
-        read_bytes_max: The most bytes of rows that one `read` or `latest` may gather here.
-        clock: Time, for tests.
-
-    Raises:
-        InvalidRequestError: There is no such stream; an address, the token or a certificate is
-            wrong.
-        UnavailableError: No server answers.
-    """
-    time = clock or SystemClock()
-    client = ServerClient(parse_servers(servers), options or ServerOptions(), time)
-    try:
-        asks, facts = StreamClient.opened(client, name, archived)
-    except BaseException:
-        client.close()
-        raise
-    return RemoteReader(asks, facts, time, read_bytes_max)
 
 
 class RemoteReader(StreamReader):
@@ -93,16 +56,22 @@ class RemoteReader(StreamReader):
         clock: Clock,
         read_bytes_max: int | None = None,
     ) -> None:
-        """Take over a client; use `open_remote_reader`."""
+        """Take over a client; use `open_by_servers`."""
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
-        super().__init__(_files_of(facts), shards, clock, read_bytes_max)
+        super().__init__(files_of(facts), shards, clock, read_bytes_max)
+        self._archived = facts.archived
         client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
 
     def __repr__(self) -> str:
         """Return where the stream is read, without any token."""
         return f"<RemoteReader of {self._open.meta.name!r} at {self._client.addresses}>"
+
+    @property
+    def root_id(self) -> str:
+        """The id of the root that the server is over."""
+        return self._client.root
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -285,7 +254,8 @@ class RemoteReader(StreamReader):
         facts: StreamFacts = self._client.result("refresh")
         with self._growing:
             self._client.know(facts)
-            self._open.files = _files_of(facts)
+            self._open.files = files_of(facts)
+            self._archived = facts.archived
             shards = self._open.by_number
             self._open.by_number = {
                 number: shards.get(number) or RemoteShard(self._client, number)
@@ -311,6 +281,10 @@ class RemoteReader(StreamReader):
                 self._client.know_reached({shard: address + 1})
             if is_there or self._clock.monotonic_s() >= deadline:
                 return bool(is_there)
+
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced, whether their data is there or not."""
+        return self._archived
 
     def close(self) -> None:
         """Close everything; closing twice is fine."""
@@ -358,7 +332,7 @@ def _values(request: ReadRequest) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _files_of(facts: StreamFacts) -> StreamFiles:
+def files_of(facts: StreamFacts) -> StreamFiles:
     """Return what a server says of a stream as its files would."""
     options = facts.options
     meta = StreamMeta(

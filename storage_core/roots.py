@@ -4,6 +4,7 @@ from os import PathLike
 from pathlib import Path
 
 from storage_core.catalog import root_file
+from storage_core.platform.durable_file import reading_errors
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.served_root import ask_root
 
@@ -20,6 +21,17 @@ def root_id(root: str | PathLike[str]) -> str:
         UnavailableError: No server answers.
     """
     return ask_root(str(root)).root_id if names_servers(root) else root_file.root_id(root)
+
+
+def make_root(root: Path) -> None:
+    """Make a directory a root, if it is none yet.
+
+    Raises:
+        UnavailableError: The system does not let it be made.
+    """
+    with reading_errors(root, "making the root"):
+        root.mkdir(parents=True, exist_ok=True)
+        root_file.make_root_file(root)
 
 
 def list_streams(root: str | PathLike[str]) -> list[str]:

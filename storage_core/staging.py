@@ -32,7 +32,12 @@ from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.durable_file import file_errors, make_directories
 from storage_core.platform.file_lock import DirectoryLock
 from storage_core.stream import Stream
-from storage_core.transactions.decision import decision_of, heard, publish
+from storage_core.transactions.attempt_note import (
+    checked_attempt,
+    note_parts,
+    parts_of_attempt,
+)
+from storage_core.transactions.decision import NO_SHARDS, decision_of, heard, publish, rows_gone
 from storage_core.transactions.manifest import (
     MANIFEST_FILE,
     Parts,
@@ -43,7 +48,7 @@ from storage_core.transactions.manifest import (
 )
 from storage_core.transactions.merge_sorted import merge_groups
 from storage_core.transactions.series import Mark, TransactionId, claim, read_mark
-from storage_core.transactions.staged_rows import StagingWriter
+from storage_core.transactions.staged_rows import StagedRows, StagingWriter
 
 _RETRY_S: Final = 0.05
 
@@ -68,6 +73,22 @@ class StagingArea:
         identity = root_id(root)
         whole = Path(root).absolute()
         return cls(whole, read_stream(whole, name), identity, clock)
+
+    def __enter__(self) -> Self:
+        """Begin; a staging area of servers has connections to close."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where the stream lies: its root and its name."""
+        return str(self._root), self._files.meta.name
 
     @property
     def incarnation(self) -> str:
@@ -114,6 +135,44 @@ class StagingArea:
         largest = self.options.payload_bytes_max
         return StagingWriter(begin, mask, largest, meta.name, has_keys=meta.has_keys)
 
+    def note(self, transaction: TransactionId, parts: Parts) -> None:
+        """Note what an attempt has staged, so that its name stands for it; durable on return."""
+        for attempt in attempts_of(parts):
+            with file_errors(self._staging.directory, "noting staged rows"):
+                note_parts(self._staging.of(transaction) / attempt, parts)
+
+    def noted(self, transaction: TransactionId, attempts: Iterable[tuple[int, str]]) -> Parts:
+        """Return what attempts have staged, of each the rows of one shard.
+
+        Args:
+            transaction: The one they are of; those of others are not found.
+            attempts: Shards and names of attempts, in the order in which their rows are to stand.
+
+        Raises:
+            UnavailableError: One is not there any more, or never was.
+            InvalidRequestError: It is no name of an attempt, or has no rows of the shard.
+        """
+        noted: dict[str, Parts] = {}
+        by_shard: dict[int, tuple[StagedRows, ...]] = {}
+        directory = self._staging.of(transaction)
+        for shard, attempt in attempts:
+            if attempt not in noted:
+                with file_errors(directory, "looking for staged rows"):
+                    parts = parts_of_attempt(directory, attempt)
+                if parts is None:
+                    raise rows_gone(self._staging, transaction, directory)
+                noted[attempt] = parts
+            if shard not in noted[attempt]:
+                message = f"the attempt has no rows of shard {shard}"
+                raise InvalidRequestError(message, stream=self._files.meta.name)
+            by_shard[shard] = (*by_shard.get(shard, ()), *noted[attempt][shard])
+        return by_shard
+
+    def is_done(self, transaction: TransactionId, stream: Stream) -> bool:
+        """Tell whether the shards that a stream has open know all rows of a transaction."""
+        with file_errors(self._staging.directory, "looking for a transaction"):
+            return decision_of(self._staging, transaction, stream.rows.shards.opened()).is_done
+
     def is_decided(self, transaction: TransactionId) -> bool:
         """Tell whether a transaction was published, finished or passed by its series.
 
@@ -135,7 +194,11 @@ class StagingArea:
             return heard(self._staging, transaction).contents
 
     def publish(
-        self, transaction: TransactionId, parts: Parts, contents: Contents | None = None
+        self,
+        transaction: TransactionId,
+        parts: Parts,
+        contents: Contents | None = None,
+        stream: Stream | None = None,
     ) -> frozenset[int]:
         """Decide a transaction: make these parts its rows, unless it was decided before.
 
@@ -148,6 +211,8 @@ class StagingArea:
             contents: What that is, to tell a transaction that comes again from another one; it
                 is compared for the last `CONTENTS_KEPT_MAX` numbers of a series. Older ones are
                 skipped whatever they hold, and counted in `mark`.
+            stream: What has the shards of these parts open, if that is so: they know a transaction
+                without a number that is done.
 
         Returns:
             The shards in which it is still to be finished; none where it has no rows, or was
@@ -159,7 +224,8 @@ class StagingArea:
                 place of this one; nothing has changed.
         """
         with self._ours("publishing a transaction"):
-            published = publish(self._staging, transaction, parts, contents=contents)
+            shards = NO_SHARDS if stream is None else stream.rows.shards.opened()
+            published = publish(self._staging, transaction, parts, shards=shards, contents=contents)
             return frozenset(published.manifest.shards if published.manifest else ())
 
     @staticmethod
@@ -172,9 +238,17 @@ class StagingArea:
 
     def discard(self, transaction: TransactionId, parts: Iterable[Parts]) -> None:
         """Remove the files of attempts that are not, and will not be, in the transaction."""
-        attempts = {attempt for each in parts for attempt in attempts_of(each)}
+        self.discard_attempts(transaction, {name for each in parts for name in attempts_of(each)})
+
+    def discard_attempts(self, transaction: TransactionId, attempts: Iterable[str]) -> None:
+        """Remove the files of attempts that are not, and will not be, in the transaction.
+
+        Raises:
+            InvalidRequestError: One is no name of an attempt.
+        """
+        names = {checked_attempt(name) for name in attempts}
         with self._ours("clearing staged rows"):
-            remove_attempts(self._staging.of(transaction), attempts)
+            remove_attempts(self._staging.of(transaction), names)
 
     def claim(self, name: str, owner: str, *, takes_over: bool = False) -> str:
         """Give a name to an owner unless it has another.

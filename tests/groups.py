@@ -1,7 +1,8 @@
 """Which tests one process runs: those that share what is made slowly, a JVM most of all.
 
-Spark's tests are two groups that take about as long as each other, each of one session: the jobs,
-and all others.
+Spark's tests are three groups, each of one session, since the longest group is what a run takes at
+least: the jobs; the sink and the parts; the source, and all others. Those of a cluster are a
+fourth, whose sessions are processes of their own.
 """
 
 # NOTE: xdist (3.8) marks groups in node ids, and pytest (9.2) lets it put nothing there, so that a
@@ -14,8 +15,11 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK: Final = "tests/spark"
 SPARK_JOBS: Final = f"{SPARK}/jobs"
-# Twins and commands start Spark by themselves.
-TWINS, COMMAND = f"{SPARK}/sink/test_twins.py", "test_command_"
+SPARK_OUT: Final = (f"{SPARK}/sink", f"{SPARK}/parts")
+SPARK_CLUSTER: Final = f"{SPARK}/cluster"
+# These and commands start Spark by themselves.
+OWN_SPARK: Final = (f"{SPARK}/sink/test_twins.py", f"{SPARK}/test_connect.py")
+COMMAND: Final = "test_command_"
 OF_FILES: Final = {
     "tests/broker/worker/test_broker_faults.py": "own broker",
     "tests/broker/spark/test_kafka_format.py": "Spark of Kafka",
@@ -54,6 +58,10 @@ def group_of(nodeid: str) -> str:
     file = PurePosixPath(path)
     if file.parent.as_posix() in FILES_OF:
         return path
-    if not file.is_relative_to(SPARK) or path == TWINS or name.startswith(COMMAND):
+    if not file.is_relative_to(SPARK) or path in OWN_SPARK or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)
+    if file.is_relative_to(SPARK_CLUSTER):
+        return "cluster"
+    if file.parent.as_posix() in SPARK_OUT:
+        return "spark-3"
     return "spark-2" if file.is_relative_to(SPARK_JOBS) else "spark-1"

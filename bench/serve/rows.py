@@ -6,7 +6,6 @@ does not come, and asks again when the server has had enough of waiting.
 """
 
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -21,8 +20,7 @@ from bench.child import answer_of, child_process, memory_peak
 from bench.log.peers import ONE_SHARD
 from bench.measure import Contestant, Experiment, Measured, Row, latencies, timed
 from bench.records import DEVICES, FIRST_PRIMARY, record_batches
-from connectors.serve.server import ShardServer
-from connectors.serve.settings import ServeSettings
+from bench.serve.process import serve
 from storage_core import Stream, StreamReader, SystemClock
 from storage_core.protocol import CALLS, encode_body
 from storage_core.protocol.calls import WAIT_S_MAX
@@ -47,7 +45,7 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             column = pa.array(ids.astype(np.int32))
             stream.append_batch(batch.set_column(1, "secondary", column))
             stream.commit()
-    with child_process(serve_root, workspace) as child:
+    with child_process(serve, workspace) as child:
         said = child.answer()
         port, pid = int(said["port"]), int(said["pid"])
         address = f"shardlog://127.0.0.1:{port}"
@@ -58,14 +56,6 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             "tail by server": lambda: answer_of(_tail, address),
             "idle": lambda: _idle(port, pid),
         }
-
-
-def serve_root(root: Path) -> Iterator[Measured]:
-    """Serve a root until the process is killed."""
-    with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0")) as server:
-        yield {"port": server.port, "pid": os.getpid()}
-        # Until it is killed.
-        threading.Event().wait()
 
 
 def _ranges() -> Iterator[dict[str, Any]]:

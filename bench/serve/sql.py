@@ -16,7 +16,7 @@ from bench.child import answer_of, child_process
 from bench.log.peers import ONE_SHARD
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import record_batches
-from bench.serve.rows import serve_root
+from bench.serve.process import serve
 from storage_core import Stream
 from storage_core.sql import connect
 
@@ -38,7 +38,7 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                 stream.commit()
             if name == _SEALED:
                 stream.seal()
-    with child_process(serve_root, workspace) as child:
+    with child_process(serve, workspace) as child:
         address = f"shardlog://127.0.0.1:{child.answer()['port']:.0f}"
         yield {
             f"{name} by {door}": partial(answer_of, _ask, place, name)

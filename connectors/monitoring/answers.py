@@ -10,7 +10,7 @@ Belongs to one thread, but for `at_once`: the server has one question answered a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +22,7 @@ from connectors.monitoring.lag_seconds import LagSeconds
 from connectors.monitoring.metrics import families_of
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families, single
 from connectors.monitoring.process_figures import process_families
+from connectors.monitoring.served_state import ServedState
 
 _ANSWER_WITHIN_S: Final = 1.0
 _LIVE: Final = "/health/live"
@@ -49,6 +50,7 @@ class WorkerInfo:
         stalled_after_s: How long its loop may be silent.
         settings: The settings in force, without secrets.
         root: Where it stores, whose disk is told of; None for none.
+        served: Tells how the server beside it stands; None without one.
     """
 
     version: str
@@ -58,6 +60,7 @@ class WorkerInfo:
     stalled_after_s: float
     settings: Mapping[str, Any]
     root: Path | None = None
+    served: Callable[[], ServedState] | None = None
 
 
 class Answers:
@@ -112,6 +115,8 @@ class Answers:
         families += process_families()
         if info.root is not None:
             families += disk_families(info.root)
+        if info.served is not None:
+            families += info.served().families()
         if state is not None:
             families += families_of(state, info.group, info.cluster, self._lags)
         return Answer(HTTPStatus.OK, encode_families(families), CONTENT_TYPE)
@@ -145,6 +150,7 @@ class Answers:
             "waiting": state.waiting,
             "quarantined": state.quarantined,
             "paused": len(state.paused),
+            **({} if self._info.served is None else {"server": self._info.served().document()}),
         }
         return _health(figures, is_healthy=is_ready)
 

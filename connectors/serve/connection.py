@@ -17,6 +17,7 @@ from connectors.serve.settings import Bounds
 from storage_core import Clock, UnavailableError
 
 _HEAD_END: Final = b"\r\n\r\n"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _RECEIVED_AT_ONCE: Final = 65_536
 _SENT_AT_ONCE: Final = 2**20
 # So much a client takes in `send_s`, or is too slow.
@@ -36,11 +37,14 @@ class Connection:
 
     Attributes:
         waiting_since_s: Since when it has waited for a request; None while one is answered.
-        sending_since_s: Since when the client has taken nothing of what it is sent; None while
-            nothing is sent.
+        stalled_since_s: Since when the client has taken nothing of what it is sent, or sent nothing
+            of what it began; None while neither is waited for.
+        is_reserved: Whether it is for health and metrics alone.
     """
 
-    def __init__(self, sock: socket.socket, bounds: Bounds, clock: Clock) -> None:
+    def __init__(
+        self, sock: socket.socket, bounds: Bounds, clock: Clock, *, is_reserved: bool = False
+    ) -> None:
         """Take over a socket."""
         self._socket = sock
         self._bounds = bounds
@@ -48,8 +52,18 @@ class Connection:
         self._received = bytearray()
         self._more = _MORE
         self.waiting_since_s: float | None = clock.monotonic_s()
-        self.sending_since_s: float | None = None
+        self.stalled_since_s: float | None = None
+        self.is_reserved = is_reserved
         self.is_cut = False
+        self._rows_left = 0
+        self._is_told_to_send = True
+        # What the client has taken of the answer, and for how long it was sent, not made.
+        self._taken_bytes = 0
+        self._sending_s = 0.0
+        # A batch that is sent when the answer's time is over, and the error behind it, have a
+        # little more.
+        self._answer_max_s = bounds.answer_s + bounds.send_s
+        self._answered_until_s = clock.monotonic_s() + self._answer_max_s
 
     def take_over(self, sock: socket.socket) -> None:
         """Go on over another socket: the encrypted one."""
@@ -78,10 +92,14 @@ class Connection:
             GoneError: It did not come in time.
         """
         self.waiting_since_s = self._clock.monotonic_s()
-        idle_until_s = self.waiting_since_s + self._bounds.idle_s
+        idle_s = self._bounds.request_s if self.is_reserved else self._bounds.idle_s
+        idle_until_s = self.waiting_since_s + idle_s
         if not self._received and not self._receive(idle_until_s):
             return None
-        until_s = self._clock.monotonic_s() + self._bounds.request_s
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._bounds.request_s
+        self._taken_bytes, self._sending_s = 0, 0.0
+        self._answered_until_s = now_s + self._answer_max_s
         end = self._received.find(_HEAD_END)
         while end < 0:
             if len(self._received) > self._bounds.head_bytes:
@@ -94,6 +112,12 @@ class Connection:
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
         request = parse_head(head)
+        if request.brings_rows:
+            # They are read as they come, once it is known what they are for.
+            self._rows_left = request.body_bytes
+            self._is_told_to_send = not request.expects_continue
+            self.waiting_since_s = None
+            return request
         body = self._body_of(request, until_s)
         self.waiting_since_s = None
         return replace(request, body=body) if body else request
@@ -103,14 +127,52 @@ class Connection:
         if size > self._bounds.body_bytes:
             message = f"a body of {size} bytes; {self._bounds.body_bytes} is the most"
             raise RefusedError(413, message, closes=True)
-        if request.headers.get("expect", "").lower() == "100-continue":
-            self.send([b"HTTP/1.1 100 Continue\r\n\r\n"])
+        if request.expects_continue:
+            self.send([_CONTINUE])
         while len(self._received) < size:
             if not self._receive(until_s):
                 raise RefusedError(400, "the body ended early", closes=True)
         body = bytes(self._received[:size])
         del self._received[:size]
         return body
+
+    @property
+    def rows_left(self) -> int:
+        """How many bytes of the request's rows are still to be received."""
+        return self._rows_left
+
+    def receive_rows(self, size: int, until_s: float) -> bytearray:
+        """Return the next bytes of the request's rows: so many, or all that are left.
+
+        Raises:
+            GoneError: They did not come in time.
+        """
+        if not self._is_told_to_send:
+            self._is_told_to_send = True
+            self.send([_CONTINUE])
+        size = min(size, self._rows_left)
+        taken = self._received[:size]
+        del self._received[:size]
+        if len(taken) < size:
+            came = len(taken)
+            taken.extend(bytes(size - came))
+            with memoryview(taken) as view:
+                self._receive_into(view[came:], until_s)
+        self._rows_left -= size
+        return taken
+
+    def leave_rows(self) -> bool:
+        """Let rows pass that nobody has taken; return whether requests can follow them.
+
+        Who is sending them has no ear for the answer.
+        """
+        until_s = self._clock.monotonic_s() + self._bounds.send_s
+        try:
+            while self._rows_left and self._is_told_to_send:
+                self.receive_rows(_RECEIVED_AT_ONCE, until_s)
+        except GoneError:
+            return False
+        return not self._rows_left
 
     def send(self, pieces: Iterable[bytes | memoryview]) -> int:
         """Send all of some pieces; return how many bytes they were.
@@ -138,6 +200,12 @@ class Connection:
         self._received += received
         return not received
 
+    def is_slow(self) -> bool:
+        """Tell whether the client has taken its answer too slowly as a whole. Any thread."""
+        sending_s = self._sending_s
+        is_judged = self.stalled_since_s is not None and sending_s > self._bounds.slow_s
+        return is_judged and self._taken_bytes < sending_s * self._bounds.slow_bytes_s
+
     def cut(self) -> None:
         """End the connection, whatever its thread does. Any thread."""
         self.is_cut = True
@@ -151,26 +219,55 @@ class Connection:
             self._socket.close()
 
     def _send_all(self, view: memoryview, flags: int) -> int:
-        now_s = self.sending_since_s = self._clock.monotonic_s()
+        now_s = self.stalled_since_s = self._clock.monotonic_s()
         until_s = now_s + self._bounds.send_s
         size, sent, counted = len(view), 0, 0
         try:
             while sent < size:
-                remaining_s = until_s - now_s
+                remaining_s = min(until_s, self._answered_until_s) - now_s
                 if remaining_s <= 0 or self.is_cut:
                     message = "the client takes too little of its answer"
                     raise GoneError(message)
                 self._socket.settimeout(remaining_s)
-                sent += self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
-                now_s = self.sending_since_s = self._clock.monotonic_s()
+                taken = self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
+                before_s, now_s = now_s, self._clock.monotonic_s()
+                self.stalled_since_s = now_s
+                self._sending_s += now_s - before_s
+                self._taken_bytes += taken
+                sent += taken
                 if sent - counted >= _TAKEN_MIN:
                     counted, until_s = sent, now_s + self._bounds.send_s
         except OSError as error:
             message = f"the client went away: {error}"
             raise GoneError(message) from error
         finally:
-            self.sending_since_s = None
+            self.stalled_since_s = None
         return size
+
+    def _receive_into(self, view: memoryview, until_s: float) -> None:
+        """Fill a view with what comes until a time, each 64 KiB of it within `send_s`."""
+        now_s = self.stalled_since_s = self._clock.monotonic_s()
+        came, counted, next_s = 0, 0, now_s + self._bounds.send_s
+        try:
+            while came < len(view):
+                remaining_s = min(until_s, next_s) - now_s
+                if remaining_s <= 0 or self.is_cut:
+                    message = "the client takes too long to send its rows"
+                    raise GoneError(message)
+                self._socket.settimeout(remaining_s)
+                count = self._socket.recv_into(view[came:])
+                if not count:
+                    message = "the client went away while it sent its rows"
+                    raise GoneError(message)
+                came += count
+                now_s = self.stalled_since_s = self._clock.monotonic_s()
+                if came - counted >= _TAKEN_MIN:
+                    counted, next_s = came, now_s + self._bounds.send_s
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
+        finally:
+            self.stalled_since_s = None
 
     def _receive(self, until_s: float) -> bool:
         """Receive something until a time; return whether the client may send more."""

@@ -15,6 +15,9 @@ _TOTALS: Final = {
     "bytes": "Bytes sent.",
     "connections_refused": "Connections closed at once, since there were as many as may be.",
     "handshakes_failed": "TLS handshakes that did not come to their end.",
+    "staged_rows": "Rows that were staged.",
+    "staged_bytes": "Bytes that staged rows came in.",
+    "landed": "Staged transactions that were made durable, or were so before.",
     "answers_cut": "Answers that ended early: the client stalled, went away, or the server failed.",
 }
 _GAUGES: Final = {
@@ -23,6 +26,8 @@ _GAUGES: Final = {
     "held_bytes": "Bytes of rows that answers hold until they are sent.",
     "waits": "Clients that wait for an address to be committed.",
     "streams": "Streams that are open.",
+    "stagings": "Requests whose rows are being staged.",
+    "landings": "Staged transactions that are being made durable.",
 }
 
 

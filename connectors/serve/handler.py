@@ -28,8 +28,14 @@ from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
 from connectors.serve.places import Places
-from connectors.serve.refusals import BusyError, RefusedError
+from connectors.serve.refusals import (
+    BusyError,
+    RefusedError,
+    told_as_own,
+    too_many_connections,
+)
 from connectors.serve.settings import Bounds, ServeSettings
+from connectors.serve.staged_writes import StagedWrites
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
@@ -38,6 +44,7 @@ from storage_core import (
     ShardlogError,
     StreamReader,
     UnavailableError,
+    UnsupportedFormatError,
     list_streams,
 )
 from storage_core.answering import ReadTooLargeError, RowAnswer, result_of, rows_of
@@ -50,7 +57,6 @@ from storage_core.protocol import (
     PROTOCOL,
     PROTOCOL_NUMBER,
     ROOT,
-    STREAM_PARAMETERS,
     VERSION,
     Call,
     Compression,
@@ -90,12 +96,15 @@ class Handler:
         self._version = version
         self._clock = clock
         self._is_open_to_all = is_open_to_all
-        self._tokens = Tokens(settings.read_tokens, settings.write_tokens, clock)
+        self._tokens = Tokens(
+            settings.read_tokens, settings.write_tokens, clock, is_writable=settings.is_writable
+        )
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
         self.places = Places(settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
+        self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
         self.stopping = threading.Event()
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -111,7 +120,7 @@ class Handler:
             GoneError: The client is not there any more.
         """
         begun_s = self._clock.monotonic_s()
-        keeps = request.keeps_alive and not self.stopping.is_set()
+        keeps = request.keeps_alive and not self.stopping.is_set() and not connection.is_reserved
         is_head = request.method == "HEAD"
         writer = AnswerWriter(connection, self.own_headers, is_head=is_head)
         label, status, sent = "none", "cut", 0
@@ -119,6 +128,7 @@ class Handler:
             self._check_host(request)
             plain = self._plain(request)
             if plain is None:
+                self._check_connection(connection)
                 call, stream = self._called(request)
                 label = call.name
                 sent, status = self._answer(connection, writer, request, call, stream)
@@ -141,12 +151,13 @@ class Handler:
             self.figures.answered(label, status, self._clock.monotonic_s() - begun_s, sent)
             if status == "cut":
                 self.figures.add("answers_cut")
-        return keeps
+        return connection.leave_rows() and keeps
 
     def refuse(
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:
         """Send an error as an answer; return its status, and the bytes sent."""
+        error = told_as_own(error, self._bounds)
         status = error.status if isinstance(error, RefusedError) else status_of(error)
         headers = dict(_JSON)
         if status is HTTPStatus.UNAUTHORIZED:
@@ -172,6 +183,11 @@ class Handler:
         if not is_loopback(name):
             message = "this server answers to this machine alone: Host is not its name"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
+
+    def _check_connection(self, connection: Connection) -> None:
+        """Refuse a call on a connection that is kept for health and metrics."""
+        if connection.is_reserved:
+            raise too_many_connections(self._bounds)
 
     def _plain(self, request: HttpRequest) -> tuple[HTTPStatus, Mapping[str, str], bytes] | None:
         """Return the answer of a path that is no call."""
@@ -222,8 +238,11 @@ class Handler:
             raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "this call takes POST")
         number = request.headers.get(PROTOCOL.lower(), str(PROTOCOL_NUMBER))
         if number != str(PROTOCOL_NUMBER):
-            message = f"this server speaks protocol {PROTOCOL_NUMBER}, not {number[:20]}"
-            raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, message)
+            message = (
+                f"this server speaks protocol {PROTOCOL_NUMBER}, not {number[:20]}: install the "
+                "same version on both sides"
+            )
+            raise UnsupportedFormatError(message)
         self.streams.check_root(request.headers)
         return call, segments[2] if of_stream else ""
 
@@ -240,15 +259,21 @@ class Handler:
         values = _values_of(call, request)
         closes = not request.keeps_alive or self.stopping.is_set()
         ok = str(HTTPStatus.OK.value)
+        result: object
         if call.scope == "server":
             body = encode_result(call, self._of_server(call))
             return writer.write_whole(HTTPStatus.OK, _JSON, body, closes=closes), ok
+        if call.right == "write":
+            result = self.writes.result(connection, request, call, stream, values)
+            return writer.write_whole(
+                HTTPStatus.OK, _JSON, encode_result(call, result), closes=closes
+            ), ok
         archived = values.pop("archived", None)
         if call.answer == "json":
             anew = call.name == "facts"
             with self.streams.using(stream, archived, request.headers, anew=anew) as reader:
                 if call.name == "wait":
-                    result: object = self.watch.wait(
+                    result = self.watch.wait(
                         reader,
                         **values,
                         is_ended=lambda: self.stopping.is_set() or connection.is_gone(),
@@ -323,7 +348,7 @@ class Handler:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches as far as an answer may go; beyond, it ends with an error."""
         until_s = self._clock.monotonic_s() + self._bounds.answer_s
-        for batch in batches:
+        for batch in _told_as_own(batches, self._bounds):
             outcome.rows += batch.num_rows
             if self._bounds.rows and outcome.rows > self._bounds.rows:
                 message = f"the answer has more than {self._bounds.rows} rows; ask for fewer"
@@ -339,6 +364,13 @@ class Handler:
 
 def _encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def _told_as_own(batches: Iterator[pa.RecordBatch], bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except ShardlogError as error:
+        raise told_as_own(error, bounds) from error.__cause__
 
 
 def _failure_of(error: Exception) -> ShardlogError:
@@ -357,8 +389,9 @@ class _Outcome:
 
 
 def _values_of(call: Call, request: HttpRequest) -> dict[str, Any]:
-    own = STREAM_PARAMETERS if call.scope == "stream" else ()
-    parameters = (*call.parameters, *own)
+    parameters = call.all_parameters
+    if call.takes_rows:
+        return decode_query(parameters, request.query)
     if request.method == "GET":
         if request.body:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "a GET has no body; use POST")

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from connectors.serve.refusals import RefusedError
+from storage_core.protocol import CALLS
 
 HEADERS_MAX: Final = 64
 _METHODS: Final = ("GET", "HEAD", "POST")
@@ -43,6 +44,18 @@ class HttpRequest:
         """Whether another request may follow on the connection."""
         connection = self.headers.get("connection", "").lower()
         return "close" not in connection and not self.is_old
+
+    @property
+    def expects_continue(self) -> bool:
+        """Whether the client waits to be told before it sends the body."""
+        return self.headers.get("expect", "").lower() == "100-continue"
+
+    @property
+    def brings_rows(self) -> bool:
+        """Whether the body is rows, which are read as they come."""
+        last = self.segments[-1] if self.segments else ""
+        call = CALLS.get(last)
+        return self.method == "POST" and call is not None and call.takes_rows
 
     @property
     def body_bytes(self) -> int:

@@ -1,8 +1,9 @@
 """Places for answers: how many have rows on their way at once, and how many bytes they hold.
 
-Whoever waits for a place gets that of a client that has taken nothing for a while: its connection
-is cut. So clients that stall, however many, cost the others some seconds and no more. A large read
-holds its bytes before it gathers them, so that many at once take no more memory than few.
+Whoever waits for a place gets that of a client that has taken nothing for a while, or too little
+over its whole answer: its connection is cut. So clients that stall or dawdle, however many, cost
+the others some seconds and no more. A large read holds its bytes before it gathers them, so that
+many at once take no more memory than few.
 """
 
 import threading
@@ -16,14 +17,16 @@ from connectors.serve.settings import Bounds
 from storage_core import Clock
 
 _LOOK_EVERY_S: Final = 0.1
+_ANSWERS: Final = "answers are on their way"
 
 
 class Places:
     """Who is answered with rows. Any thread."""
 
-    def __init__(self, bounds: Bounds, clock: Clock) -> None:
-        """Begin with all places free."""
+    def __init__(self, bounds: Bounds, clock: Clock, users: str = _ANSWERS) -> None:
+        """Begin with all places free; `users` are what has them, as an error says."""
         self._bounds = bounds
+        self._users = users
         self._clock = clock
         self._changed = threading.Condition()
         self._taken: set[Connection] = set()
@@ -52,10 +55,7 @@ class Places:
         with self._changed, self._one_more_waits():
             while len(self._taken) >= self._bounds.answers:
                 if self._clock.monotonic_s() >= until_s:
-                    message = (
-                        f"{self._bounds.answers} answers are on their way, as many as may be; "
-                        "try again"
-                    )
+                    message = f"{self._bounds.answers} {self._users}, as many as may be; try again"
                     raise BusyError(message)
                 self._cut_stalled()
                 self._changed.wait(_LOOK_EVERY_S)
@@ -132,7 +132,7 @@ class Places:
             self._waiting -= 1
 
     def _cut_stalled(self) -> None:
-        """Cut the client that has taken nothing for longest, if that is long enough.
+        """Cut the client that has taken nothing for longest, if that is long enough; or a slow one.
 
         One for each who waits: of those that were cut, some may not have given their place up yet.
         """
@@ -140,7 +140,7 @@ class Places:
             return
         limit_s = self._clock.monotonic_s() - self._bounds.stalled_s
         # Its thread may set it to None at any time: each is read once.
-        since = [(connection.sending_since_s, connection) for connection in self._taken]
+        since = [(connection.stalled_since_s, connection) for connection in self._taken]
         stalled = [
             (since_s, connection)
             for since_s, connection in since
@@ -149,3 +149,8 @@ class Places:
         if stalled:
             self.cut += 1
             min(stalled, key=lambda pair: pair[0])[1].cut()
+            return
+        slow = next((each for each in self._taken if each.is_slow() and not each.is_cut), None)
+        if slow is not None:
+            self.cut += 1
+            slow.cut()

@@ -1,8 +1,15 @@
-"""Refusals: what a request is answered that never comes to a stream."""
+"""Refusals: what a request is answered that never comes to a stream, or that the server lacks."""
 
+import errno
 from http import HTTPStatus
+from typing import Final
 
-from storage_core import InvalidRequestError, UnavailableError
+from connectors.serve.settings import Bounds
+from storage_core import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.answering import OpenFilesError, ReadTooLargeError
+
+# What the system says where it is short of files or memory.
+SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class RefusedError(InvalidRequestError):
@@ -22,3 +29,25 @@ class RefusedError(InvalidRequestError):
 
 class BusyError(UnavailableError):
     """The server has as much to do as it may have; the same request may succeed later."""
+
+
+def too_many_connections(bounds: Bounds) -> BusyError:
+    """Return what a client is told whose connection is one too many."""
+    return BusyError(f"{bounds.connections} connections are open, as many as may be; try again")
+
+
+def told_as_own(error: ShardlogError, bounds: Bounds) -> ShardlogError:
+    """Return an error as a client is told it: the server's own bounds, and what it is short of."""
+    if isinstance(error, ReadTooLargeError):
+        message = (
+            f"the rows come to more than the {bounds.read_bytes} bytes that this server gathers "
+            "(--read-mib-max); ask for fewer ids, times, columns or rows an id, or take scan or "
+            "for_each"
+        )
+        return InvalidRequestError(message, stream=error.stream, shard=error.shard)
+    cause = error.__cause__
+    is_short = isinstance(cause, OSError) and cause.errno in SHORT
+    if not is_short and not isinstance(error, OpenFilesError):
+        return error
+    message = f"the server is short of open files or memory: {error.message}"
+    return UnavailableError(message, stream=error.stream, shard=error.shard, path=error.path)

@@ -20,7 +20,7 @@ from connectors.monitoring.listening import bound_socket
 from connectors.serve.answer_writer import AnswerWriter
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
-from connectors.serve.refusals import BusyError, RefusedError
+from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
 from connectors.serve.settings import ServeSettings
 from connectors.serve.tls import Certificate
 from connectors.settings.operations_settings import is_loopback
@@ -29,15 +29,17 @@ from storage_core import Clock, SystemClock
 _LOOK_EVERY_S: Final = 0.05
 _REFUSAL_WITHIN_S: Final = 0.2
 _TLS_ONLY: Final = "this server speaks TLS alone: https://, shardlogs:// for clients of shardlog"
-# What the system says where it is short of files or memory for one more connection.
-_SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ShardServer:
     """Serves a root until it is closed. A context manager."""
 
     def __init__(
-        self, settings: ServeSettings, version: str = "", clock: Clock | None = None
+        self,
+        settings: ServeSettings,
+        version: str = "",
+        clock: Clock | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
         """Listen, and begin to answer.
 
@@ -45,6 +47,7 @@ class ShardServer:
             settings: What it is told.
             version: Of shardlog, as answers say it.
             clock: Time, for tests.
+            listener: A socket that listens already, in the place of one of its own.
 
         Raises:
             InvalidRequestError: It is no root, or the address, a token's or a certificate's file
@@ -58,7 +61,7 @@ class ShardServer:
             if settings.tls_certificate is not None and settings.tls_key is not None
             else None
         )
-        self._listener = bound_socket(settings.listen, "--listen")
+        self._listener = listener or bound_socket(settings.listen, "--listen")
         self.host, self.port = self._listener.getsockname()[:2]
         try:
             self.handler = Handler(
@@ -75,6 +78,8 @@ class ShardServer:
             "held_bytes": lambda: self.handler.places.held_bytes,
             "waits": lambda: len(self.handler.watch),
             "streams": lambda: len(self.handler.streams),
+            "stagings": lambda: self.handler.writes.places.taken,
+            "landings": lambda: len(self.handler.writes.landings),
         }
         self._thread = threading.Thread(target=self._accept, name="shardlog-accept", daemon=True)
         self._thread.start()
@@ -117,18 +122,22 @@ class ShardServer:
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()
+        self.handler.writes.close()
         self.handler.streams.close()
 
     def _remaining(self) -> list[Connection]:
         with self._lock:
             return list(self._connections)
 
+    def _count(self, *, is_reserved: bool) -> int:
+        return sum(connection.is_reserved is is_reserved for connection in self._remaining())
+
     def _accept(self) -> None:
         while not self.handler.stopping.is_set():
             try:
                 sock, _ = self._listener.accept()
             except OSError as error:
-                if error.errno in _SHORT:
+                if error.errno in SHORT:
                     self._close_longest_idle()
                     self._clock.sleep(_LOOK_EVERY_S)
                     continue
@@ -140,8 +149,12 @@ class ShardServer:
             self._begin(sock)
 
     def _begin(self, sock: socket.socket) -> None:
-        connection = Connection(sock, self._bounds, self._clock)
-        if len(self._connections) >= self._bounds.connections and not self._close_longest_idle():
+        is_reserved = False
+        if self._count(is_reserved=False) >= self._bounds.connections:
+            # The last ones answer health and metrics, which are asked for most where all wait.
+            is_reserved = not self._close_longest_idle()
+        connection = Connection(sock, self._bounds, self._clock, is_reserved=is_reserved)
+        if is_reserved and self._count(is_reserved=True) >= self._bounds.reserved:
             self._refuse(connection, sock)
             return
         with self._lock:
@@ -159,8 +172,12 @@ class ShardServer:
 
     def _close_longest_idle(self) -> bool:
         """End the connection that has waited longest for a request; return whether one has."""
-        since = [(each.waiting_since_s, each) for each in self._remaining() if not each.is_cut]
-        idle = [(since_s, each) for since_s, each in since if since_s is not None]
+        since = [
+            (connection.waiting_since_s, connection)
+            for connection in self._remaining()
+            if not connection.is_cut and not connection.is_reserved
+        ]
+        idle = [(since_s, connection) for since_s, connection in since if since_s is not None]
         if not idle:
             return False
         min(idle, key=lambda pair: pair[0])[1].cut()
@@ -169,11 +186,10 @@ class ShardServer:
     def _refuse(self, connection: Connection, sock: socket.socket) -> None:
         self.handler.figures.add("connections_refused")
         if self._certificate is None:
-            message = f"{self._bounds.connections} connections are open, as many as may be"
             sock.settimeout(_REFUSAL_WITHIN_S)
             with suppress(GoneError):
                 writer = AnswerWriter(connection, self.handler.own_headers)
-                self.handler.refuse(writer, BusyError(message), closes=True)
+                self.handler.refuse(writer, too_many_connections(self._bounds), closes=True)
         connection.close()
 
     def _run(self, connection: Connection, sock: socket.socket) -> None:

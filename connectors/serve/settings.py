@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from connectors.settings.operations_settings import is_loopback, split_address
+from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import InvalidRequestError
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8085"
+_MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,7 @@ class Bounds:
 
     Attributes:
         connections: Connections at once; beyond, the one that has been idle longest is closed.
+        reserved: Connections beyond those, for health and metrics alone.
         answers: Answers with rows at once; others wait `queue_s` for a place.
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
@@ -28,13 +31,21 @@ class Bounds:
         request_s: Seconds of a handshake, and of a request from its first byte to its last.
         send_s: Seconds in which a client takes 64 KiB of an answer.
         stalled_s: Seconds after which a client that takes nothing gives its place to who waits.
+        slow_s: Seconds of sending one answer after which its client, too, may be cut for who waits,
+            where it has taken fewer than `slow_bytes_s` in each of them.
+        slow_bytes_s: Bytes a second, over the whole answer.
         queue_s: Seconds that a request waits for a place.
         idle_s: Seconds that a connection may be idle.
         stop_s: Seconds that answers have to end once the server is to stop.
         streams: Streams that are kept open.
+        stagings: Requests with rows to stage at once; others wait `queue_s` for a place.
+        staged_bytes: Bytes of such a request.
+        landings: Transactions that are made durable at once.
+        landing_s: Seconds that a call waits for its transaction; who called asks again.
     """
 
     connections: int = 256
+    reserved: int = 8
     answers: int = 32
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
@@ -46,10 +57,16 @@ class Bounds:
     request_s: float = 15.0
     send_s: float = 20.0
     stalled_s: float = 2.0
+    slow_s: float = 10.0
+    slow_bytes_s: int = 65_536
     queue_s: float = 10.0
     idle_s: float = 600.0
     stop_s: float = 10.0
     streams: int = 64
+    stagings: int = 4
+    staged_bytes: int = 64 * 2**20
+    landings: int = 32
+    landing_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +81,7 @@ class ServeSettings:
         read_tokens: File of tokens that may read, one a line; None for none.
         write_tokens: File of tokens that may write, and read.
         is_anonymous: Whether others than this machine may ask without a token.
+        is_writable: Whether everybody on this machine may write, where no token is asked for.
         bounds: How much it takes and gives.
     """
 
@@ -74,6 +92,7 @@ class ServeSettings:
     read_tokens: Path | None = None
     write_tokens: Path | None = None
     is_anonymous: bool = False
+    is_writable: bool = False
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
@@ -91,6 +110,12 @@ class ServeSettings:
                 "--read-token-file, or let anybody read with --anonymous"
             )
             raise InvalidRequestError(message)
+        if self.is_writable and (self.has_tokens or not is_loopback(host)):
+            message = (
+                "--writable lets everybody on this machine write, where no token is asked for; "
+                "name a file of tokens that may write with --write-token-file"
+            )
+            raise InvalidRequestError(message)
 
     @property
     def has_tokens(self) -> bool:
@@ -98,6 +123,32 @@ class ServeSettings:
         return self.read_tokens is not None or self.write_tokens is not None
 
     @property
+    def takes_writes(self) -> bool:
+        """Whether anybody may write."""
+        return self.is_writable or self.write_tokens is not None
+
+    @property
     def has_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.tls_certificate is not None
+
+
+def settings_beside_worker(root: Path, section: WorkerServeSettings) -> ServeSettings:
+    """Return what the server of a worker over its root is told."""
+    return ServeSettings(
+        root=root,
+        listen=section.listen,
+        tls_certificate=section.tls_cert,
+        tls_key=section.tls_key,
+        read_tokens=section.read_token_file,
+        write_tokens=section.write_token_file,
+        is_anonymous=section.anonymous,
+        bounds=Bounds(
+            connections=section.connections_max,
+            answers=section.answers_max,
+            rows=section.rows_max,
+            answer_s=section.seconds_max,
+            read_bytes=section.read_mib_max * _MIB,
+            held_bytes=section.held_mib_max * _MIB,
+        ),
+    )

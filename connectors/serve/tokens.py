@@ -22,6 +22,9 @@ from storage_core.protocol import Right, bearer
 _LOOK_EVERY_S: Final = 1.0
 _BYTES_MIN: Final = 16
 _FILE_BYTES_MAX: Final = 2**20
+_READS_ONLY: Final = (
+    "this server only reads; start it with --write-token-file FILE, or --writable on this machine"
+)
 
 
 class TokenFile:
@@ -90,8 +93,11 @@ class TokenFile:
 class Tokens:
     """Decides what a request may do."""
 
-    def __init__(self, read: Path | None, write: Path | None, clock: Clock) -> None:
-        """Read the files; without any, everybody may read and nobody may write."""
+    def __init__(
+        self, read: Path | None, write: Path | None, clock: Clock, *, is_writable: bool = False
+    ) -> None:
+        """Read the files; without any, everybody may read, and write if it `is_writable`."""
+        self._is_writable = is_writable
         self._write = None if write is None else TokenFile(write, clock)
         self._read = None if read is None else TokenFile(read, clock)
 
@@ -106,7 +112,9 @@ class Tokens:
         Raises:
             RefusedError: The token is missing, wrong, or may not do that.
         """
-        if self.is_open and right == "read":
+        if self.is_open:
+            if right == "write" and not self._is_writable:
+                raise RefusedError(403, _READS_ONLY)
             return
         scheme = bearer("")
         if authorization is None or authorization[: len(scheme)].lower() != scheme.lower():
@@ -119,7 +127,7 @@ class Tokens:
             message = "this server does not know the token"
             raise RefusedError(401, message)
         if right == "write" and not may_write:
-            message = "the token may read, and not write"
+            message = _READS_ONLY if self._write is None else "the token may read, and not write"
             raise RefusedError(403, message)
 
 

@@ -44,6 +44,7 @@ from connectors.settings.likely_keys import in_environment, in_file, keys_beside
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.schema_settings import SchemaSettings
+from connectors.settings.serve_settings import WorkerServeSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
 from storage_core.platform.name_suggestions import listed_names
@@ -56,6 +57,7 @@ _ADDED_TO: Final = (
     "kafka",
     "stream",
     "metrics",
+    "serve",
     "log",
     "levels",
     "dead_letters",
@@ -64,7 +66,9 @@ _ADDED_TO: Final = (
     _ON_FAULT,
 )
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
-_TABLES: Final = ("kafka", "stream", "metrics", "log", "dead_letters", _SCHEMA, "partitions")
+_TABLES: Final = (
+    *("kafka", "stream", "metrics", "serve", "log", "dead_letters", _SCHEMA, "partitions"),
+)
 _TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY))
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
@@ -182,6 +186,7 @@ def _known_keys() -> list[str]:
     sections: dict[str, type[BaseModel]] = {
         "stream": StreamSettings,
         "metrics": MetricsSettings,
+        "serve": WorkerServeSettings,
         "log": LogSettings,
         "dead_letters": DeadLetterSettings,
         _SCHEMA: SchemaSettings,

@@ -29,6 +29,7 @@ LOGGERS: Final = (
     "quarantine",
     "round_results",
     "schema_waits",
+    "server_child",
     "shard_opening",
     "worker",
 )
@@ -57,10 +58,11 @@ def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host in _LOOPBACK_NAMES
+        return host.lower() in _LOOPBACK_NAMES
 
 
-def _check_address(address: object) -> object:
+def check_address(address: object) -> object:
+    """Return what names where to listen, or is empty; refuse all else."""
     if address != "":
         split_address(str(address))
     return address
@@ -75,7 +77,7 @@ class MetricsSettings(Section):
         stalled_after_s: How long the worker's loop may be silent and still count as alive.
     """
 
-    listen: Annotated[str, BeforeValidator(_check_address)] = ""
+    listen: Annotated[str, BeforeValidator(check_address)] = ""
     cluster: str = "default"
     stalled_after_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
 

@@ -24,6 +24,7 @@ from connectors.settings.checks import (
 from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.schema_settings import SchemaSettings
+from connectors.settings.serve_settings import WorkerServeSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 from storage_core import RETRY_SHARDS_FROM
 
@@ -109,6 +110,7 @@ class WorkerOptions(Section):
         stream: How new streams are created.
         value_schemas: In the file `schema`: the registry of Avro values.
         metrics: Where metrics and health are served.
+        serve: Where the streams are served.
         log: Where log lines go, and which are written.
     """
 
@@ -142,6 +144,7 @@ class WorkerOptions(Section):
     stream: StreamSettings = StreamSettings()
     value_schemas: Annotated[SchemaSettings, Field(alias="schema")] = SchemaSettings()
     metrics: MetricsSettings = MetricsSettings()
+    serve: WorkerServeSettings = WorkerServeSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

@@ -81,6 +81,10 @@ def _name_of(descriptor: str) -> str:
         return ""
 
 
+class OpenFilesError(InvalidRequestError):
+    """This process may not have as many files open as a call needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Promise:
     """The files that a writer's store may have open, and the shard's directory they lie in."""
@@ -180,7 +184,7 @@ class OpenFiles:
                     f"shards open here already; it may have {hard}: raise the hard limit "
                     "(ulimit -Hn), or open fewer shards"
                 )
-                raise InvalidRequestError(message, stream=stream, shard=shard)
+                raise OpenFilesError(message, stream=stream, shard=shard)
             raised = max(needed, 2 * soft) if is_first_of_many else needed
             raised = raised if hard == resource.RLIM_INFINITY else min(raised, hard)
             self._set_limits((raised, hard))

@@ -6,7 +6,9 @@
 Parameters come in the query of a GET, or in the JSON body of a POST (parameters.py). A call that
 returns `json` answers {"result": …} (results.py), one that returns `rows` an Arrow stream with an
 end of its own (row_stream.py); a refusal answers {"error": …} (error_documents.py). Calls of a
-stream have the names of `StreamReader`'s; what these take and return, they do.
+stream that read have the names of `StreamReader`'s; what these take and return, they do. Those that
+write are for staged transactions: each may be repeated, and then changes nothing more. They take
+POST alone, and `stage` its parameters in the query, since its body is an Arrow stream.
 """
 
 from collections.abc import Mapping
@@ -40,6 +42,7 @@ class Call:
         parameters: What it takes.
         scope: Whether it is of a stream.
         right: What a token must allow.
+        takes_rows: Whether its body is rows, and its parameters are in the query.
     """
 
     name: str
@@ -48,6 +51,13 @@ class Call:
     parameters: tuple[Parameter, ...] = ()
     scope: Scope = "stream"
     right: Right = "read"
+    takes_rows: bool = False
+
+    @property
+    def all_parameters(self) -> tuple[Parameter, ...]:
+        """What it takes, with what each call takes that reads a stream."""
+        is_read = self.scope == "stream" and self.right == "read"
+        return (*self.parameters, *(STREAM_PARAMETERS if is_read else ()))
 
     def path(self, stream: str | None = None) -> str:
         """Return the path of the call, of a stream if it is of one."""
@@ -167,10 +177,69 @@ _FACTS: Final = (
             _address("expired_until"),
         ),
     ),
+    Call("owners", "what of each shard lies here, and which process holds it"),
     Call("sizes", "each shard's bytes on the server's disk"),
 )
 
-CALLS: Final[Mapping[str, Call]] = {call.name: call for call in (*_OF_SERVER, *_ROWS, *_FACTS)}
+_OF_TRANSACTION: Final = (
+    Parameter("series", "text", is_required=True),
+    Parameter("number", "integer", least=0),
+)
+_WRITES: Final = (
+    Call(
+        "create",
+        "makes the stream; `options` is a JSON object",
+        parameters=(Parameter("options", "text", is_required=True),),
+        right="write",
+    ),
+    Call("staging", "incarnation, options and origin, before rows are staged", right="write"),
+    Call(
+        "decided",
+        "whether a transaction is decided, what it held, and how far its series is",
+        parameters=_OF_TRANSACTION,
+        right="write",
+    ),
+    Call(
+        "claim",
+        "whose a name is, the owner's unless it was taken",
+        parameters=(
+            Parameter("name", "text", is_required=True),
+            Parameter("owner", "text", is_required=True),
+            Parameter("takes_over", "truth"),
+        ),
+        right="write",
+    ),
+    Call(
+        "stage",
+        "stages the rows of the body, durably: what each shard has in which file",
+        parameters=_OF_TRANSACTION,
+        right="write",
+        takes_rows=True,
+    ),
+    Call(
+        "land",
+        "makes what is staged the transaction, durable and visible: is_done, and rows late by size",
+        parameters=(
+            *_OF_TRANSACTION,
+            Parameter("parts", "texts"),
+            Parameter("contents", "text"),
+            Parameter("wait", "seconds", is_required=True, least=0, most=WAIT_S_MAX),
+            Parameter("purpose", "text"),
+            Parameter("keeps", "truth"),
+        ),
+        right="write",
+    ),
+    Call(
+        "discard",
+        "removes attempts that are not in the transaction",
+        parameters=(*_OF_TRANSACTION, Parameter("attempts", "texts", is_required=True)),
+        right="write",
+    ),
+)
+
+CALLS: Final[Mapping[str, Call]] = {
+    call.name: call for call in (*_OF_SERVER, *_ROWS, *_FACTS, *_WRITES)
+}
 
 
 def call_named(name: str, *, of_stream: bool) -> Call:

@@ -37,6 +37,7 @@ class StreamFacts:
         lineages: The random id of each shard's log, in hex.
         births: The first address that each shard can ever have had.
         committed: Each shard's committed.
+        archived: The lineages of logs that were replaced, in hex.
     """
 
     name: str
@@ -46,6 +47,39 @@ class StreamFacts:
     lineages: Mapping[int, str]
     births: Mapping[int, int]
     committed: Mapping[int, int]
+    archived: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardHolding:
+    """What of a shard lies in one root, and who holds it there.
+
+    Attributes:
+        born: The first address that it can ever have had there.
+        start: The first address that it still has or will have.
+        committed: The exclusive end of its rows.
+        floor: The least primary that has not expired.
+        holder: The process that writes it, as messages name it; None while none does.
+    """
+
+    born: int
+    start: int
+    committed: int
+    floor: int
+    holder: str | None
+
+
+def encode_holdings(holdings: Mapping[int, ShardHolding]) -> dict[str, Any]:
+    """Return what of shards lies in a root as a document."""
+    return {str(shard): asdict(holding) for shard, holding in holdings.items()}
+
+
+def decode_holdings(document: Mapping[str, Any]) -> dict[int, ShardHolding]:
+    """Return what `encode_holdings` was given."""
+    return {
+        int(shard): ShardHolding(**_fields_of(ShardHolding, holding))
+        for shard, holding in document.items()
+    }
 
 
 def encode_facts(facts: StreamFacts) -> dict[str, Any]:
@@ -58,6 +92,7 @@ def encode_facts(facts: StreamFacts) -> dict[str, Any]:
         "lineages": encode_by_shard(facts.lineages),
         "births": encode_by_shard(facts.births),
         "committed": encode_by_shard(facts.committed),
+        "archived": sorted(facts.archived),
     }
 
 
@@ -71,6 +106,7 @@ def decode_facts(document: Mapping[str, Any]) -> StreamFacts:
         decode_by_shard(document["lineages"]),
         decode_by_shard(document["births"]),
         decode_by_shard(document["committed"]),
+        frozenset(map(str, document["archived"])),
     )
 
 

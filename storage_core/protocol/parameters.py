@@ -24,7 +24,8 @@ from storage_core.platform.name_suggestions import unknown_names
 ParameterKind = Literal["integer", "integers", "seconds", "text", "texts", "truth", "keys"]
 
 VALUES_MAX: Final = 1_000_000
-_TEXT_MAX: Final = 1024
+# Paths may be so long, and be in names.
+_TEXT_MAX: Final = 8192
 _NULL_KEY: Final = "~"
 _NO_VALUES: Final = ","
 _SEVERAL: Final = ("integers", "texts", "keys")

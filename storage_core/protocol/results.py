@@ -11,6 +11,7 @@ from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import (
     decode_by_shard,
     decode_facts,
+    decode_holdings,
     decode_pairs,
     decode_pairs_by_shard,
     decode_parts,
@@ -19,6 +20,7 @@ from storage_core.protocol.documents import (
     decode_stats,
     encode_by_shard,
     encode_facts,
+    encode_holdings,
     encode_parts,
     encode_schemas,
     encode_state,
@@ -65,7 +67,16 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "start": _PLAIN,
     "horizon": _Codec(list, tuple),
     "missing": _Codec(list, decode_pairs),
+    "owners": _Codec(encode_holdings, decode_holdings),
     "sizes": _BY_SHARD,
+    # Those that write answer in documents of transactions (transactions/documents.py).
+    "create": _PLAIN,
+    "staging": _PLAIN,
+    "decided": _PLAIN,
+    "claim": _PLAIN,
+    "stage": _PLAIN,
+    "land": _PLAIN,
+    "discard": _PLAIN,
 }
 
 

@@ -142,7 +142,10 @@ class RowStream:
         """
         if self._is_whole:
             raise StopIteration
-        batch, metadata = self._read_next()
+        message = self._read_next()
+        if message is None:
+            raise self._cut()
+        batch, metadata = message
         if metadata is None:
             self._rows += batch.num_rows
             self._batches += 1
@@ -150,10 +153,13 @@ class RowStream:
         self._end(metadata)
         raise StopIteration
 
-    def _read_next(self) -> tuple[pa.RecordBatch, pa.KeyValueMetadata | None]:
+    def _read_next(self) -> tuple[pa.RecordBatch, pa.KeyValueMetadata | None] | None:
+        """Return the next message; None at Arrow's own end, and where the bytes end."""
         try:
             return self._reader.read_next_batch_with_custom_metadata()
-        except (StopIteration, pa.ArrowInvalid) as error:
+        except StopIteration:
+            return None
+        except pa.ArrowInvalid as error:
             raise self._cut() from error
         except OSError as error:
             if error.errno is None and type(error) is OSError:
@@ -171,6 +177,9 @@ class RowStream:
             raise _decoded(fields[_ERROR], decode_error) or self._cut()
         end = _decoded(fields.get(_END, b""), _End.decode)
         if end is None or (end.rows, end.batches) != (self._rows, self._batches):
+            raise self._cut()
+        # Arrow's own end is taken, too: a connection with bytes left would not be kept.
+        if self._read_next() is not None:
             raise self._cut()
         self._result = end.result
         self._is_whole = True

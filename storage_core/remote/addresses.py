@@ -1,12 +1,15 @@
 """Where a server listens: `shardlog://a:8085,b:8085`, or `shardlogs://…` over TLS.
 
-Several addresses are servers over the same root: whoever answers will do. The text has no token
-and no name of a user, which would show up in logs and plans; one that has is refused and not
-repeated.
+Several addresses are servers over the same root, of which whoever answers will do, or over roots of
+their own that have the shards between them; they say which themselves. Those with a plus between
+(`a:8085+b:8085,c:8085`) are over the same root even while one of them does not answer. The text
+has no token and no name of a user, which would show up in logs and plans; one that has is refused
+and not repeated.
 """
 
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from storage_core.errors import InvalidRequestError
@@ -34,16 +37,42 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The servers over one root, and whether they are asked over TLS."""
+    """Servers, and whether they are asked over TLS.
+
+    Attributes:
+        addresses: Where they listen.
+        is_encrypted: Whether they are asked over TLS.
+        twins: How many addresses each group has that is said to be over one root, in their order;
+            empty for one each.
+    """
 
     addresses: tuple[Address, ...]
     is_encrypted: bool
+    twins: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
         """The servers as they are written."""
         scheme = ENCRYPTED if self.is_encrypted else PLAIN
-        return scheme + ",".join(address.text for address in self.addresses)
+        return scheme + ",".join(
+            "+".join(address.text for address in group.addresses) for group in self.groups
+        )
+
+    @property
+    def groups(self) -> "tuple[Servers, ...]":
+        """Those that are said to be over one root, together."""
+        counts = self.twins or (1,) * len(self.addresses)
+        ends = list(accumulate(counts))
+        pairs = zip(ends, counts, strict=True)
+        return tuple(
+            Servers(self.addresses[end - count : end], self.is_encrypted, (count,))
+            for end, count in pairs
+        )
+
+    def with_others(self, others: "Servers") -> "Servers":
+        """Return these and others as servers over one root."""
+        addresses = tuple(dict.fromkeys((*self.addresses, *others.addresses)))
+        return Servers(addresses, self.is_encrypted, (len(addresses),))
 
 
 def names_servers(root: object) -> bool:
@@ -76,12 +105,20 @@ def parse_servers(text: str) -> Servers:
             "SHARDLOG_SERVER_TOKEN_FILE"
         )
         raise InvalidRequestError(message)
-    listed = rest.split(",")
-    if len(listed) > _ADDRESSES_MAX:
-        message = f"{len(listed)} addresses of servers are more than {_ADDRESSES_MAX}"
+    groups = [group.split("+") for group in rest.split(",")]
+    count = sum(map(len, groups))
+    if count > _ADDRESSES_MAX:
+        message = f"{count} addresses of servers are more than {_ADDRESSES_MAX}"
         raise InvalidRequestError(message)
-    addresses = tuple(dict.fromkeys(_address(each.strip()) for each in listed))
-    return Servers(addresses, is_encrypted)
+    addresses: dict[Address, None] = {}
+    twins = []
+    for group in groups:
+        named = dict.fromkeys(_address(each.strip()) for each in group)
+        own = [address for address in named if address not in addresses]
+        addresses.update(dict.fromkeys(own))
+        twins += [len(own)] if own else []
+    has_twins = any(twin > 1 for twin in twins)
+    return Servers(tuple(addresses), is_encrypted, tuple(twins) if has_twins else ())
 
 
 def _address(text: str) -> Address:

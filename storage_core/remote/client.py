@@ -1,8 +1,9 @@
 """Calls of a server: who of several is asked, what is tried again, and who must have answered.
 
-All that is called here reads, so a call that nobody answered may be made again, of the same server
-or of the next in the list: for as long as `retry_for` says, with pauses that grow. What a server
-answers is never tried again, but for that it cannot answer now. Of an answer that breaks off while
+A call that nobody answered may be made again, of the same server or of the next in the list: it
+reads, or writes what is written once however often it is asked for. That goes on for as long as
+`retry_for` says, with pauses that grow. What a server answers is never tried again, but for that it
+cannot answer now; who holds a shard it says at once. Of an answer that breaks off while
 rows of it are read nothing is asked anew here: who has seen some of them gets an error. Where rows
 come by address, resumed_rows.py goes on behind the last.
 
@@ -21,6 +22,7 @@ from storage_core.errors import (
     ClosedError,
     ForeignDataError,
     InvalidRequestError,
+    ShardLockedError,
     ShardlogError,
     UnavailableError,
     UnsupportedFormatError,
@@ -33,7 +35,6 @@ from storage_core.protocol import (
     PROTOCOL,
     PROTOCOL_NUMBER,
     ROOT,
-    STREAM_PARAMETERS,
     Call,
     RowStream,
     bearer,
@@ -190,20 +191,44 @@ class ServerClient:
         subject: Subject,
         values: Mapping[str, object] | None = None,
         patience_s: float = 0.0,
+        rows: pa.Buffer | None = None,
     ) -> tuple[Any, str | None]:
-        """Return it with the id of the root that the server is over."""
+        """Return it with the id of the root that the server is over; `rows` are what it takes."""
         call = CALLS[name]
 
         def decoded(answer: Answer) -> tuple[Any, str | None]:
             return decode_result(call, answer.body()), answer.header(ROOT)
 
-        return self._called(call, subject, values or {}, decoded, patience_s)
+        question = _question(call, subject, values or {}, rows)
+        return self._called(question, subject, decoded, patience_s)
+
+    def roots(self) -> dict[str, str]:
+        """Return the root of each server that answers, by its address.
+
+        Raises:
+            UnavailableError: None does.
+        """
+        question = _question(CALLS["server"], Subject(), {})
+        roots: dict[str, str] = {}
+        failed: list[UnavailableError] = []
+        for connections in self._connections:
+            try:
+                answer = self._answer(connections, question, Subject(), 0.0)
+                answer.body()
+            except UnavailableError as error:
+                failed.append(error)
+                continue
+            roots[connections.address.text] = answer.header(ROOT) or ""
+        if not roots:
+            raise failed[0]
+        return roots
 
     def rows(
         self, name: str, subject: Subject, values: Mapping[str, object] | None = None
     ) -> RowAnswer:
         """Return the rows of a call, as they come."""
-        return self._called(CALLS[name], subject, values or {}, RowAnswer)
+        question = _question(CALLS[name], subject, values or {})
+        return self._called(question, subject, RowAnswer)
 
     def table(
         self, name: str, subject: Subject, values: Mapping[str, object], bytes_max: int = 0
@@ -214,7 +239,7 @@ class ServerClient:
             rows = RowAnswer(answer)
             return rows.table(bytes_max), rows.result
 
-        return self._called(CALLS[name], subject, values, whole)
+        return self._called(_question(CALLS[name], subject, values), subject, whole)
 
     def close(self) -> None:
         """Close all connections; answers that are still read close theirs."""
@@ -223,18 +248,18 @@ class ServerClient:
 
     def _called(
         self,
-        call: Call,
+        question: Question,
         subject: Subject,
-        values: Mapping[str, object],
         decoded: Callable[[Answer], T],
         patience_s: float = 0.0,
     ) -> T:
-        question = _question(call, subject, values)
         deadline = self._clock.monotonic_s() + self._options.retry_for.total_seconds()
         pause = _PAUSE_FIRST_S
         while True:
             try:
                 return self._one_round(question, subject, decoded, patience_s)
+            except ShardLockedError:
+                raise
             except UnavailableError:
                 left = deadline - self._clock.monotonic_s()
                 if left <= 0:
@@ -258,6 +283,10 @@ class ServerClient:
                 value = decoded(
                     self._answer(self._connections[place], question, subject, patience_s)
                 )
+            except ShardLockedError:
+                # It is locked for all of them.
+                self._first = place
+                raise
             except UnavailableError as error:
                 failed[place] = error
                 continue
@@ -301,14 +330,20 @@ class ServerClient:
         return headers
 
 
-def _question(call: Call, subject: Subject, values: Mapping[str, object]) -> Question:
-    parameters = call.parameters
-    if call.scope == "stream":
-        parameters = (*parameters, *STREAM_PARAMETERS)
+def _question(
+    call: Call,
+    subject: Subject,
+    values: Mapping[str, object],
+    rows: pa.Buffer | None = None,
+) -> Question:
+    parameters = call.all_parameters
+    if subject.archived is not None:
         values = {**values, "archived": subject.archived}
     path = call.path(subject.stream)
     query = encode_query(parameters, values)
-    if len(query) > _QUERY_LENGTH_MAX:
+    if rows is not None:
+        return Question("POST", f"{path}?{query}", rows)
+    if len(query) > _QUERY_LENGTH_MAX or call.right == "write":
         return Question("POST", path, encode_body(parameters, values))
     return Question("GET", f"{path}?{query}" if query else path)
 

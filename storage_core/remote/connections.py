@@ -19,6 +19,8 @@ from http.client import (
 )
 from typing import Final
 
+import pyarrow as pa
+
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.remote.addresses import Address
 
@@ -33,7 +35,7 @@ class Question:
 
     method: str
     target: str
-    body: bytes | None = None
+    body: bytes | pa.Buffer | None = None
 
 
 class Answer:

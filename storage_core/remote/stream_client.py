@@ -68,8 +68,14 @@ class StreamClient:
         """Whether what was cut may be asked for again."""
         return self._client.resumes
 
-    def know(self, facts: StreamFacts) -> None:
-        """Let each call say that the stream is this one."""
+    @property
+    def root(self) -> str:
+        """The id of the root."""
+        return self._root or ""
+
+    def know(self, facts: StreamFacts, root: str | None = None) -> None:
+        """Let each call say that the stream is this one, of this root."""
+        self._root = root or self._root
         identity = {INCARNATION: facts.incarnation, LINEAGES: encode_lineages(facts.lineages)}
         if self._root is not None:
             identity[ROOT] = self._root

@@ -182,9 +182,7 @@ class StagedRowsWriter:
     def _write_part(self, file: BinaryIO, batch: pa.RecordBatch) -> StagedRows:
         count = max(1, batch.num_rows * BATCH_BYTES_TARGET // max(1, batch.nbytes))
         sink = pa.BufferOutputStream()
-        schema = batch.schema
-        if SCHEMA in schema.names:
-            schema = schema.with_metadata({_SCHEMAS: _encode_schemas(self._schemas)})
+        schema = with_schemas_noted(batch.schema, self._schemas)
         with pa.ipc.new_stream(sink, schema) as writer:
             for start in range(0, batch.num_rows, count):
                 columns = [alone(column) for column in batch.slice(start, count).columns]
@@ -287,6 +285,13 @@ def read_part(directory: Path, part: StagedRows) -> Iterator[Rows]:
             schemas = schemas_of_part(batches.schema)
             for batch in batches:
                 yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
+
+
+def with_schemas_noted(schema: pa.Schema, schemas: Iterable[SchemaEntry]) -> pa.Schema:
+    """Return the schema of batches with what their column `schema`, if any, counts through."""
+    if SCHEMA not in schema.names:
+        return schema
+    return schema.with_metadata({_SCHEMAS: _encode_schemas(schemas)})
 
 
 def schemas_of_part(schema: pa.Schema) -> tuple[SchemaEntry, ...]:

@@ -34,6 +34,7 @@ _HAS_STREAM_ARROW_WRITER: Final = hasattr(pyspark.sql.datasource, "DataSourceStr
 _VECTORIZED: Final = "spark.sql.parquet.enableVectorizedReader"
 _SPLIT_FLOATS_SINCE: Final = (4, 3)
 _TIME_ZONE: Final = "timezone"
+_CONNECT: Final = "pyspark.sql.connect."
 
 if TYPE_CHECKING or HAS_ADMISSION:
     from pyspark.sql.streaming.datasource import (
@@ -86,6 +87,7 @@ __all__ = [
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
     "arrow_schema_of",
+    "is_of_connect",
     "lacks_split_floats",
     "map_in_arrow",
 ]
@@ -99,6 +101,11 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
     # Where it takes no time zone, it is UTC.
     zone = {_TIME_ZONE: "UTC"} if _TIME_ZONE in signature(to_arrow_schema).parameters else {}
     return _untyped(schema, **zone)  # type: ignore[no-any-return]  # it is one
+
+
+def is_of_connect(frame: DataFrame) -> bool:
+    """Tell whether a frame is one of Spark Connect, whose driver is in another process."""
+    return type(frame).__module__.startswith(_CONNECT)
 
 
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: str) -> DataFrame:

@@ -11,11 +11,22 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 
-from storage_core import ForeignDataError, InvalidRequestError, StagingArea, StreamReader, root_id
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    ServerOptions,
+    StagingArea,
+    Stream,
+    StreamOptions,
+    StreamReader,
+)
+from storage_core.owners_reader import root_of
 from storage_core.remote.addresses import names_servers
+from storage_core.remote.staging_client import StagingClient, create_by_server
 from streaming_jobs.common.same_directory import DirectoryIdentity
 
 # Made once with a stream and never written again.
@@ -29,6 +40,39 @@ _A_COPY: Final = (
 )
 
 Stamp = tuple[int, ...] | None
+# Where rows are staged: in the stream's directory, or at a server.
+AnyStaging = StagingArea | StagingClient
+# A server that is started again is waited for; a query that fails starts anew, and takes longer.
+_PATIENT: Final = ServerOptions(retry_for=timedelta(seconds=30))
+
+
+def open_staging(path: str, stream: str, options: ServerOptions | None = None) -> AnyStaging:
+    """Open the staging area of a stream, by the path of its root or by servers over it.
+
+    Args:
+        path: The root.
+        stream: The stream.
+        options: How servers are asked.
+
+    Raises:
+        InvalidRequestError: There is no such root or stream, or the servers do not let us write.
+        UnavailableError: No server answers.
+    """
+    if names_servers(path):
+        return StagingClient.open(path, stream, options=options)
+    return StagingArea.open(path, stream)
+
+
+def create_stream(path: str, stream: str, options: StreamOptions) -> None:
+    """Make a stream, by the path of its root or by servers over it.
+
+    Raises:
+        InvalidRequestError: The name is bad or taken, or the servers do not let us write.
+    """
+    if names_servers(path):
+        create_by_server(path, stream, options)
+    else:
+        Stream.create(path, stream, options).close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +116,27 @@ class StreamLocation:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            root = root_id(self.path)
             reader = StreamReader.open(self.path, self.stream)
         try:
-            self._check(root, reader.position().incarnation)
+            self._check(root_of(reader, self.path), reader.position().incarnation)
         except BaseException:
             reader.close()
             raise
         return reader
 
-    def area(self) -> StagingArea:
-        """Open the stream's staging area.
+    def area(self) -> AnyStaging:
+        """Open the stream's staging area; close it.
 
         Raises:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            area = StagingArea.open(self.path, self.stream)
-        self._check(area.root_id, area.incarnation)
+            area = open_staging(self.path, self.stream, _PATIENT)
+        try:
+            self._check(area.root_id, area.incarnation)
+        except BaseException:
+            area.close()
+            raise
         return area
 
     def stamp(self) -> Stamp:

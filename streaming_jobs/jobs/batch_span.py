@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from storage_core import ForeignDataError, InvalidRequestError
-from streaming_jobs.sink.checkpoint import local_directory
+from streaming_jobs.jobs.checkpoint_files import checkpoint_text
 from streaming_jobs.source.driver.offsets import StreamOffset, batch_ranges, decode_offset
 
 _OFFSETS: Final = "offsets"
@@ -44,7 +44,7 @@ def span_of(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> Ba
 
 
 def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> StreamOffset:
-    lines = _text(spark, checkpoint, batch).splitlines()
+    lines = checkpoint_text(spark, checkpoint, f"{_OFFSETS}/{batch}").splitlines()
     try:
         (line,) = lines[2:]
         streams = decode_offset(json.loads(line)).streams
@@ -55,12 +55,3 @@ def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> St
         message = f"the checkpoint {checkpoint} is of another query; name another directory"
         raise InvalidRequestError(message)
     return streams[stream]
-
-
-def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:
-    place = local_directory(checkpoint)
-    if place is not None:
-        return (place / _OFFSETS / str(batch)).read_text()
-    path = f"{checkpoint.rstrip('/')}/{_OFFSETS}/{batch}"
-    (row,) = spark.read.text(path, wholetext=True).collect()
-    return str(row[0])

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, ShardlogError
 from streaming_jobs.jobs.progress import Progress
+from streaming_jobs.jobs.server_option import Server, ServerCommand
 from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,
     SPARK_ERRORS,
@@ -44,7 +45,11 @@ _SKIPPING: Final = "failOnDataLoss=false"
 
 Root = Annotated[
     str | Path,
-    typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
+    typer.Argument(
+        metavar="ROOT",
+        help="Directory that holds the streams, or shardlog://HOST:PORT.",
+        show_default=False,
+    ),
 ]
 StreamName = Annotated[
     str, typer.Argument(metavar="STREAM", help="Name of the stream.", show_default=False)
@@ -103,7 +108,10 @@ CheckpointNeeded = Annotated[
     str | Path, typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default=False)
 ]
 Master = Annotated[
-    str, typer.Option(metavar="URL", help="Spark's master, on the machine that has the root.")
+    str,
+    typer.Option(
+        metavar="URL", help="Spark's master; by a path, on the machine that has the root."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -114,22 +122,32 @@ Mode = Annotated[
     typer.Option(help="What to do with values that cannot be read."),
 ]
 Begin = Callable[[SparkSession], StreamingQuery]
+Conduct = Callable[[str, str, list[str] | None, Begin], None]
 
 
 def run(job: Callable[..., StreamingQuery], name: str) -> None:
     """Run a job as a command and exit with its code."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(command_of(job, name))
+    app.command(name, cls=ServerCommand)(command_of(job, name))
     sys.exit(outcome(app, f"python -m streaming_jobs.jobs.{name}", name))
 
 
-def command_of(job: Callable[..., StreamingQuery], name: str) -> Callable[..., None]:
+def command_of(
+    job: Callable[..., StreamingQuery], name: str, conducted: "Conduct | None" = None
+) -> Callable[..., None]:
     """Return a job as a command, of which those parameters are arguments that have a help text."""
 
-    def command(master: Master = "local[*]", conf: Settings = None, **arguments: Any) -> None:  # noqa: ANN401 - the job's
-        conduct(name, master, conf, partial(job, **arguments))
+    def command(
+        server: Server = None,
+        master: Master = "local[*]",
+        conf: Settings = None,
+        **arguments: Any,  # noqa: ANN401 - the job's
+    ) -> None:
+        # It stands in ROOT's place by now.
+        del server
+        (conducted or conduct)(name, master, conf, partial(job, **arguments))
 
-    of_spark = list(signature(command).parameters.values())[:2]
+    of_spark = list(signature(command).parameters.values())[:3]
     arguments = [
         parameter.replace(annotation=_as_text(parameter.annotation))
         for parameter in signature(job).parameters.values()

@@ -46,12 +46,12 @@ def directory_of(text: str | Path, name: str) -> Path:
 
 
 def checkpoint_of(text: str | Path) -> str:
-    """Return a checkpoint as Spark and this process both call it: a path, or another URI."""
+    """Return a checkpoint as all processes of a job call it: an absolute path, or another URI."""
     scheme = _SCHEME.match(str(text))
-    if scheme is None or scheme[1] != _FILE:
+    if scheme is not None and scheme[1] != _FILE:
         return str(text)
-    place = urlsplit(str(text))
-    return unquote(place.path)
+    path = str(text) if scheme is None else unquote(urlsplit(str(text)).path)
+    return str(Path(path).absolute())
 
 
 def claim_checkpoint(checkpoint: str, whose: Mapping[str, str]) -> None:
@@ -62,10 +62,14 @@ def claim_checkpoint(checkpoint: str, whose: Mapping[str, str]) -> None:
             process may not write there.
         UnavailableError: The disk refuses.
     """
-    if _SCHEME.match(checkpoint):
-        return
-    place = Path(checkpoint).absolute()
-    claim(place, NOTE, whose, f"checkpoint {place}")
+    for note in note_of(checkpoint):
+        place = note.parent
+        claim(place, NOTE, whose, f"checkpoint {place}")
+
+
+def note_of(checkpoint: str) -> list[Path]:
+    """Return where a checkpoint's note lies; one of another file system has none."""
+    return [] if _SCHEME.match(checkpoint) else [Path(checkpoint).absolute() / NOTE]
 
 
 def has_come_on(checkpoint: str) -> bool:

@@ -20,7 +20,6 @@ retention has taken the newest row by then, there is no `shardlog.late_by`.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -29,6 +28,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
+from streaming_jobs.jobs.checkpoint_files import query_id_of
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
     Once,
@@ -42,6 +43,7 @@ from streaming_jobs.jobs.command import (
 )
 from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
+from streaming_jobs.jobs.roots import options_of, root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "drain_late"
@@ -50,7 +52,6 @@ ORIGIN: Final = "shardlog.origin"
 _STATE_NORMAL: Final = 0
 _STATE_LATE: Final = 1
 _LATEST: Final = -1
-_QUERY_ID: Final = "sql.streaming.queryId"
 # More are not named one by one: all rows of the time are read.
 _IDS_MAX: Final = 1000
 _CORRUPT: Final = "_corrupt_value"
@@ -67,7 +68,7 @@ class Drained:
     """A stream whose late rows are wanted.
 
     Attributes:
-        root: Where it is.
+        root: Where it is, by its path or by servers.
         stream: Its name.
         unit: What its primaries count.
         id_column: The column of ids: `secondary`, or `key` where ids are a shard's own.
@@ -83,7 +84,7 @@ class Drained:
     is_of_all: bool = False
 
     @staticmethod
-    def of(root: Path, stream: str, schema: str | None = None) -> "Drained":
+    def of(root: str, stream: str, schema: str | None = None) -> "Drained":
         """Look at a stream; without a schema its newest counts.
 
         Raises:
@@ -94,7 +95,7 @@ class Drained:
             is_of_all = not reader.has_ids and reader.options.key_mode != "dictionary"
             unit = reader.options.unit
             schema = text_of_file(schema) if schema else newest_schema(reader)
-        return Drained(str(root), stream, unit, id_column, schema, is_of_all)
+        return Drained(root, stream, unit, id_column, schema, is_of_all)
 
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
@@ -117,7 +118,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
-    drained = Drained.of(Path(root), stream, schema)
+    drained = Drained.of(root_of(root), stream, schema)
     into, where = into or f"{stream}-late", checkpoint_of(checkpoint)
     _check_name(into, stream)
     if into in list_streams(drained.root):
@@ -125,9 +126,10 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     options = {"includeHeaders": "true"}
     if drained.schema is not None:
         options |= {"valueFormat": "avro", "readerSchema": drained.schema, "mode": "PERMISSIVE"}
-    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost, once))
-    correct = _correcting(drained, into)
+    frame = read_stream(spark, drained.root, stream, options, (max_rows, skip_lost, once))
+    correct = _correcting(drained, into, where)
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
+    correct = where_it_was_called(frame, correct, drained.root, where)
     return start_query(frame, correct, f"{NAME} {stream}", where, None if once else trigger)
 
 
@@ -195,7 +197,7 @@ def _rows_of_the_time(
     with StreamReader.open(drained.root, drained.stream) as reader:
         # Of shards without late rows all is read and left out, so that expiry cannot pass a bound.
         bounds = {str(shard): ends.get(shard, _LATEST) for shard in reader.committed()}
-    source = spark.read.format("shardlog").option("path", drained.root)
+    source = spark.read.format("shardlog").options(**options_of(drained.root))
     source = source.option("stream", drained.stream).option("startPrimary", str(least))
     source = source.option("endingOffsets", json.dumps({drained.stream: bounds}))
     source = source.option("columns", ",".join((*_PLACE, drained.id_column)))
@@ -205,32 +207,32 @@ def _rows_of_the_time(
     return source.load().where((f.col("state") == _STATE_NORMAL) & is_there)
 
 
-def _correcting(drained: Drained, into: str) -> Callable[[DataFrame, int], None]:
+def _correcting(drained: Drained, into: str, checkpoint: str) -> Callable[[DataFrame, int], None]:
     """Return what is done with each batch: its late rows are written, once."""
 
     def correct(batch: DataFrame, number: int) -> None:
         late = batch.where(f.col("state") == _STATE_LATE).persist()
         try:
             if not late.isEmpty():
-                _write(with_lateness(late, drained), drained, into, number)
+                app = f"{NAME}:{query_id_of(batch.sparkSession, checkpoint)}"
+                _write(with_lateness(late, drained), drained, into, (app, number))
         finally:
             late.unpersist()
 
     return correct
 
 
-def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
-    query = late.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    app = f"{NAME}:{query}"
+def _write(late: DataFrame, drained: Drained, into: str, batch: tuple[str, int]) -> None:
     rows = late.withColumn("headers", _headers())
     beside = ["primary", *dict.fromkeys((drained.id_column, *_BESIDE))]
     if drained.schema is None:
-        _append(rows.select("value", *beside), drained, into, (app, number))
+        _append(rows.select("value", *beside), drained, into, batch)
         return
     is_read = f.col(_CORRUPT).isNull()
     left_out = {*_PLACE, "primary", "topic", "late", "late_by", "schema_id", "secondary", _CORRUPT}
     fields = [name for name in rows.columns if name not in left_out | {*beside}]
-    _append(rows.where(is_read).select(*fields, *beside), drained, into, (app, number), "avro")
+    _append(rows.where(is_read).select(*fields, *beside), drained, into, batch, "avro")
+    app, number = batch
     bytes_left = rows.where(~is_read).withColumn("value", f.col(_CORRUPT))
     if not bytes_left.isEmpty():
         _append(bytes_left.select("value", *beside), drained, into, (f"{app}:bytes", number))
@@ -239,7 +241,7 @@ def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
 def _append(
     rows: DataFrame, drained: Drained, into: str, batch: tuple[str, int], value_format: str = "raw"
 ) -> None:
-    writer = rows.write.format("shardlog").mode("append").option("path", drained.root)
+    writer = rows.write.format("shardlog").mode("append").options(**options_of(drained.root))
     writer = writer.option("stream", into).option("unit", drained.unit)
     if drained.id_column == "key":
         writer = writer.option("keyMode", "dictionary")

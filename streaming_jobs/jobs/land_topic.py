@@ -19,8 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import InvalidRequestError, StreamReader, archived_lineages
+from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs.batch_span import span_of
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (
     Checkpoint,
     Mode,
@@ -36,6 +37,7 @@ from streaming_jobs.jobs.command import (
 from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of
+from streaming_jobs.jobs.roots import root_of
 from streaming_jobs.jobs.small_files import SIZE_WANTED, delete_leftovers, join_small
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
@@ -86,9 +88,9 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
         InvalidRequestError: It cannot be done as asked.
         ForeignDataError: Something else lands in the directory.
     """
-    place = directory_of(into, "into")
+    root, place = root_of(root), directory_of(into, "into")
     landing = Landing(place)
-    owner, shards = _owner(landing, Path(root), stream, partition, schema)
+    owner, shards = _owner(landing, root, stream, partition, schema)
     landed = _recovered(landing, owner)
     where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
     options = {}
@@ -107,11 +109,12 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     claim_checkpoint(where, {"job": NAME, "stream": stream})
     landing.claim(owner)
     land = _landing_of(landing, partition, size_wanted, (where, stream))
+    land = where_it_was_called(frame, land, root, where, [landing.note])
     return start_query(frame, land, f"{NAME} {stream}", where, None if once else trigger)
 
 
 def _owner(
-    landing: Landing, root: Path, stream: str, partition: Partition, schema: str | None
+    landing: Landing, root: str, stream: str, partition: Partition, schema: str | None
 ) -> tuple[Owner, list[int]]:
     """Return how the directory is to be owned, and the stream's shards; it can be claimed so."""
     if partition not in get_args(_Partition):
@@ -130,7 +133,7 @@ def _owner(
         else:
             schema = text_of(schema)
         # Rows of a log that has replaced another must not land behind those of the other.
-        logs = [reader.position().incarnation, *sorted(archived_lineages(root, stream))]
+        logs = [reader.position().incarnation, *sorted(reader.archived_lineages())]
         owner = Owner(stream, "~".join(logs), partition, schema)
         shards = list(reader.committed())
     landing.refuse_others(previous, owner)

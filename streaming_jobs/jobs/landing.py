@@ -100,7 +100,7 @@ class Landing:
             raise InvalidRequestError(message)
         with taking_errors(self.into, "the directory cannot be read"):
             try:
-                fields = read_document(self._own / _OWNER)
+                fields = read_document(self.note)
             except FileNotFoundError:
                 others = [one.name for one in _entries(self.into) if one.name != OWN]
                 if others:
@@ -132,7 +132,7 @@ class Landing:
             self.refuse_others(self.owner(), owner)
             with taking_errors(self.into, "the directory cannot be made"):
                 fields = {name: getattr(owner, name) for name in Owner.__slots__}
-                replace_durably(self._own / _OWNER, encode_document(fields))
+                replace_durably(self.note, encode_document(fields))
 
     def refuse_others(self, previous: Owner | None, owner: Owner) -> None:
         """Refuse an owner where another one is there, or one who parts it otherwise.
@@ -155,6 +155,11 @@ class Landing:
                 "this never changes; name another directory"
             )
             raise InvalidRequestError(message)
+
+    @property
+    def note(self) -> Path:
+        """The file that says whose it is."""
+        return self._own / _OWNER
 
     # --- batches -----------------------------------------------------------------------------
 

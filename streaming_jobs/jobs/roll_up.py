@@ -28,6 +28,7 @@ from pyspark.sql.types import NumericType
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
 from storage_core.avro import AvroSchema
 from streaming_jobs.common.field_columns import column_of
+from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
     Mode,
@@ -53,6 +54,7 @@ from streaming_jobs.jobs.rollup.older_rows import OlderRows
 from streaming_jobs.jobs.rollup.retention_floor import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
+from streaming_jobs.jobs.roots import root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "roll_up"
@@ -119,6 +121,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
+    root = root_of(root)
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
     if starting == "latest" and len(wanted) > 1:
         message = (
@@ -135,9 +138,9 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         if schema is None:
             _check_field(reader, value)
     name, has_keys = into or f"{stream}-{value}", aggregation.whose == "key"
-    streams = RollupStreams(str(root), name, aggregation.calendar, value, has_keys, shards)
+    streams = RollupStreams(root, name, aggregation.calendar, value, has_keys, shards)
     _check_streams(streams, stream, wanted)
-    rows = OlderRows(str(root), stream, options, aggregation)
+    rows = OlderRows(root, stream, options, aggregation)
     where = checkpoint_of(checkpoint)
     read = {**options, "startingOffsets": starting, "columns": ",".join(aggregation.columns)}
     frame = read_stream(spark, root, stream, read, (max_rows, skip_lost, once))
@@ -150,8 +153,10 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     outputs = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **outputs})
     _make_streams(streams, wanted, where)
+    notes = [] if files is None else [files.note]
     cascade = Cascade(where, rows, streams, wanted, files)
-    return start_query(frame, cascade, f"{NAME} {name}", where, None if once else trigger)
+    process = where_it_was_called(frame, cascade, root, where, notes)
+    return start_query(frame, process, f"{NAME} {name}", where, None if once else trigger)
 
 
 def _check_streams(streams: RollupStreams, stream: str, levels: Iterable[Level]) -> None:

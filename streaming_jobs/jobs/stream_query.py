@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streaming_jobs.common.spark_features import HAS_ADMISSION
+from streaming_jobs.jobs.roots import options_of
 from streaming_jobs.jobs.spark_failures import SPARK_ERRORS
 
 TRIGGER: Final = "30 seconds"
@@ -18,7 +18,7 @@ TRIGGER: Final = "30 seconds"
 
 def read_stream(
     spark: SparkSession,
-    root: str | Path,
+    root: str,
     stream: str,
     options: Mapping[str, str],
     limits: tuple[int | None, bool, bool] = (None, False, False),
@@ -27,14 +27,14 @@ def read_stream(
 
     Args:
         spark: The session.
-        root: The directory that holds the streams.
+        root: The directory that holds the streams, or servers over one, as `root_of` returns it.
         stream: The stream.
         options: More options of the source.
         limits: How many rows a batch takes at most, whether lost rows are skipped, and whether the
             query ends with what is there.
     """
     rows_max, skips_lost, ends = limits
-    chosen = {"startingOffsets": "earliest", **options, "path": str(root), "stream": stream}
+    chosen = {"startingOffsets": "earliest", **options, **options_of(root), "stream": stream}
     if rows_max is not None:
         chosen["maxOffsetsPerTrigger"] = str(rows_max)
     if skips_lost:

@@ -7,6 +7,10 @@
 5. Append the staged rows, each shard's at once; note the batch and what it held as done; clear the
    staging.
 
+The last three are `land` of storage_core/landing.py: here, or at a server, where one is named in
+the place of a path. A server's answer may be lost behind each of them; the same commit once more is
+a replay.
+
     stops after      left                                      who goes on
     staging          files                                     the next attempt stages again
     3                files                                     as above
@@ -30,19 +34,21 @@ from storage_core import (
     Contents,
     ForeignDataError,
     InvalidRequestError,
-    ShardlogError,
     StagedRows,
-    StagingArea,
-    Stream,
     TransactionId,
     UnavailableError,
 )
-from streaming_jobs.common.stream_location import StreamLocation
+from storage_core.landing import IDLE_S, OpenWriters, land
+from storage_core.remote.staging_client import StagingClient
+from storage_core.transactions.staged_batch import StagedBatch, Waiting
+from streaming_jobs.common.stream_location import AnyStaging, StreamLocation
 from streaming_jobs.sink.checkpoint import sync_plan
-from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink.options import SinkOptions
 from streaming_jobs.sink.task import NOTHING, StagedMessage, is_of_query, query_of
 
+# A stream's next commit comes soon; a batch write's may never come.
+KEPT_OPEN: Final = OpenWriters(IDLE_S)
+CLOSED_AT_ONCE: Final = OpenWriters(0)
 _LOG: Final = logging.getLogger("shardlog")
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -60,32 +66,24 @@ def commit(
         ShardLockedError: Another writer kept a shard for too long; nothing was decided.
         ForeignDataError: The tasks wrote elsewhere, or the batch was decided with other rows.
     """
-    area = target.area()
     if any((one.target, one.transaction) != (target, transaction) for one in messages):
         text = "a task staged its rows for another stream or batch; run the job again"
         raise ForeignDataError(text, stream=target.stream)
-    if is_of_query(transaction):
-        _check_query(area, options, transaction)
-    if options.checkpoint is not None:
-        sync_plan(options.checkpoint, transaction.number or 0)
-    parts = _parts_of_all(area, options, transaction, messages)
-    contents = _agreed_contents(options, area, transaction, messages)
-    purpose = _purpose(options, transaction)
-    left: frozenset[int] = frozenset()
-    if parts:
-        with writers.of(target, area, parts, options.lock_wait_s, purpose) as stream:
-            late_before = stream.stats().late_arrivals
-            left = area.publish(transaction, parts, contents)
-            if left and left <= parts.keys():
-                _finish(stream)
-                if not area.sorts_at_once(parts):
-                    _tell_late(transaction, contents, stream.stats().late_arrivals - late_before)
-                return
-    else:
-        left = area.publish(transaction, parts, contents)
-    if left:
-        with writers.of(target, area, left, options.lock_wait_s, purpose) as stream:
-            _finish(stream)
+    with target.area() as area:
+        if is_of_query(transaction):
+            _check_query(area, options, transaction)
+        if options.checkpoint is not None:
+            sync_plan(options.checkpoint, transaction.number or 0)
+        parts = _parts_of_all(area, options, transaction, messages)
+        contents = _agreed_contents(options, area, transaction, messages)
+        batch = StagedBatch(transaction, parts, contents)
+        purpose, is_kept = _purpose(options, transaction), is_of_query(transaction)
+        waiting = Waiting(options.lock_wait_s, purpose, is_kept)
+        if isinstance(area, StagingClient):
+            late = area.land(batch, waiting)
+        else:
+            late = land(area, writers, batch, waiting)
+    _tell_late(transaction, contents, late)
 
 
 def abort(target: StreamLocation, messages: Messages) -> None:
@@ -96,11 +94,13 @@ def abort(target: StreamLocation, messages: Messages) -> None:
         # What failed the job says it already; there is nothing here to clear.
         return
     staged = [one for one in messages if isinstance(one, StagedMessage) and one.target == target]
-    for transaction in {one.transaction for one in staged}:
-        area.discard(transaction, [one.parts for one in staged if one.transaction == transaction])
+    with area:
+        for transaction in {one.transaction for one in staged}:
+            own = [one.parts for one in staged if one.transaction == transaction]
+            area.discard(transaction, own)
 
 
-def _check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
+def _check_query(area: AnyStaging, options: SinkOptions, transaction: TransactionId) -> None:
     """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here."""
     query, batch = query_of(transaction), transaction.number or 0
     for name, label in options.query_names.items():
@@ -132,7 +132,7 @@ def staged_messages(messages: Messages) -> list[StagedMessage]:
 
 
 def _parts_of_all(
-    area: StagingArea,
+    area: AnyStaging,
     options: SinkOptions,
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
@@ -153,7 +153,7 @@ def _parts_of_all(
 
 def _agreed_contents(
     options: SinkOptions,
-    area: StagingArea,
+    area: AnyStaging,
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
 ) -> Contents:
@@ -214,13 +214,3 @@ def _tell_late(transaction: TransactionId, contents: Contents, late: int) -> Non
             late,
             contents.rows,
         )
-
-
-def _finish(stream: Stream) -> None:
-    try:
-        stream.finish_transactions()
-    except ShardlogError as error:
-        message = f"{error.message}; the batch is decided and goes on when the stream is opened"
-        raise type(error)(
-            message, stream=error.stream, shard=error.shard, path=error.path
-        ) from error

@@ -20,7 +20,18 @@ from streaming_jobs.common.schemas import REGISTRY_OPTIONS, RegistryAccess
 from streaming_jobs.sink.checkpoint import local_directory
 
 _SHARED: Final = (
-    *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "keyMode", "lockWait"),
+    *(
+        "path",
+        "server",
+        "stream",
+        "topic",
+        "unit",
+        "shards",
+        "jitter",
+        "retention",
+        "keyMode",
+        "lockWait",
+    ),
     *("onChangedBatch", "valueFormat", "writerSchema", *REGISTRY_OPTIONS),
 )
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
@@ -30,10 +41,7 @@ IDLE: Final = ("includeHeaders",)
 # Of the view that rows are inserted into.
 _OF_A_VIEW: Final = ("columns",)
 _TAKEN: Final = (*IDLE, *_OF_A_VIEW)
-_OF_READING: Final = {
-    **{name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS},
-    "server": "the sink writes on the store's machine: name the root by path",
-}
+_OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
 OnChanged = Literal["fail", "skip"]
 KeyMode = Literal["none", "dictionary"]
 ValueFormat = Literal["raw", "avro"]
@@ -48,7 +56,7 @@ class SinkOptions:
     """What a writer was asked for.
 
     Attributes:
-        path: The root.
+        path: The root, or the addresses of servers over it.
         stream: The stream.
         creation: How the stream is made if it is not there.
         fixed: Of these, the ones that were given and never change.

@@ -1,8 +1,9 @@
 """What one task of the sink does: stage its rows, durably, and tell the commit what it staged.
 
-Runs on an executor; opens no shard. A task that fails removes what it wrote; what a killed one
-leaves is deleted with its transaction, or after an age. Spark gives a stream's query id and batch
-id to tasks only (local properties), so they travel to the commit in the messages.
+Runs on an executor, anywhere where servers are named; opens no shard. A task that fails removes
+what it wrote; what a killed one leaves is deleted with its transaction, or after an age. Spark
+gives a stream's query id and batch id to tasks only (local properties), so they travel to the
+commit in the messages.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from storage_core import (
     SystemClock,
     TransactionId,
 )
-from streaming_jobs.common.stream_location import StreamLocation
+from streaming_jobs.common.stream_location import AnyStaging, StreamLocation
 from streaming_jobs.sink.contents import contents_of
 from streaming_jobs.sink.mapping import ColumnMapping
 
@@ -62,9 +63,19 @@ def stage(
 
     Raises:
         InvalidRequestError: A row does not fit; the message names the column.
-        ForeignDataError: The stream is not on this machine.
+        ForeignDataError: The stream is not on this machine, or is another one at the server.
     """
-    area = target.area()
+    with target.area() as area:
+        return _staged(area, target, mapping, transaction, batches)
+
+
+def _staged(
+    area: AnyStaging,
+    target: StreamLocation,
+    mapping: ColumnMapping,
+    transaction: TransactionId,
+    batches: Iterator[pa.RecordBatch],
+) -> StagedMessage:
     contents = NOTHING
     batches = map(mapping.valued, batches)
     if area.is_decided(transaction):

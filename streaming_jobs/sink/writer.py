@@ -20,13 +20,14 @@ from streaming_jobs.common.spark_errors import plain_errors
 from streaming_jobs.common.spark_features import DataSourceStreamArrowWriter
 from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.commit import (
+    CLOSED_AT_ONCE,
+    KEPT_OPEN,
     abort,
     commit,
     staged_messages,
 )
 from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
-from streaming_jobs.sink.open_writers import CLOSED_AT_ONCE, KEPT_OPEN
 from streaming_jobs.sink.options import (
     IDLE,
     SinkOptions,
@@ -137,7 +138,7 @@ def _prepare(
     # Columns are checked before a stream is made for them.
     unit = options.creation.unit if "unit" in options.fixed else "ms"
     mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
-    area = find_or_make(options)
-    target = StreamLocation.here(options.path, options.stream, area.root_id, area.incarnation)
-    has_keys = area.options.key_mode == "dictionary"
-    return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)
+    with find_or_make(options) as area:
+        target = StreamLocation.here(options.path, options.stream, area.root_id, area.incarnation)
+        has_keys = area.options.key_mode == "dictionary"
+        return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)

@@ -37,7 +37,8 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader", "roots"),
         ("remote_reader", "staging", "sql", "export"),
-        ("answering",),
+        ("answering", "landing", "owners_reader"),
+        ("staged_answers",),
         ("__init__",),
     ),
     "connectors": (
@@ -91,6 +92,11 @@ LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
     "storage_core.answering",
+    "storage_core.landing",
+    "storage_core.staged_answers",
+    "storage_core.platform.handle_pool",
+    "storage_core.remote.staging_client",
+    "storage_core.transactions.staged_batch",
     "storage_core.sql",
     "storage_core.sql.field_columns",
     "storage_core.sql.part_groups",
@@ -110,7 +116,9 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.xxh3",
     "storage_core.remote.addresses",
     "storage_core.remote.served_root",
+    "storage_core.owners_reader",
     "storage_core.remote_reader",
+    "storage_core.roots",
     "storage_core.parts.visible_rows",
     "storage_core.protocol",
     "storage_core.testing",
@@ -280,7 +288,7 @@ MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shar
         ("connectors/registry/client.py", "import streaming_jobs.common.schemas"),
         ("streaming_jobs/source/options.py", "import rocksdict"),
         ("streaming_jobs/sink/options.py", "from streaming_jobs.source.options import Mode"),
-        ("streaming_jobs/common/open_streams.py", "import streaming_jobs.source.executor.task"),
+        ("streaming_jobs/common/schemas.py", "import streaming_jobs.source.executor.task"),
     ],
 )
 def test_breach_of_the_layers_is_found(path: str, source: str) -> None:

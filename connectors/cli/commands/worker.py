@@ -24,6 +24,7 @@ from connectors.kafka import check_settings
 from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.log_file import DailyFile, check_log_file
 from connectors.monitoring.server import OperationsServer
+from connectors.serve.server_child import ServerChild
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
 from connectors.settings.operations_settings import is_loopback
@@ -74,7 +75,24 @@ def worker(
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         # Under nohup the end of the terminal is none of ours.
         signal.signal(signal.SIGHUP, stop)
-    server = _serve(options, running, fetches_by, log)
+    child = _serve_rows(options, log)
+    try:
+        code = _run_watched(options, running, fetches_by, log, child)
+    finally:
+        if child is not None:
+            child.close()
+    return end(code, running)
+
+
+def _run_watched(
+    options: WorkerOptions,
+    running: Worker,
+    fetches_by: str,
+    log: Any,  # noqa: ANN401 - a structlog logger
+    child: ServerChild | None,
+) -> int:
+    """Run a worker, with metrics and health if they are configured; return the exit code."""
+    server = _serve(options, running, fetches_by, log, child)
     log.info(
         "started",
         version=installed_version(),
@@ -84,11 +102,10 @@ def worker(
         fetches_by=fetches_by,
     )
     try:
-        code = run_to_its_end(running, log)
+        return run_to_its_end(running, log)
     finally:
         if server is not None:
             server.close()
-    return end(code, running)
 
 
 def _serve(
@@ -96,6 +113,7 @@ def _serve(
     running: Worker,
     fetches_by: str,
     log: Any,  # noqa: ANN401 - a structlog logger
+    child: ServerChild | None,
 ) -> OperationsServer | None:
     """Serve metrics and health, if configured, and log the address."""
     if not options.metrics.listen:
@@ -108,6 +126,7 @@ def _serve(
         stalled_after_s=options.metrics.stalled_after_s,
         settings={**options.printable(), "fetches_by": fetches_by},
         root=options.root,
+        served=None if child is None else lambda: child.state,
     )
     running.counts.measures_lateness = True
     answers = Answers(identity, running.latest_state)
@@ -120,6 +139,27 @@ def _serve(
             reason="anyone who reaches it sees metrics and settings: no password, no TLS",
         )
     return server
+
+
+def _serve_rows(options: WorkerOptions, log: Any) -> ServerChild | None:  # noqa: ANN401 - as below
+    """Have the streams served by a process beside this one, if configured."""
+    section = options.serve
+    if not section.listen:
+        return None
+    child = ServerChild(options.root, section, installed_version(), SystemClock(), log)
+    if child.is_open_to_others and section.anonymous:
+        log.warning(
+            "serving to others",
+            address=child.address,
+            reason="anyone who reaches it reads all streams: serve.anonymous",
+        )
+    if child.is_open_to_others and section.tls_cert is None:
+        log.warning(
+            "serving without TLS",
+            address=child.address,
+            reason="rows and tokens can be read on the way: serve.tls_cert, serve.tls_key",
+        )
+    return child
 
 
 def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a structlog logger

@@ -23,6 +23,7 @@ from streaming_jobs.jobs.rollup.aggregation import Aggregation, primary_of
 from streaming_jobs.jobs.rollup.retention_floor import floor_of
 from streaming_jobs.jobs.rollup.rollup_streams import IDS_MAX
 from streaming_jobs.jobs.rollup.rollups import of_windows, schema_of
+from streaming_jobs.jobs.roots import options_of
 
 # Nearer ones are read as one: each range is a plan of its own, which takes Spark longer than to
 # read a million rows.
@@ -40,7 +41,7 @@ class OlderRows:
     """The rows of a stream that lie below some offsets.
 
     Attributes:
-        root: The directory that holds the streams.
+        root: The directory that holds the streams, or servers over one.
         stream: The stream.
         options: How its values are read.
         aggregation: What is made of its rows.
@@ -106,7 +107,7 @@ class OlderRows:
     ) -> DataFrame:
         unit = self.aggregation.unit
         reader = spark.read.format("shardlog").options(**self.options).options(**bounds)
-        reader = reader.option("path", self.root).option("stream", self.stream)
+        reader = reader.options(**options_of(self.root)).option("stream", self.stream)
         reader = reader.option("startPrimary", str(primary_of(span[0], unit)))
         reader = reader.option("endPrimary", str(primary_of(span[1], unit) - 1))
         reader = reader.option("columns", ",".join(self.aggregation.columns))

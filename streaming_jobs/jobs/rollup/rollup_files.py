@@ -44,6 +44,11 @@ class RollupFiles:
     calendar: Calendar
     measure: str
 
+    @property
+    def note(self) -> Path:
+        """The file that says whose it is."""
+        return self.directory / _NOTE
+
     def claim(self, root: str, into: str) -> None:
         """Make the directory that of some roll-ups, and take away what a killed process left there.
 

@@ -17,11 +17,11 @@ from storage_core import (
     INT64_MIN,
     ForeignDataError,
     InvalidRequestError,
-    Stream,
     StreamOptions,
     StreamReader,
     list_streams,
 )
+from streaming_jobs.common.stream_location import create_stream
 from streaming_jobs.jobs.rollup.calendar import Calendar, Level
 from streaming_jobs.jobs.rollup.retention_floor import floor_of, refuse_caps
 from streaming_jobs.jobs.rollup.rollup_record import (
@@ -31,6 +31,7 @@ from streaming_jobs.jobs.rollup.rollup_record import (
     zone_and_measure_of,
 )
 from streaming_jobs.jobs.rollup.rollups import schema_of
+from streaming_jobs.jobs.roots import options_of
 
 # More are not named one by one: all rows of the time are read.
 IDS_MAX: Final = 1000
@@ -44,7 +45,7 @@ class RollupStreams:
     """Where roll-ups are kept.
 
     Attributes:
-        root: The directory that holds the streams.
+        root: The directory that holds the streams, or servers over one.
         into: What their names begin with.
         calendar: Whose windows they are of.
         measure: The field that they measure.
@@ -71,7 +72,7 @@ class RollupStreams:
         """Make a level's stream."""
         mode: Literal["dictionary", "none"] = "dictionary" if self.has_keys else "none"
         options = StreamOptions(unit="ms", shards=self.shards, key_mode=mode)
-        Stream.create(self.root, self.name(level), options).close()
+        create_stream(self.root, self.name(level), options)
 
     def check(self, level: Level) -> None:
         """Refuse a stream that keeps something else.
@@ -140,7 +141,7 @@ class RollupStreams:
             raise ForeignDataError(message, stream=self.name(level))
         rows = self._rows(level, rollups)
         options = {
-            "path": self.root,
+            **options_of(self.root),
             "stream": self.name(level),
             "unit": "ms",
             "valueFormat": "avro",

@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from storage_core import Clock, InvalidRequestError, StreamReader
-from streaming_jobs.common.open_streams import OpenStreams
+from storage_core.platform.handle_pool import HandlePool
 from streaming_jobs.common.stream_location import StreamLocation
 
 _READERS_MIN: Final = 8
@@ -25,7 +25,7 @@ _FILES_A_SHARD: Final = 40
 _IDLE_S: Final = 60.0
 
 
-class OpenReaders(OpenStreams[StreamReader]):
+class OpenReaders(HandlePool[StreamReader]):
     """Readers by the stream they read."""
 
     def __init__(

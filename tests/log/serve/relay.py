@@ -3,6 +3,7 @@
 with Relay(port) as relay:                 passes all on to a port of this machine; None: to nobody
     relay.port = another                   … and new connections to another
     relay.bytes_of_last_answer()
+    relay.connections                      how many came, up to now
     relay.cut_next_answer_at(100)          the connection ends behind so many bytes of it
     relay.cut_answers_at(100)              the same, of each answer from now on
 with speaking(b"...") as address:          somebody who answers everybody so, and ends; None: never
@@ -23,6 +24,7 @@ class Relay:
 
     def __init__(self, port: int | None) -> None:
         self.port = port
+        self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sent = 0
         self._cut_at: int | None = None
@@ -60,6 +62,7 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self.connections += 1
                 if self.port is None:
                     client.close()
                     continue

@@ -65,6 +65,12 @@ class Served:
     def answer_begun(self, call: str) -> Any:
         return decode_result(CALLS[call], self._connection.getresponse().read())
 
+    def post(self, path: str, body: bytes) -> tuple[int, str]:
+        """Return the status and body of the answer to some bytes."""
+        self._connection.request("POST", path, body, self.headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read().decode()
+
     def get(self, path: str) -> HTTPResponse:
         self._connection.request("GET", path, headers=self.headers)
         return self._connection.getresponse()

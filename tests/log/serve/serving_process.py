@@ -6,6 +6,7 @@ with server_process(root) as process:
 """
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,14 +43,22 @@ class ServerProcess:
 
 
 @contextmanager
-def server_process(root: Path, *, has_patience: bool = True) -> Iterator[ServerProcess]:
+def server_process(
+    root: Path,
+    *,
+    has_patience: bool = True,
+    is_writable: bool = False,
+    files_left: int | None = None,
+) -> Iterator[ServerProcess]:
     """Start a server, and kill it at the end.
 
     Args:
         root: The root.
         has_patience: Whether its readers wait for a damaged file to become whole.
+        is_writable: Whether everybody on this machine may write.
+        files_left: How many more files it may have open than it has at its start.
     """
-    process, connection = start_talking_child(_serve, root, has_patience)
+    process, connection = start_talking_child(_serve, root, has_patience, is_writable, files_left)
     try:
         assert connection.poll(START_MAX_S), "the server does not start"
         host, port = connection.recv()
@@ -61,9 +70,18 @@ def server_process(root: Path, *, has_patience: bool = True) -> Iterator[ServerP
         connection.close()
 
 
-def _serve(asker: Connection, root: Path, has_patience: bool) -> None:
+def _serve(
+    asker: Connection,
+    root: Path,
+    has_patience: bool,
+    is_writable: bool,
+    files_left: int | None,
+) -> None:
+    if files_left is not None:
+        limit = sum(1 for _ in Path("/proc/self/fd").iterdir()) + files_left
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     clock = None if has_patience else ManualClock()
-    settings = ServeSettings(root=root, listen="127.0.0.1:0")
+    settings = ServeSettings(root=root, listen="127.0.0.1:0", is_writable=is_writable)
     with ShardServer(settings, "1.2.3", clock) as server:
         asker.send((server.host, server.port))
         with suppress(EOFError):

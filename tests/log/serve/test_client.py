@@ -26,6 +26,7 @@ from storage_core import (
 from tests.log.serve.relay import Relay, speaking
 from tests.log.served import (
     AT_ONCE,
+    DOORS,
     PATIENT,
     listening,
     opened_by,
@@ -283,6 +284,9 @@ def test_log_that_was_reset_is_told_in_every_call_and_read_as_an_archived_one(co
     with opened_by("server", copy.root, NAME, archived=archived.lineage[:8]) as reader:
         assert column_of(reader.tail(0), "address") == [10, 11]
         assert (reader.lineage(0), reader.refresh()) == (archived.lineage, {0: 12})
+    for door in DOORS:
+        with opened_by(door, copy.root, NAME) as reader:
+            assert reader.archived_lineages() == {archived.lineage}
 
 
 def test_what_is_gone_is_the_same_error(bench):

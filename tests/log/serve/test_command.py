@@ -15,7 +15,7 @@ from tests.log.serve.served import ANSWER_MAX_S
 from tests.unit.connectors.command import runner
 
 _PROGRAM = [str(Path(sys.executable).with_name("shardlog")), "serve"]
-_LINE = re.compile(r"listening on (\S+), root (\S+) \(id ([0-9a-f]{32})\)\n")
+_LINE = re.compile(r"listening on (\S+), root (\S+) \(id ([0-9a-f]{32})\), reading only\n")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage_core import LostRangeError, ReadRequest, UnavailableError
+from storage_core import LostRangeError, ReadRequest, ServerOptions, UnavailableError
 from tests.log.serve.relay import Relay
 from tests.log.served import PATIENT, listening, opened_by, reading, two_shards
 from tests.log.workbench import column_of
@@ -152,6 +152,17 @@ def test_replay_is_not_gone_on_with_where_its_next_rows_have_expired(bench, rela
         bench.stream.expire(now=0)
         with pytest.raises(LostRangeError, match="have expired"):
             list(rows)
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_calls_one_after_another_take_one_connection(bench, relay, compression):
+    options = ServerOptions(compression=compression)
+    with reading(relay.address, bench.name, options) as reader:
+        for _ in range(3):
+            assert reader.read().num_rows == 3000
+            assert sum(batch.num_rows for batch in reader.scan()) == 3000
+            assert reader.committed()
+        assert relay.connections == 1
 
 
 def test_reader_who_has_enough_leaves_no_connection_half_read(bench):

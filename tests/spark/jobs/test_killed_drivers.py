@@ -1,14 +1,16 @@
 """A driver that dies by -9 in the middle of a batch: its jobs go on, and each row is there once.
 
 Driver and JVM are killed together (doomed_driver.py); the shared session goes on from the
-checkpoints. The first drivers of all jobs are one, since to start one takes longer than what it
-does. kills.py says how many die, and when; of all tests one for each job, and of those of the sink
-one while rows land and one behind that.
+checkpoints. Every other driver of a job works over a server, and the session by path. The first
+drivers of all jobs are one, since to start one takes longer than what it does. kills.py says how
+many die, and when; of all tests one for each job, and of those of the sink one while rows land and
+one behind that.
 """
 
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from storage_core import StreamReader
 from streaming_jobs.jobs.land_topic import land_topic
+from tests.log.served import served
 from tests.spark.jobs.test_land_topic import landed
 from tests.spark.support import dying_sink, landing_driver, rollup_driver, source_driver
 from tests.spark.support.dying_sink import AFTER, BEFORE, STAGING, WITHIN
@@ -39,6 +42,9 @@ OF_SINK = kills(dying_sink.MOMENTS, few=2)
 SUNK_ROWS = {STAGING: 10, BEFORE: 10, WITHIN: 300_000, AFTER: 10}
 # A value that is no record is written from the column that holds it as bytes, too.
 BY_SCHEMA = {"valueFormat": "avro", "writerSchema": '"bytes"'}
+
+# Those that drivers were told of, up to their end.
+SERVERS = ExitStack()
 
 Kill = tuple[int, str, int]
 Job = tuple[list[Any], Any]
@@ -64,16 +70,22 @@ def subscription(number: int) -> tuple[str, int]:
 
 
 def job_of_landing(_spark: SparkSession, place: Path, kill: Kill) -> Job:
-    _, phase, batch = kill
-    return ["land", phase, batch], rows_in_a_stream(place)
+    number, phase, batch = kill
+    log = rows_in_a_stream(place)
+    return ["land", phase, batch, *by_server(log.root, number + 1)], log
 
 
 def job_of_roll_up(_spark: SparkSession, place: Path, kill: Kill) -> Job:
-    _, phase, batch = kill
+    number, phase, batch = kill
     lab = RollupLab(place)
     lab.create()
     lab.measure(rolled_up()[: 2 * ROWS_A_BATCH])
-    return ["roll up", phase, batch], lab
+    return ["roll up", phase, batch, *by_server(lab.root, number)], lab
+
+
+def by_server(root: Path, number: int) -> list[str]:
+    """Return the server that every other driver is told of in the path's place."""
+    return [] if number % 2 else [SERVERS.enter_context(served(root, is_writable=True))]
 
 
 def rolled_up() -> list[Any]:
@@ -121,6 +133,7 @@ def dead(
             plan[name], lab = prepare(spark, place / name, kill)
             places[name] = place / name, lab
     kill_driver(place, plan)
+    SERVERS.close()
     yield places
     for _, lab in places.values():
         if lab is not None:
@@ -143,6 +156,7 @@ def killed(
         plan, lab = prepare(spark, tmp_path / job, kill)
         made.append(lab)
         kill_driver(tmp_path, {job: plan})
+        SERVERS.close()
         return tmp_path / job, lab
 
     yield kill_one
@@ -190,7 +204,9 @@ def test_killed_drivers_leave_what_all_rows_come_to(spark, killed):
     rolled = rolled_up()
     for number, phase, batch in OF_ROLL_UP:
         if number:
-            kill_driver(place.parent, {place.name: ["roll up", phase, batch]})
+            plan = ["roll up", phase, batch, *by_server(lab.root, number)]
+            kill_driver(place.parent, {place.name: plan})
+            SERVERS.close()
         # What comes before the restart is behind the batch that comes again.
         first = (2 + number % 2) * ROWS_A_BATCH
         lab.measure(rolled[first : first + ROWS_A_BATCH])

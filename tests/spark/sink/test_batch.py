@@ -8,12 +8,13 @@ from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.base import PySparkException
 
 from storage_core import StreamReader
-from tests.spark.support.sink_lab import NAME, SinkLab
+from tests.spark.support.sink_lab import BY_EACH_DOOR, NAME, SinkLab, lab_by
 
 
 @pytest.fixture
-def lab(spark, tmp_path):
-    return SinkLab(spark, tmp_path)
+def lab(request, spark, tmp_path):
+    with lab_by(getattr(request, "param", "path"), spark, tmp_path) as lab:
+        yield lab
 
 
 def refusal(lab: SinkLab, rows: Any, mode: str = "append", **options: Any) -> str:
@@ -23,6 +24,7 @@ def refusal(lab: SinkLab, rows: Any, mode: str = "append", **options: Any) -> st
     return str(raised.value).splitlines()[0]
 
 
+@BY_EACH_DOOR
 def test_rows_of_all_tasks_land_in_a_stream_that_is_made(lab):
     lab.write(range(1000), shards=2, unit="us")
     assert lab.stored == list(range(1000))
@@ -38,6 +40,7 @@ def test_each_write_is_a_transaction_of_its_own(lab):
     assert lab.stored == [1, 1]
 
 
+@BY_EACH_DOOR
 def test_frame_without_rows_or_without_tasks_is_a_write_too(lab, spark):
     nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), lab.frame([1]).schema)
     for frame in (nothing, lab.frame([1]).where("primary < 0"), lab.frame(range(3)).repartition(7)):
@@ -45,6 +48,7 @@ def test_frame_without_rows_or_without_tasks_is_a_write_too(lab, spark):
     assert (lab.stored, lab.staged) == ([0, 1, 2], [])
 
 
+@BY_EACH_DOOR
 def test_version_that_was_seen_with_other_rows_is_refused_unless_they_may_go(lab):
     lab.write([1], txnAppId="app", txnVersion=2)
     with pytest.raises(Exception, match="version 2 of app 'app' comes with 2 rows and is in the"):
@@ -53,6 +57,7 @@ def test_version_that_was_seen_with_other_rows_is_refused_unless_they_may_go(lab
     assert (lab.stored, lab.staged) == ([1], [])
 
 
+@BY_EACH_DOOR
 def test_tombstones_versions_and_kafkas_columns_are_stored(lab, spark):
     query = "SELECT 1L AS primary, 2 AS secondary, CAST(NULL AS BINARY) AS value, 3 AS version"
     lab.write(spark.sql(query))
@@ -109,6 +114,7 @@ def test_row_that_does_not_fit_fails_the_job_and_leaves_nothing(lab, columns, sa
     assert (lab.stored, lab.staged) == ([], [])
 
 
+@BY_EACH_DOOR
 def test_write_beside_a_live_writer_is_refused_and_lands_once_when_run_again(lab):
     lab.write([1])
     with lab.holding(), pytest.raises(PySparkException, match="another writer holds the shard"):

@@ -4,14 +4,22 @@ import shutil
 
 import pytest
 
-from tests.spark.support.sink_lab import QUERY_SECONDS_MAX, SinkLab, files_of
+from tests.spark.support.sink_lab import (
+    BY_EACH_DOOR,
+    QUERY_SECONDS_MAX,
+    SinkLab,
+    files_of,
+    lab_by,
+)
 
 
 @pytest.fixture
-def lab(spark, tmp_path):
-    return SinkLab(spark, tmp_path)
+def lab(request, spark, tmp_path):
+    with lab_by(getattr(request, "param", "path"), spark, tmp_path) as lab:
+        yield lab
 
 
+@BY_EACH_DOOR
 def test_batches_land_once_over_restarts_and_replays(lab):
     lab.feed(1, 2, 3)
     lab.feed(4)
@@ -30,6 +38,7 @@ def test_query_with_a_mistake_goes_on_from_its_checkpoint_once_it_is_mended(lab)
     assert lab.stored == [1, 2]
 
 
+@BY_EACH_DOOR
 def test_checkpoint_that_was_set_back_is_told_and_no_row_dropped_in_silence(lab):
     lab.feed(1)
     lab.feed(2)
@@ -55,6 +64,7 @@ def test_stream_made_anew_under_a_query_is_told(lab):
     assert lab.stored == []
 
 
+@BY_EACH_DOOR
 def test_batch_that_met_a_live_writer_lands_once_when_the_query_goes_on(lab):
     lab.feed(1)
     lab.run()

@@ -1,5 +1,8 @@
 """Spark over a server: no task reads a file, and rows are those of the path."""
 
+from contextlib import ExitStack
+
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -70,3 +73,22 @@ def test_server_that_is_gone_is_told_in_one_line_with_its_address(by_server):
     with pytest.raises(AnalysisException) as raised:
         by_server.read()
     assert "127.0.0.1:9 is not to be had" in first_line(raised.value)
+
+
+def test_query_follows_a_partition_to_another_root(lab, tmp_path):
+    # Each worker has a root of its own; the second begins below where the first one ended.
+    a, b = SourceLab(tmp_path / "a"), SourceLab(tmp_path / "b")
+    with ExitStack() as stack:
+        addresses = []
+        for root, born in ((a, 0), (b, 3)):
+            root.create_topic({0: born})
+            stack.callback(root.close)
+            addresses.append(stack.enter_context(served(root.root)).removeprefix("shardlog://"))
+        lab.log.servers = ",".join(addresses)
+        a.put(0, range(5), payload=pa.array([b"%d" % at for at in range(5)]))
+        lab.run(**EARLY)
+        a.close()
+        b.put(0, range(3, 12), payload=pa.array([b"%d" % at for at in range(3, 12)]))
+        lab.run(**EARLY)
+        assert lab.all_seen == list(range(12))
+        assert lab.numbers(**EARLY) == list(range(12))

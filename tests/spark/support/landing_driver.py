@@ -18,8 +18,10 @@ from tests.unit.streaming_jobs.source.source_lab import NAME
 PHASES = ("staged", "decided", "landed")
 
 
-def land_until(spark: SparkSession, place: Path, reach: Callable[[str, int], None]) -> None:
-    """Land all there is; each phase of a batch is told as it is reached."""
+def land_until(
+    spark: SparkSession, place: Path, reach: Callable[[str, int], None], *servers: str
+) -> None:
+    """Land all there is, by path or servers; each phase of a batch is told as it is reached."""
 
     class Told(Landing):
         @property
@@ -41,6 +43,6 @@ def land_until(spark: SparkSession, place: Path, reach: Callable[[str, int], Non
 
     # The job's own, told of its steps.
     setattr(job, "Landing", Told)  # noqa: B010 - its types do not export it
-    root, into = place / "root", place / "lake"
+    root, into = servers[0] if servers else place / "root", place / "lake"
     query = job.land_topic(spark, root, NAME, into, once=True, max_rows=OFFSETS_A_BATCH)
     query.awaitTermination()

@@ -46,8 +46,11 @@ def reporting_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
     return {"RollupStreams": ToldStreams, "Cascade": ToldCascade}
 
 
-def roll_up_until(spark: SparkSession, place: Path, reach: Callable[[str, int], None]) -> None:
-    """Roll up all there is; each phase of a batch is told as it is reached."""
+def roll_up_until(
+    spark: SparkSession, place: Path, reach: Callable[[str, int], None], *servers: str
+) -> None:
+    """Roll up all there is, by path or servers; each phase of a batch is told as it is reached."""
+    lab = RollupLab(place)
     for name, reporting in reporting_steps(reach).items():
         setattr(job, name, reporting)
-    RollupLab(place).roll_up(spark, max_rows=ROWS_A_BATCH)
+    lab.roll_up(spark, max_rows=ROWS_A_BATCH, root=servers[0] if servers else lab.root)

@@ -143,8 +143,9 @@ class RollupLab:
 
     def roll_up(self, spark: SparkSession, checkpoint: str = "checkpoint", **options: Any) -> None:
         """Run the job over what is there to its end."""
+        root = options.pop("root", self.root)
         arguments = {"zone": self.zone, "checkpoint": self.place / checkpoint, "once": True}
-        query = roll_up(spark, self.root, NAME, **{"value": FIELD, **arguments, **options})
+        query = roll_up(spark, root, NAME, **{"value": FIELD, **arguments, **options})
         assert query.awaitTermination(QUERY_SECONDS_MAX), "the query goes on"
 
     # --- what came of it -------------------------------------------------------------------------

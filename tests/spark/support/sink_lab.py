@@ -11,7 +11,8 @@ lab.stored                          the primaries that a reader outside Spark se
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,24 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import StagingArea, StreamReader
+from storage_core import StagingArea, Stream, StreamReader
+from tests.log.served import DOORS, served
 
 NAME = "s"
 # They end hangs; whoever is to find a shard held asks with a lockWait of its own.
 OPEN_WAIT_S = 60
 QUERY_SECONDS_MAX = 600
+# A test of a `lab` that `lab_by` makes.
+BY_EACH_DOOR = pytest.mark.parametrize("lab", DOORS, indirect=True)
 _FIRST_FED_S = 1_700_000_000
 
 
 class SinkLab:
-    """One root, one checkpoint, one folder of input."""
+    """One root, one checkpoint, one folder of input; written by path, or over servers."""
 
-    def __init__(self, spark: SparkSession, place: Path) -> None:
+    def __init__(self, spark: SparkSession, place: Path, servers: str | None = None) -> None:
         self.spark = spark
+        self.servers = servers
         self.place = place
         self.root = place / "root"
         self.checkpoint = place / "checkpoint"
@@ -52,7 +57,8 @@ class SinkLab:
 
     def options(self, **options: object) -> dict[str, str]:
         """Return options that name the stream, and these."""
-        chosen = {"path": self.root, "stream": NAME, "lockWait": OPEN_WAIT_S, **options}
+        door = {"path": self.root} if self.servers is None else {"server": self.servers}
+        chosen = {**door, "stream": NAME, "lockWait": OPEN_WAIT_S, **options}
         return {name: str(value) for name, value in chosen.items()}
 
     def write(self, rows: Iterable[int] | DataFrame, mode: str = "append", **options: Any) -> None:
@@ -135,6 +141,21 @@ class SinkLab:
         """Return a writer that holds all shards."""
         area = StagingArea.open(self.root, NAME)
         return area.open_shards(range(area.shards), OPEN_WAIT_S)
+
+
+@contextmanager
+def lab_by(door: str, spark: SparkSession, place: Path) -> Iterator[SinkLab]:
+    """Return a lab that writes by path, or over a server in this process."""
+    lab = SinkLab(spark, place)
+    if door == "path":
+        yield lab
+        return
+    # A server is over a root that is there.
+    with Stream.create(lab.root, "other"):
+        pass
+    with served(lab.root, is_writable=True) as address:
+        lab.servers = address.removeprefix("shardlog://")
+        yield lab
 
 
 def files_of(spark: SparkSession, folder: Path) -> DataFrame:

@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
@@ -72,19 +72,28 @@ sys.exit(ended[0] if ended else 1)
 def python_that_forks() -> str:
     """Return the program in place of Python; its server is started once for all below."""
     if _VARIABLE not in os.environ:
-        os.environ[_VARIABLE] = str(_start(Path(tempfile.mkdtemp(prefix="forks-"))))
+        place = Path(tempfile.mkdtemp(prefix="forks-"))
+        os.environ[_VARIABLE] = str(start_forks(place, os.environ))
     return os.environ[_VARIABLE]
 
 
-def _start(place: Path) -> Path:
+def start_forks(place: Path, environment: Mapping[str, str], imported: Sequence[str] = ()) -> Path:
+    """Start a server of forks in an environment; return the program that asks it for one.
+
+    Args:
+        place: A directory for both; the server takes it away at its end.
+        environment: The server's, with its path.
+        imported: Modules that it imports beside the usual ones.
+    """
+    place.mkdir(exist_ok=True)
     listens, program = place / "socket", place / "python"
     text = _PROGRAM.format(python=sys.executable, place=str(listens), size=_SIZE_BYTES)
     program.write_text(text)
     program.chmod(0o755)
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.support.worker_forks", str(listens)],
+        [sys.executable, "-m", "tests.spark.support.worker_forks", str(listens), *imported],
         stdin=subprocess.PIPE,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+        env={**environment, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
         start_new_session=True,
     )
     # It is left to end by itself.
@@ -93,9 +102,9 @@ def _start(place: Path) -> Path:
     return program
 
 
-def serve(place: Path) -> None:
+def serve(place: Path, imported: Sequence[str]) -> None:
     """Fork for whoever asks, until nobody is left who could."""
-    for name in _IMPORTED:
+    for name in (*_IMPORTED, *imported):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listening = socket.socket(socket.AF_UNIX)
@@ -177,4 +186,4 @@ def run(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), sys.argv[2:])

@@ -38,7 +38,8 @@ def test_table_of_calls_is_that_of_the_protocol() -> None:
 def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
     figures = Figures("1", tmp_path)
     figures.gauges = dict.fromkeys(
-        ("connections", "answers", "held_bytes", "waits", "streams"), lambda: 0
+        ("connections", "answers", "held_bytes", "waits", "streams", "stagings", "landings"),
+        lambda: 0,
     )
     names = {
         family.name for family in figures.families() if family.name.startswith("shardlog_")
@@ -53,5 +54,6 @@ def test_every_option_of_the_command_is_named_and_every_bound_has_a_line() -> No
         if name not in ("root", "read_tokens", "write_tokens")
     } | {"--read-token-file", "--write-token-file"}
     assert set(_OPTION.findall(PAGE)) == options
-    # Three of them are of one line: a queue, a client that stalls, and the end of the server.
-    assert len(rows_under("Bounds")) == len(fields(Bounds)) - 3
+    # Four have none of their own: a queue, a client that stalls, or for how long it is slow, and
+    # the end of the server.
+    assert len(rows_under("Bounds")) == len(fields(Bounds)) - 4

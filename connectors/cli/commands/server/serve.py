@@ -30,12 +30,14 @@ def serve(  # noqa: PLR0913 - one parameter an option
     read_tokens: Path | None,
     write_tokens: Path | None,
     anonymous: bool,
+    writable: bool,
     connections_max: int,
     answers_max: int,
     rows_max: int,
     seconds_max: float,
     read_mib_max: int,
     held_mib_max: int,
+    stage_mib_max: int,
 ) -> None:
     """Serve the streams of a root until SIGTERM or Ctrl-C; a second one ends at once."""
     settings = ServeSettings(
@@ -46,6 +48,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
         read_tokens=read_tokens,
         write_tokens=write_tokens,
         is_anonymous=anonymous,
+        is_writable=writable,
         bounds=Bounds(
             connections=connections_max,
             answers=answers_max,
@@ -53,6 +56,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
             answer_s=seconds_max,
             read_bytes=read_mib_max * _MIB,
             held_bytes=held_mib_max * _MIB,
+            staged_bytes=stage_mib_max * _MIB,
         ),
     )
     ending = {signal.SIGTERM, signal.SIGINT}
@@ -76,9 +80,16 @@ def _end_at_once(_number: int, _frame: FrameType | None) -> None:
     os._exit(EXIT_AT_ONCE)
 
 
+def _writing(settings: ServeSettings) -> str:
+    if settings.is_writable:
+        return "everybody on this machine may write"
+    return "writing needs a token" if settings.takes_writes else "reading only"
+
+
 def _tell(server: ShardServer, settings: ServeSettings) -> None:
     """Print the address, and what is open to whom."""
-    print_line(f"listening on {server.url}, root {settings.root.absolute()} (id {server.root_id})")
+    place = f"listening on {server.url}, root {settings.root.absolute()} (id {server.root_id})"
+    print_line(f"{place}, {_writing(settings)}")
     if is_loopback(server.host):
         return
     if not settings.has_tokens:

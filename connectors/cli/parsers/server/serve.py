@@ -41,6 +41,10 @@ Anonymous = Annotated[
     bool,
     typer.Option("--anonymous", help="Let anybody read who reaches the address, without a token."),
 ]
+Writable = Annotated[
+    bool,
+    typer.Option("--writable", help="Let everybody on this machine write, without a token."),
+]
 ConnectionsMax = Annotated[
     int, typer.Option(metavar="N", min=1, max=10_000, help="Most connections at once.")
 ]
@@ -63,6 +67,10 @@ HeldMibMax = Annotated[
     int,
     typer.Option(metavar="MIB", min=1, help="Most MiB of such rows that all answers hold at once."),
 ]
+StageMibMax = Annotated[
+    int,
+    typer.Option(metavar="MIB", min=1, max=2048, help="Most MiB of rows that one request stages."),
+]
 
 
 @done_in("connectors.cli.commands.server.serve")
@@ -74,18 +82,21 @@ def serve(  # noqa: PLR0913 - one parameter an option
     read_tokens: ReadTokens = None,
     write_tokens: WriteTokens = None,
     anonymous: Anonymous = False,
+    writable: Writable = False,
     connections_max: ConnectionsMax = 256,
     answers_max: AnswersMax = 32,
     rows_max: RowsMax = 0,
     seconds_max: SecondsMax = 3600.0,
     read_mib_max: ReadMibMax = 256,
     held_mib_max: HeldMibMax = 512,
+    stage_mib_max: StageMibMax = 64,
 ) -> None:
     """Serve the streams of a root over HTTP, until SIGTERM or Ctrl-C.
 
     Clients read them as by path: StreamReader.open("shardlog://host:port", "stream"). The same port
     has /health/live, /health/ready and /metrics. It reads beside workers and writers, and needs
-    none of them. docs/SERVER.md has the calls.
+    none of them. With --write-token-file, or --writable on this machine, it writes what Spark's
+    sink stages. docs/SERVER.md has the calls.
 
     Example: shardlog serve ./data --listen 127.0.0.1:8085
     """

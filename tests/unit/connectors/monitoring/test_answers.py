@@ -2,7 +2,7 @@
 
 import json
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ from connectors.kafka import Partition
 from connectors.monitoring import answers
 from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.lag_seconds import LagSeconds
+from connectors.monitoring.served_state import ServedState
 from storage_core import ShardLockedError, StreamStats
 from storage_core.testing import ManualClock
 from tests.unit.connectors.workers import open_worker
@@ -143,6 +144,21 @@ def test_worker_that_was_never_heard_of_still_has_metrics():
     series = {each.name: each.value for each in samples(bench.answers.of("/metrics"))}
     assert series["shardlog_loop_silent_seconds"] == 5
     assert "shardlog_commit_seconds_count" not in series
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_server_beside_the_worker_is_told_of_and_keeps_no_worker_from_being_ready(is_running):
+    bench = Bench()
+    served = ServedState("127.0.0.1:8085", is_running, 3, 7)
+    bench.answers = Answers(replace(TOLD, served=lambda: served), bench.latest_state)
+    answer = bench.ask("/health/ready")
+    shown = json.loads(answer.body)["server"]
+    assert answer.status == 200
+    assert shown == {"address": "127.0.0.1:8085", "running": is_running, "restarts": 3}
+    text = bench.ask("/metrics").body.decode()
+    values = {s.name: s.value for f in text_string_to_metric_families(text) for s in f.samples}
+    assert values["shardlog_worker_server_up"] == is_running
+    assert values["shardlog_worker_server_restarts_total"] == 3
 
 
 def test_silent_loop_is_not_alive():

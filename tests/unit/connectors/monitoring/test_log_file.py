@@ -155,6 +155,7 @@ def test_loggers_are_the_files_that_tell_lines():
     connectors = ROOT / "connectors"
     tells = re.compile(r"log\.(debug|info|warning|error)\(")
     places = (*(connectors / "ingest").rglob("*.py"), *(connectors / "dlq").glob("*.py"))
+    places = (*places, *(connectors / "serve").glob("*.py"))
     files = {path.stem for path in places if tells.search(path.read_text())}
     assert files - {"log_lines"} == set(LOGGERS) - {ALL_LOGGERS, LIBRARY_LOGGER}
 

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
 from streaming_jobs.jobs import command, spark_failures
+from streaming_jobs.jobs.server_option import ServerCommand
 
 
 @pytest.mark.parametrize(("kind", "code"), spark_failures.EXIT_CODES)
@@ -194,3 +195,36 @@ def test_end_of_spark_is_no_failure_of_a_job_that_was_asked_to_stop():
     failure = PySparkRuntimeError(message="No space left on device")
     with pytest.raises(PySparkRuntimeError):
         awaited(Query(failure))
+
+
+def asked_of(arguments):
+    """Return the root and the stream that a job's command is asked for, and what it says."""
+    asked: list[Any] = []
+
+    def job(_spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
+        asked.append((root, stream, into))
+
+    def conduct(_name, _master, _settings, begin):
+        begin(None)
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command("job", cls=ServerCommand)(command.command_of(job, "job", conduct))
+    return command.outcome(app, "job", "job", arguments), asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "root"),
+    [
+        (["data"], "data"),
+        (["shardlog://a:8085,b"], "shardlog://a:8085,b"),
+        (["--server", "a:8085,b"], "shardlog://a:8085,b"),
+        (["--server=shardlogs://a"], "shardlogs://a"),
+    ],
+)
+def test_servers_stand_in_the_place_of_the_root(arguments, root):
+    assert asked_of([*arguments, "orders", "lake"]) == (0, [(root, "orders", "lake")])
+
+
+def test_root_beside_a_server_is_one_too_many(capsys):
+    assert asked_of(["data", "orders", "lake", "--server", "a"]) == (2, [])
+    assert "--server is in the place of ROOT: leave ROOT out" in capsys.readouterr().err

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import StreamReader, TransactionId
+from storage_core.landing import OpenWriters
 from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.commit import abort, commit, staged_messages
 from streaming_jobs.sink.mapping import ColumnMapping
-from streaming_jobs.sink.open_writers import OpenWriters
 from streaming_jobs.sink.options import parse_stream_options
 from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import StagedMessage, stage

@@ -271,7 +271,7 @@ def test_commits_of_two_threads_take_turns(kept_lab):
     second = SinkLab(kept_lab.root, "q2", lockwait="60")
     second.writers, area = kept_lab.writers, kept_lab.target.area()
     with ThreadPoolExecutor(1) as threads:
-        with kept_lab.writers.of(kept_lab.target, area, [0, 1], 0, "the first"):
+        with kept_lab.writers.of(area, [0, 1], 0, "the first"):
             landed = threads.submit(second.run, 0, [1])
             await_that(area.somebody_waits, "the second waits for the shards")
         landed.result(WAIT_MAX_S)
@@ -279,7 +279,7 @@ def test_commits_of_two_threads_take_turns(kept_lab):
 
 
 def test_fork_in_the_middle_of_a_commit_is_told_that_it_may_not_write(lab):
-    with lab.writers.of(lab.target, lab.target.area(), [0], 0, "the parent"):
+    with lab.writers.of(lab.target.area(), [0], 0, "the parent"):
         refused = in_fork(lambda: lab.run(0, [1]))
     assert "start processes that write by spawn" in str(refused)
     lab.run(0, [1])

@@ -160,6 +160,20 @@ def test_unsuitable_settings_of_metrics_are_refused(worker, setting, complaint):
     expect_one_line(worker(setting, options=["--check"]), complaint)
 
 
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("serve.listen=8085", "serve.listen: '8085' is not an address; write host:port"),
+        ("serve.listen=0.0.0.0:8085", "name a file of tokens by serve.read_token_file"),
+        ('serve={"listen": "127.0.0.1:0", "tls_cert": "c.pem"}', "serve.tls_cert and serve.tls"),
+        ("serve.port=1", "serve.port: unknown key"),
+        ("serve.answers_max=0", "serve.answers_max"),
+    ],
+)
+def test_unsuitable_settings_of_the_server_are_refused(worker, setting, complaint):
+    expect_one_line(worker(setting, options=["--check"]), complaint)
+
+
 def test_setting_without_its_equals_sign_does_not_show_a_secret(worker):
     for mistyped in ("kafka.sasl.password:canary", "kafka.sasl.password canary"):
         ran = worker(mistyped)

@@ -1,10 +1,9 @@
-"""Streams that this process keeps open from use to use, because opening costs more.
+"""What this process keeps open from use to use, because opening costs more.
 
-Spark runs the tasks and the commits of many queries in a few Python processes, one after the
-other, and opening a shard costs as much as reading 60,000 rows. So what was opened and did well is
-kept: a bounded number, the one used last longest, and none that was idle for long. Where others
-may wait for what is open, one thread watches for that, only while something is open; and all is
-closed with the process.
+Tasks and commits come one after the other, and opening a shard costs as much as reading 60,000
+rows. So what was opened and did well is kept: a bounded number, the one used last longest, and none
+that was idle for long. Where others may wait for what is open, one thread watches for that, only
+while something is open; and all is closed with the process.
 
 Spark's Python workers are forks. What was open before a fork belongs to the parent: the fork
 begins with nothing, and closes nothing of it.
@@ -18,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
-from storage_core import Clock, SystemClock
+from storage_core.platform.clock import Clock, SystemClock
 
 _LOOK_EVERY_S: Final = 0.1
 
@@ -33,7 +32,7 @@ class Handle(Protocol):
 H = TypeVar("H", bound=Handle)
 
 
-class OpenStreams(Generic[H]):
+class HandlePool(Generic[H]):
     """What is open and nobody uses, by a key. Any thread; nothing is lent twice at a time."""
 
     def __init__(
@@ -124,7 +123,7 @@ class OpenStreams(Generic[H]):
                 self._is_watched = True
                 atexit.unregister(self.close)
                 atexit.register(self.close)
-                threading.Thread(target=self._watch, name="open-streams", daemon=True).start()
+                threading.Thread(target=self._watch, name="handle-pool", daemon=True).start()
 
     def _close_some(self) -> None:
         """Close what was idle for long or is waited for, and the oldest beyond the bound."""

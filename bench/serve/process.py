@@ -1,0 +1,17 @@
+"""A server over a root, as a process of the benchmarks'."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Measured
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import ServeSettings
+
+
+def serve(root: Path) -> Iterator[Measured]:
+    """Serve a root until this process is killed; say on which port."""
+    with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0")) as server:
+        yield {"port": server.port, "pid": os.getpid()}
+        threading.Event().wait()

@@ -1,0 +1,182 @@
+"""The server that a worker has beside it, as the worker sees it: started, watched, started again.
+
+The worker listens itself, so an address that cannot be had ends it at once with one line, and a
+server that is started again is found where the last one was. A thread of its own waits for the
+process; the worker's loop never does. A server that dies is started again after a pause that grows
+to 10 s, without end: it costs readers, and no record.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.monitoring.listening import bound_socket
+from connectors.monitoring.served_state import ServedState
+from connectors.serve.settings import settings_beside_worker
+from connectors.serve.tls import Certificate
+from connectors.serve.tokens import Tokens
+from connectors.settings.operations_settings import is_loopback
+from connectors.settings.serve_settings import WorkerServeSettings
+from storage_core import Clock, UnavailableError
+
+_LISTEN_OPTION: Final = "serve.listen"
+# The server of a worker that was killed a moment ago may still have the address.
+_BIND_WITHIN_S: Final = 3.0
+_BIND_PAUSE_S: Final = 0.1
+_PAUSE_FIRST_S: Final = 0.2
+_PAUSE_MAX_S: Final = 10.0
+# One that ran for so long is no server that dies again and again.
+_SOUND_AFTER_S: Final = 60.0
+_END_WITHIN_S: Final = 3.0
+
+
+class ServerChild:
+    """A server beside a worker. `close` ends it; any thread may ask for its state."""
+
+    def __init__(
+        self,
+        root: Path,
+        section: WorkerServeSettings,
+        version: str,
+        clock: Clock,
+        log: Any,  # noqa: ANN401 - a structlog logger
+    ) -> None:
+        """Listen, and have the server started.
+
+        Raises:
+            InvalidRequestError: The address, a token's or a certificate's file cannot be used.
+            UnavailableError: Another process has the address.
+        """
+        self._clock = clock
+        self._log = log
+        # What the server would refuse, the worker does.
+        settings = settings_beside_worker(root, section)
+        Tokens(settings.read_tokens, settings.write_tokens, clock)
+        if settings.tls_certificate is not None and settings.tls_key is not None:
+            Certificate(settings.tls_certificate, settings.tls_key, clock)
+        self._listener = _bound(section.listen, clock)
+        host, port = self._listener.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.is_open_to_others = not is_loopback(host)
+        order = {
+            "root": str(root.absolute()),
+            "version": version,
+            "serve": section.model_dump(mode="json"),
+        }
+        self._order = json.dumps(order).encode() + b"\n"
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._restarts = 0
+        self._thread = threading.Thread(target=self._watch, name="shardlog-serve", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> ServedState:
+        """Whether it runs, and how often it was started again."""
+        process = self._process
+        is_running = self._is_ready and process is not None and process.poll() is None
+        return ServedState(
+            self.address, is_running, self._restarts, process.pid if is_running and process else 0
+        )
+
+    def close(self) -> None:
+        """End the server: it stops at once to listen; answers have some seconds."""
+        self._stopping.set()
+        self._listener.close()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            _end(process)
+        self._thread.join(_END_WITHIN_S)
+
+    def _watch(self) -> None:
+        pause = _PAUSE_FIRST_S
+        while not self._stopping.is_set():
+            begun_s = self._clock.monotonic_s()
+            reason = self._run()
+            if self._stopping.is_set():
+                return
+            if self._clock.monotonic_s() - begun_s > _SOUND_AFTER_S:
+                pause = _PAUSE_FIRST_S
+            self._restarts += 1
+            self._log.warning(
+                "server died, starting it again",
+                address=self.address,
+                reason=reason,
+                pause_s=pause,
+                times=self._restarts,
+            )
+            self._stopping.wait(pause)
+            pause = min(2 * pause, _PAUSE_MAX_S)
+
+    def _run(self) -> str:
+        """Run the server once; return why it ended."""
+        try:
+            process = self._started()
+        except OSError as error:
+            return f"the process cannot be started: {error.strerror or error}"
+        if process is None:
+            return "the worker stops"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):
+            process.stdin.write(self._order)
+            process.stdin.flush()
+        failed = _failure_of(process.stdout.readline())
+        if failed is None:
+            self._is_ready = True
+            self._log.info("serving", address=self.address, pid=process.pid)
+        code = process.wait()
+        self._is_ready = False
+        process.stdout.close()
+        with suppress(OSError):
+            process.stdin.close()
+        return failed or f"the process ended with {code}"
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._stopping.is_set():
+                return None
+            number = self._listener.fileno()
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                [sys.executable, "-m", "connectors.serve.server_process", str(number)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(number,),
+            )
+            return self._process
+
+
+def _bound(listen: str, clock: Clock) -> Any:  # noqa: ANN401 - a socket
+    until_s = clock.monotonic_s() + _BIND_WITHIN_S
+    while True:
+        try:
+            return bound_socket(listen, _LISTEN_OPTION)
+        except UnavailableError:
+            if clock.monotonic_s() >= until_s:
+                raise
+        clock.sleep(_BIND_PAUSE_S)
+
+
+def _failure_of(line: bytes) -> str | None:
+    """Return what a server says that did not start; None of one that did, or died silently."""
+    if not line:
+        return "it ended before it answered; its standard error has more"
+    failed = json.loads(line).get("failed")
+    return None if failed is None else str(failed)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        assert process.stdin is not None
+        process.stdin.close()
+    try:
+        process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,62 @@
+"""The server of a worker: a process of its own, over the socket that the worker listens on.
+
+    standard input    one line of JSON: root, version and the section `[serve]`; its end is the
+                      worker's, and this process stops
+    standard output   one line of JSON: {"ready": true}, or {"failed": "<reason>"}
+    descriptor        of the listening socket, the only argument
+
+Signals that are meant for the worker's whole group leave it alone: a worker that stops still has
+its streams served until it is gone.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.ingest.start_checks import raise_file_limit
+from connectors.serve.server import ShardServer
+from connectors.serve.settings import settings_beside_worker
+from connectors.settings.serve_settings import WorkerServeSettings
+from storage_core import ShardlogError
+from storage_core.roots import make_root
+
+_SWITCH_INTERVAL_S: Final = 0.000_5
+# Beyond what the server gives its last answers.
+_END_WITHIN_S: Final = 15.0
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise_file_limit()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    order = json.loads(sys.stdin.readline())
+    section = WorkerServeSettings.model_validate(order["serve"])
+    settings = settings_beside_worker(Path(order["root"]), section)
+    try:
+        # A worker that has stored nothing yet has none; who asks is told that no stream is there.
+        make_root(settings.root)
+        server = ShardServer(settings, order["version"], listener=listener)
+    except (ShardlogError, OSError) as error:
+        _say({"failed": str(error)})
+        sys.exit(1)
+    with server:
+        _say({"ready": True})
+        sys.stdin.read()
+        threading.Timer(_END_WITHIN_S, os._exit, (1,)).start()
+    os._exit(0)
+
+
+def _say(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)  # noqa: T201 - the worker reads it
+
+
+if __name__ == "__main__":
+    main()

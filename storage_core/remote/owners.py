@@ -1,0 +1,330 @@
+"""The roots that have a stream's shards between them, and who of them owns which.
+
+Servers are asked who they are: those of one root are asked in turn, as ever; those of several roots
+have copies of one topic, each of the partitions that its worker had. An address is the offset, so
+copies of one address are one record, and it does not matter who answers. What must be the same
+everywhere is what a record became: topic, topic's id, and mapping.
+
+Each `snapshot` asks every root what it has and who holds it. Who does not answer is remembered, so
+that nothing it may have is left out in silence: a shard whose owner may be among the silent has no
+known end, and addresses that only the silent have are not to be had. Any thread may call.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from threading import Lock
+from typing import Final, TypeVar
+
+from storage_core.catalog.origin import RETRY_SHARDS_FROM
+from storage_core.errors import ForeignDataError, UnavailableError
+from storage_core.format.keys import INT64_MIN
+from storage_core.platform.clock import Clock
+from storage_core.platform.threads import Threads
+from storage_core.protocol import StreamFacts
+from storage_core.protocol.documents import ShardHolding
+from storage_core.remote.addresses import Servers
+from storage_core.remote.client import ServerClient, Subject
+from storage_core.remote.coverage import Piece
+from storage_core.remote.finding import Found, find, impatient, refuse_other_topics
+from storage_core.remote.options import ServerOptions
+from storage_core.remote.shard_view import ShardView
+from storage_core.remote.stream_client import StreamClient
+
+T = TypeVar("T")
+
+_ASKED_AGAIN_S: Final = 1.0
+_PAUSE_FIRST_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
+_AT_ONCE_MAX: Final = 8
+
+
+@dataclass(slots=True)
+class Root:
+    """A root that has the stream, and who asks its servers.
+
+    Attributes:
+        id: Its id.
+        servers: The addresses of its servers.
+        facts: What the stream is there.
+        last: What was there when it answered last.
+        asks: Reads rows.
+        probes: Asks what is there, and waits for no silent server.
+    """
+
+    id: str
+    servers: Servers
+    facts: StreamFacts
+    last: Mapping[int, ShardHolding]
+    asks: StreamClient = field(init=False)
+    probes: StreamClient = field(init=False)
+
+    @property
+    def text(self) -> str:
+        """Its servers, as they are written."""
+        return self.servers.text
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Who has what of each shard, at one moment."""
+
+    shards: Mapping[int, ShardView]
+
+
+class Owners:
+    """Asks the roots that have a stream's shards between them."""
+
+    def __init__(
+        self,
+        name: str,
+        found: Sequence[Found],
+        silent: Sequence[Servers],
+        options: ServerOptions,
+        clock: Clock,
+    ) -> None:
+        """Take over what `find` returned; of the silent it is known that they lack nothing now.
+
+        Raises:
+            ForeignDataError: Two roots have streams that are no copies of one topic.
+        """
+        self.name = name
+        self.clock = clock
+        self.retry_for_s = options.retry_for.total_seconds()
+        self._options = options
+        self._lock = Lock()
+        self._threads = Threads(_AT_ONCE_MAX)
+        self._closing: list[ServerClient] = []
+        self._bytes_max = 0
+        self._check_first: Callable[[], None] = lambda: None
+        self._roots: list[Root] = []
+        self._others = [*silent, *(each.servers for each in found)]
+        self._silent: list[Servers] = []
+        self._asked_s = clock.monotonic_s()
+        self._reached: dict[int, int] = {}
+        self._take(found, silent)
+
+    @property
+    def roots(self) -> Sequence[Root]:
+        """The roots that have the stream, in the order in which they were found."""
+        return self._roots
+
+    @property
+    def text(self) -> str:
+        """All addresses, as they are written."""
+        return "; ".join([*(root.text for root in self._roots), *(s.text for s in self._others)])
+
+    def configure(self, bytes_max: int, check_first: Callable[[], None]) -> None:
+        """Let a table have so many bytes at most, and each call begin with a check."""
+        self._bytes_max, self._check_first = bytes_max, check_first
+        for root in self._roots:
+            for asks in (root.asks, root.probes):
+                asks.gather(bytes_max)
+                asks.check_first(check_first)
+
+    def snapshot(self) -> Snapshot:
+        """Ask every root what it has; those that are silent are named in what is returned.
+
+        Raises:
+            UnavailableError: None answers.
+            ForeignDataError: A root, or the stream in it, was replaced.
+        """
+        self._check_first()
+        self._ask_others()
+        roots = list(self._roots)
+        answers = self._threads.map(_holdings_of, roots)
+        silent = [
+            (root, answer)
+            for root, answer in zip(roots, answers, strict=True)
+            if isinstance(answer, UnavailableError)
+        ]
+        if len(silent) == len(roots):
+            reasons = "; ".join(error.message for _, error in silent)
+            message = f"no server answers: {reasons}"
+            raise UnavailableError(message, stream=self.name)
+        others = [servers.text for servers in self._silent]
+        numbers = sorted({number for root in roots for number in root.last})
+        views = {}
+        for number in numbers:
+            pieces = [
+                Piece(place, answer[number])
+                for place, answer in enumerate(answers)
+                if not isinstance(answer, UnavailableError) and number in answer
+            ]
+            away = {root.text: root.last[number] for root, _ in silent if number in root.last}
+            views[number] = self._view(number, pieces, away, others)
+        return Snapshot(views)
+
+    def patient_snapshot(self) -> Snapshot:
+        """Return a snapshot; while no server answers, after some time."""
+        patience = Patience(self)
+        while True:
+            try:
+                return self.snapshot()
+            except UnavailableError as error:
+                patience.pause(error)
+
+    def trying(self, view: ShardView, do: Callable[[ShardView], T]) -> T:
+        """Do something by what is known of a shard; what is not to be had is asked for anew.
+
+        Raises:
+            UnavailableError: It was not to be had for as long as the options say.
+        """
+        patience = Patience(self)
+        while True:
+            try:
+                return do(view)
+            except UnavailableError as error:
+                view = patience.next_view(view, error)
+
+    def learn(self) -> None:
+        """Ask all roots what the stream is now, for shards and options that came since."""
+        self._asked_s = float("-inf")
+        self._ask_others()
+        for root in self._roots:
+            try:
+                root.facts = root.probes.result("refresh")
+            except UnavailableError:
+                continue
+            root.asks.know(root.facts)
+            root.probes.know(root.facts)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._closing:
+            client.close()
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _view(
+        self,
+        number: int,
+        pieces: list[Piece],
+        away: Mapping[str, ShardHolding],
+        others: Sequence[str],
+    ) -> ShardView:
+        if number >= RETRY_SHARDS_FROM:
+            self._refuse_two_retry_shards(number, pieces, away)
+        with self._lock:
+            known = self._reached.get(number, 0)
+            view = ShardView(self.name, number, tuple(pieces), known, away, tuple(others))
+            if view.end > known:
+                self._reached[number] = view.end
+        return view
+
+    def _refuse_two_retry_shards(
+        self, number: int, pieces: Sequence[Piece], away: Mapping[str, ShardHolding]
+    ) -> None:
+        having = [self._roots[one.root].text for one in pieces if one.has_begun]
+        having += [text for text, last in away.items() if last.committed > last.born]
+        if len(having) > 1:
+            message = (
+                f"{' and '.join(having)} each have rows of retried dead letters, whose addresses "
+                "are no offsets, so they are not one log: read each server by itself"
+            )
+            raise ForeignDataError(message, stream=self.name, shard=number)
+
+    def _ask_others(self) -> None:
+        """Ask servers that have not told of the stream yet, now and then."""
+        with self._lock:
+            now_s = self.clock.monotonic_s()
+            if not self._others or now_s - self._asked_s < _ASKED_AGAIN_S:
+                return
+            self._asked_s = now_s
+            others = list(self._others)
+        found, silent = find(others, self.name, self._options, self.clock)
+        self._take(found, [servers for servers, _ in silent])
+
+    def _take(self, found: Sequence[Found], silent: Sequence[Servers]) -> None:
+        with self._lock:
+            # Before it is asked, a root is listed: no snapshot is without it from then on.
+            for each in found:
+                same = next((root for root in self._roots if root.id == each.root), None)
+                if same is not None:
+                    self._connect(same, same.servers.with_others(each.servers))
+                elif each.facts is not None:
+                    self._roots.append(self._new_root(each, each.facts))
+                else:
+                    continue
+                self._others = [one for one in self._others if one != each.servers]
+            self._silent = [servers for servers in silent if servers in self._others]
+
+    def _new_root(self, found: Found, facts: StreamFacts) -> Root:
+        if self._roots:
+            first = self._roots[0]
+            refuse_other_topics(first.facts, first.text, facts, found.servers.text)
+        holdings = {
+            number: ShardHolding(born, born, facts.committed.get(number, born), INT64_MIN, None)
+            for number, born in facts.births.items()
+        }
+        root = Root(found.root, found.servers, facts, holdings)
+        self._connect(root, found.servers)
+        return root
+
+    def _connect(self, root: Root, servers: Servers) -> None:
+        root.servers = servers
+        root.asks = self._client(root, replace(self._options, retry_for=timedelta(0)))
+        root.probes = self._client(root, impatient(self._options))
+
+    def _client(self, root: Root, options: ServerOptions) -> StreamClient:
+        client = ServerClient(root.servers, options, self.clock)
+        self._closing.append(client)
+        asks = StreamClient(client, Subject(self.name))
+        asks.know(root.facts, root.id)
+        asks.gather(self._bytes_max)
+        asks.check_first(self._check_first)
+        return asks
+
+
+class Patience:
+    """How long something is tried again that is not to be had. Of one thread."""
+
+    def __init__(self, owners: Owners) -> None:
+        """Begin with all of it."""
+        self._owners = owners
+        self.begin()
+
+    def begin(self) -> None:
+        """Have all of it again, since there was progress."""
+        clock = self._owners.clock
+        self._until_s = clock.monotonic_s() + self._owners.retry_for_s
+        self._pause_s = _PAUSE_FIRST_S
+
+    def next_view(self, view: ShardView, error: UnavailableError) -> ShardView:
+        """Return what is known of a shard after a pause.
+
+        Raises:
+            UnavailableError: There is no patience left.
+        """
+        while True:
+            self.pause(error)
+            try:
+                return self._owners.snapshot().shards[view.number]
+            except UnavailableError as again:
+                error = again
+
+    def pause(self, error: UnavailableError) -> None:
+        """Wait a little before something is tried again.
+
+        Raises:
+            UnavailableError: There is no patience left.
+        """
+        clock = self._owners.clock
+        left_s = self._until_s - clock.monotonic_s()
+        if left_s <= 0:
+            raise error
+        clock.sleep(min(self._pause_s, left_s))
+        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
+
+
+def _holdings_of(root: Root) -> Mapping[int, ShardHolding] | UnavailableError:
+    try:
+        holdings: Mapping[int, ShardHolding] = root.probes.result("owners")
+    except UnavailableError as error:
+        return error
+    root.last = holdings
+    committed = {number: holding.committed for number, holding in holdings.items()}
+    # No other server over this root, or this one over an older copy, may be behind that.
+    root.asks.know_reached(committed)
+    root.probes.know_reached(committed)
+    return holdings

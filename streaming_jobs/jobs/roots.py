@@ -1,0 +1,23 @@
+"""Where a job's streams are: a root by its path, or the servers over one.
+
+    place = root_of("./data")                        /home/me/data
+    place = root_of("shardlog://a:8085,b:8085")      as it is
+    options_of(place)                                `path` or `server` of the source and the sink
+
+Nothing that a job keeps lies in the root: how far it came is in its checkpoint, and what has landed
+is noted beside the files. So a job goes on from its checkpoint by the other way to the same root.
+"""
+
+from pathlib import Path
+
+from storage_core.remote.addresses import names_servers
+
+
+def root_of(root: str | Path) -> str:
+    """Return a root as all processes of a job find it, whatever their working directory is."""
+    return str(root) if names_servers(root) else str(Path(root).absolute())
+
+
+def options_of(root: str) -> dict[str, str]:
+    """Return the option by which Spark's source and sink find a root."""
+    return {"server" if names_servers(root) else "path": root}

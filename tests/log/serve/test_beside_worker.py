@@ -1,0 +1,148 @@
+"""The server beside a worker: it ends with the worker, and is started again if it dies."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.serve.server_child import ServerChild
+from connectors.settings.serve_settings import WorkerServeSettings
+from storage_core import (
+    InvalidRequestError,
+    ShardlogError,
+    StreamReader,
+    SystemClock,
+    UnavailableError,
+    list_streams,
+)
+from tests.children import START_MAX_S, start_talking_child
+from tests.log.workbench import Workbench
+from tests.waiting import await_that
+
+ANY = "127.0.0.1:0"
+
+
+class Lines:
+    """The lines that a worker would log."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **values: Any) -> None:
+        self.told.append((event, values))
+
+    warning = info
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [values for name, values in self.told if name == event]
+
+
+@contextmanager
+def beside(root: Path, lines: Lines | None = None, **section: Any) -> Iterator[ServerChild]:
+    settings = WorkerServeSettings(**{"listen": ANY, **section})
+    child = ServerChild(root, settings, "1.2.3", SystemClock(), lines or Lines())
+    try:
+        await_that(lambda: child.state.is_running, "a server that answers")
+        yield child
+    finally:
+        child.close()
+
+
+def rows_at(child: ServerChild, name: str) -> int:
+    with StreamReader.open(f"shardlog://{child.address}", name) as reader:
+        return reader.read().num_rows
+
+
+def test_server_that_dies_is_started_again_at_the_same_address(bench: Workbench) -> None:
+    bench.keep(range(5))
+    lines = Lines()
+    with beside(bench.root, lines) as child:
+        assert rows_at(child, bench.name) == 5
+        address, pid = child.address, child.state.pid
+        os.kill(pid, signal.SIGKILL)
+        await_that(lambda: child.state.restarts == 1, "a death that is counted")
+        await_that(lambda: child.state.is_running, "a server that answers again")
+        assert (child.address, child.state.pid == pid) == (address, False)
+        assert rows_at(child, bench.name) == 5
+        (died,) = lines.of("server died, starting it again")
+        assert (died["times"], died["reason"]) == (1, "the process ended with -9")
+        assert len(lines.of("serving")) == 2
+
+
+def test_root_that_is_not_there_yet_has_no_streams_until_the_worker_makes_some(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "a" / "root"
+    with beside(root) as child:
+        assert list_streams(f"shardlog://{child.address}") == []
+        bench = Workbench(root, "rides")
+        bench.keep([1, 2])
+        assert list_streams(f"shardlog://{child.address}") == [bench.name]
+        bench.close()
+
+
+def test_address_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(UnavailableError, match=f"serve.listen: {address} cannot be had"),
+            beside(tmp_path, listen=address),
+        ):
+            pass
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"read_token_file": "/nowhere/tokens"},
+        {"tls_cert": "/nowhere/c.pem", "tls_key": "/nowhere/k.pem"},
+        {"listen": "nowhere.invalid:0", "anonymous": True},
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, section: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError), beside(tmp_path, **section):
+        pass
+
+
+def test_server_ends_with_a_worker_that_is_killed(bench: Workbench) -> None:
+    bench.keep([1])
+    process, connection = start_talking_child(_have_one, bench.root)
+    assert connection.poll(START_MAX_S)
+    host, port, pid = connection.recv()
+    process.kill()
+    process.join(START_MAX_S)
+
+    def is_free() -> bool:
+        with suppress(OSError), socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind((host, port))
+            return not Path(f"/proc/{pid}").exists()
+        return False
+
+    await_that(is_free, "an address that is free")
+
+
+def test_end_of_the_worker_is_not_held_up_by_a_server_that_stands_still(
+    bench: Workbench,
+) -> None:
+    bench.keep([1])
+    with beside(bench.root) as child:
+        pid = child.state.pid
+        os.kill(pid, signal.SIGSTOP)
+    await_that(lambda: not Path(f"/proc/{pid}").exists(), "a server that is gone")
+
+
+def _have_one(asker: Connection, root: Path) -> None:
+    try:
+        with beside(root) as child:
+            host, _, port = child.address.rpartition(":")
+            asker.send((host, int(port), child.state.pid))
+            asker.recv()
+    except (EOFError, ShardlogError):
+        pass

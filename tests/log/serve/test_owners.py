@@ -1,0 +1,263 @@
+"""Several roots that have the partitions of one topic between them, read as one stream."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    LostRangeError,
+    ServerOptions,
+    StreamReader,
+    UnavailableError,
+)
+from tests.log.serve.owners import NAME, Root, Topic, expect_all, served_at, together, triples
+from tests.log.served import AT_ONCE
+from tests.log.workbench import Workbench
+
+
+@pytest.fixture
+def topic() -> Topic:
+    topic = Topic(partitions=2)
+    for shard in range(2):
+        topic.produce(shard, 100)
+    return topic
+
+
+@pytest.fixture
+def roots(root: Path, topic: Topic) -> Iterator[tuple[Root, Root]]:
+    with Root(root / "a", topic) as a, Root(root / "b", topic) as b:
+        yield a, b
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def reader_of(stack: ExitStack, *roots: Root, options: ServerOptions = AT_ONCE) -> StreamReader:
+    servers = [stack.enter_context(served_at(root)) for root in roots]
+    return stack.enter_context(StreamReader.open(together(*servers), NAME, server=options))
+
+
+def test_each_partition_is_read_from_the_root_that_has_it(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    b.take(1)
+    a.store(0, 60)
+    b.store(1, 80)
+    reader = reader_of(stack, a, b)
+    assert reader.committed() == {0: a.committed(0), 1: b.committed(1)}
+    expect_all(reader, topic.below({0: 60, 1: 80}))
+
+
+def test_partition_that_moved_is_one_log_in_two_pieces(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 60)
+    a.leave(0)
+    b.take(0, born=50)
+    reader = reader_of(stack, a, b)
+    # The new owner is behind where the old one ended, and nothing goes back.
+    assert reader.committed() == {0: a_end(topic, 60)}
+    expect_all(reader, topic.below({0: 60}))
+    b.store(0, 90)
+    assert reader.committed() == {0: b.committed(0)}
+    expect_all(reader, topic.below({0: 90}))
+    assert (reader.start(0), reader.born(0)) == (0, 0)
+    assert reader.missing(0, 0, 90) == []
+    latest = reader.read(latest_by="primary")
+    right = {(one.secondary, one.primary): one for one in topic.below({0: 90})}
+    rows = sorted(one.row() for one in right.values() if one.payload is not None)
+    assert triples(latest) == sorted(rows, key=lambda row: row[:4])
+
+
+def a_end(topic: Topic, end: int) -> int:
+    return topic.between(0, 0, end)[-1].address + 1
+
+
+def test_owner_is_followed_in_mid_scan(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 100)
+    first = stack.enter_context(served_at(a))
+    second = stack.enter_context(served_at(b))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    batches = reader.tail(0)
+    seen = triples([next(batches)])
+    a.leave(0)
+    b.take(0)
+    b.store(0, 110)
+    topic.produce(0, 20)
+    end = a_end(topic, 100)
+    first.close()
+    reader.refresh()
+    seen += triples(batches)
+    assert seen == [one.row() for one in topic.between(0, 0, end)]
+
+
+def test_tail_goes_on_at_the_new_owner(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 40)
+    reader = reader_of(stack, a, b)
+    position = reader.committed()[0]
+    seen = triples(reader.tail(0, 0, position))
+    a.leave(0)
+    b.take(0, born=30)
+    assert not reader.wait(0, position, 0)
+    b.store(0, 70)
+    assert reader.wait(0, position, 60)
+    end = reader.committed()[0]
+    seen += triples(reader.tail(0, position, end))
+    assert seen == [one.row() for one in topic.between(0, 0, 70)]
+
+
+def test_owner_that_is_away_is_named_and_nothing_is_short(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    b.take(1)
+    a.store(0, 60)
+    b.store(1, 60)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    second.close()
+    for call in (
+        reader.committed,
+        reader.read,
+        lambda: list(reader.scan()),
+        reader.latest,
+        reader.earliest,
+        lambda: list(reader.tail(1)),
+        lambda: list(reader.tail(1, 0, 10)),
+    ):
+        with pytest.raises(UnavailableError, match=second.address) as raised:
+            call()
+        assert raised.value.shard == 1
+    assert triples(reader.tail(0)) == [one.row() for one in topic.between(0, 0, 60)]
+
+
+def test_old_root_that_is_away_is_named_for_what_it_alone_has(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 60)
+    a.leave(0)
+    b.take(0, born=50)
+    b.store(0, 90)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    first.close()
+    assert reader.committed() == {0: b.committed(0)}
+    assert triples(reader.tail(0, 50)) == [one.row() for one in topic.between(0, 50, 90)]
+    with pytest.raises(UnavailableError, match=first.address) as raised:
+        list(reader.tail(0))
+    assert (raised.value.shard, raised.value.start, raised.value.end) == (0, 0, 50)
+    with pytest.raises(UnavailableError, match=first.address):
+        reader.read()
+
+
+def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0, born=10)
+    a.store(0, 60)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    second.close()
+    with pytest.raises(UnavailableError, match=second.address):
+        StreamReader.open(together(first, second), NAME, server=AT_ONCE)
+    twins = f"shardlog://{first.address}+{second.address}"
+    with StreamReader.open(twins, NAME, server=AT_ONCE) as reader:
+        assert reader.read().num_rows == len(topic.between(0, 10, 60))
+
+
+def test_hole_between_two_copies_is_a_loss(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 40)
+    a.leave(0)
+    b.take(0, born=55)
+    b.store(0, 90)
+    reader = reader_of(stack, a, b)
+    end = a_end(topic, 40)
+    for call in (reader.read, lambda: list(reader.scan()), lambda: list(reader.tail(0))):
+        with pytest.raises(LostRangeError) as raised:
+            call()
+        assert (raised.value.shard, raised.value.start, raised.value.end) == (0, end, 55)
+    assert reader.missing(0, 0, 90) == [(end, 55)]
+    assert triples(reader.tail(0, 55)) == [one.row() for one in topic.between(0, 55, 90)]
+
+
+def test_roots_of_two_topics_are_foreign(root: Path, roots, stack) -> None:
+    a, _ = roots
+    a.take(0)
+    other = Topic(partitions=1, topic_id="topic-id-2")
+    with Root(root / "c", other) as c:
+        c.take(0)
+        with pytest.raises(ForeignDataError, match="topic-id-2"):
+            reader_of(stack, a, c)
+
+
+def test_streams_that_are_no_copies_are_not_read_together(root: Path, stack) -> None:
+    addresses = []
+    for folder in ("a", "b"):
+        bench = Workbench(root / folder, NAME)
+        stack.callback(bench.release)
+        bench.keep([1])
+        server = Root.__new__(Root)
+        server.root = root / folder
+        addresses.append(stack.enter_context(served_at(server)))
+    with pytest.raises(ForeignDataError, match="roots of their own"):
+        StreamReader.open(together(*addresses), NAME, server=AT_ONCE)
+
+
+def test_offsets_hold_whoever_owns_a_partition(roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 30)
+    reader = reader_of(stack, a, b)
+    before = reader.position()
+    a.leave(0)
+    b.take(0)
+    b.store(0, 60)
+    reader.refresh()
+    after = reader.position()
+    assert after.incarnation == before.incarnation
+    assert after.shards[0].lineage == before.shards[0].lineage
+    assert after.shards[0].address > before.shards[0].address
+
+
+def test_stream_comes_to_a_root_later(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 60)
+    reader = reader_of(stack, a, b)
+    b.take(1)
+    b.store(1, 20)
+    reader.refresh()
+    expect_all(reader, topic.below({0: 60, 1: 20}))
+
+
+def test_servers_over_one_root_are_asked_in_turn_as_before(topic, roots, stack) -> None:
+    a, _ = roots
+    a.take(0)
+    a.store(0, 60)
+    first, second = (stack.enter_context(served_at(a)) for _ in range(2))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    with StreamReader.open(a.root, NAME) as by_path:
+        assert reader.position() == by_path.position()
+    first.close()
+    assert reader.read().num_rows == len(topic.between(0, 0, 60))
+
+
+def test_counts_of_a_log_in_pieces_are_refused(roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 60)
+    a.leave(0)
+    b.take(0, born=50)
+    reader = reader_of(stack, a, b)
+    with pytest.raises(InvalidRequestError, match="each has counted"):
+        reader.stats()

@@ -1,0 +1,471 @@
+"""Rows staged over a server, transactions made by it: once, whatever is lost, killed or hostile."""
+
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage_core import (
+    Contents,
+    ForeignDataError,
+    InvalidRequestError,
+    SchemaEntry,
+    ServerOptions,
+    ShardLockedError,
+    StagedRows,
+    StagingArea,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    TransactionId,
+    UnavailableError,
+    drop_stream,
+)
+from storage_core.protocol import PROTOCOL, PROTOCOL_NUMBER, encode_rows
+from storage_core.remote.staging_client import StagingClient, create_by_server
+from storage_core.transactions.staged_batch import StagedBatch, Waiting
+from tests.log.serve.relay import Relay
+from tests.log.serve.served import Served, serving
+from tests.log.serve.serving_process import server_process
+from tests.log.served import AT_ONCE, served
+from tests.log.workbench import Workbench, batch_of
+from tests.tidy.tree import ROOT
+from tests.waiting import WAIT_MAX_S, await_that
+
+NUMBERED = TransactionId("app", 1)
+PLAIN = TransactionId("write")
+BOTH = pytest.mark.parametrize("transaction", [NUMBERED, PLAIN], ids=["numbered", "plain"])
+PATIENT = ServerOptions(retry_for=timedelta(seconds=WAIT_MAX_S))
+AT_ONCE_WAITING = Waiting(0, "a test")
+OF_OURS = {PROTOCOL: str(PROTOCOL_NUMBER)}
+
+
+@pytest.fixture
+def bench(make_bench: Any) -> Workbench:
+    """A stream of two shards that nobody holds."""
+    bench: Workbench = make_bench(shards=2)
+    bench.release()
+    return bench
+
+
+def rows(primaries: range | list[int]) -> pa.RecordBatch:
+    """Return rows whose secondaries alternate between the shards."""
+    numbers = list(primaries)
+    return batch_of(numbers, secondary=[number % 2 for number in numbers])
+
+
+def staged(
+    area: StagingClient, transaction: TransactionId, primaries: range | list[int]
+) -> dict[int, tuple[StagedRows, ...]]:
+    writer = area.writer(transaction)
+    writer.write(rows(primaries))
+    return writer.finish()
+
+
+def land(area: StagingClient, transaction: TransactionId, parts: Any, *, wait_s: float = 0) -> None:
+    count = sum(part.rows for of_shard in parts.values() for part in of_shard)
+    area.land(StagedBatch(transaction, parts, Contents(count, 1, 2)), Waiting(wait_s, "a test"))
+
+
+def stored(bench: Workbench) -> list[int]:
+    with StreamReader.open(bench.root, bench.name) as reader:
+        primaries: list[int] = reader.read().column("primary").to_pylist()
+        return sorted(primaries)
+
+
+def left(bench: Workbench) -> list[Path]:
+    return list(bench.staging.rglob("*"))
+
+
+@contextmanager
+def writing(
+    bench: Workbench, options: ServerOptions = AT_ONCE, **settings: Any
+) -> Iterator[StagingClient]:
+    """A client of a server that everybody on this machine may write to."""
+    with (
+        served(bench.root, is_writable=True, **settings) as address,
+        StagingClient.open(address, bench.name, options=options) as area,
+    ):
+        yield area
+
+
+# --- as by path -------------------------------------------------------------------------------
+
+
+@BOTH
+def test_rows_staged_over_a_server_land_once_and_leave_nothing(bench, transaction):
+    with writing(bench) as area:
+        parts = staged(area, transaction, range(10))
+        assert (stored(bench), sorted(parts)) == ([], [0, 1])
+        land(area, transaction, parts)
+        land(area, transaction, parts)
+    assert (stored(bench), left(bench)) == (list(range(10)), [])
+
+
+def test_client_knows_the_stream_as_by_path(bench):
+    by_path = StagingArea.open(bench.root, bench.name)
+    by_path.claim("name", "one")
+    with writing(bench) as area:
+        for name in ("root_id", "incarnation", "unit", "jitter", "shards", "options", "origin"):
+            assert getattr(area, name) == getattr(by_path, name)
+        assert area.claim("name", "two") == "one"
+        assert area.claim("name", "two", takes_over=True) == "two"
+        land(area, NUMBERED, staged(area, NUMBERED, range(4)))
+        for name, of in (("is_decided", NUMBERED), ("contents", NUMBERED), ("mark", "app")):
+            assert getattr(area, name)(of) == getattr(by_path, name)(of) is not None
+
+
+def test_stream_is_made_by_a_server_with_its_options(bench):
+    options = StreamOptions(shards=4, unit="us", retention=timedelta(days=3))
+    with served(bench.root, is_writable=True) as address:
+        create_by_server(address, "made", options)
+        with pytest.raises(InvalidRequestError, match="the stream exists"):
+            create_by_server(address, "made", options)
+        with pytest.raises(InvalidRequestError, match="bad stream name"):
+            create_by_server(address, "../made", options)
+    with StreamReader.open(bench.root, "made") as reader:
+        assert reader.options == options
+
+
+def test_large_batches_are_sent_in_pieces_and_land_in_order(bench, monkeypatch):
+    monkeypatch.setattr("storage_core.remote.staging_client._SENT_BYTES", 4096)
+    monkeypatch.setattr("storage_core.remote.staging_client._BATCH_BYTES", 1024)
+    with writing(bench) as area:
+        parts = staged(area, NUMBERED, range(2000))
+        assert len({part.file for part in parts[0]}) > 5
+        land(area, NUMBERED, parts)
+    assert stored(bench) == list(range(2000))
+    with StreamReader.open(bench.root, bench.name) as reader:
+        assert reader.stats().late_arrivals == 0
+
+
+def test_rows_with_keys_and_schemas_are_stored_with_them(make_bench):
+    bench = make_bench(shards=2, key_mode="dictionary")
+    bench.release()
+    schemas = [SchemaEntry(7, b"f" * 8, '"long"'), SchemaEntry(9, b"g" * 8, '"string"')]
+    batch = batch_of([1, 2, 3], key=[b"a", b"b", None], schema=[0, 1, 0]).drop_columns("secondary")
+    with writing(bench) as area:
+        writer = area.writer(NUMBERED)
+        writer.write(batch, schemas=schemas)
+        writer.write(batch.drop_columns("schema"))
+        land(area, NUMBERED, writer.finish())
+    with StreamReader.open(bench.root, bench.name) as reader:
+        table = reader.read(columns=["primary", "key", "schema_id"])
+        values = {tuple(row.values()) for row in table.to_pylist()}
+        assert values == {
+            *((1, b"a", None), (1, b"a", 7), (2, b"b", None), (2, b"b", 9)),
+            *((3, None, None), (3, None, 7)),
+        }
+        assert {entry.text for entry in reader.schemas()} == {'"long"', '"string"'}
+
+
+CLIENT_ALONE = """
+import sys
+for name in ("rocksdict", "confluent_kafka", "duckdb", "pydantic"):
+    sys.modules[name] = None
+import pyarrow as pa
+from storage_core import TransactionId
+from storage_core.remote.staging_client import StagingClient
+from storage_core.transactions.staged_batch import StagedBatch, Waiting
+with StagingClient.open(sys.argv[1], sys.argv[2]) as area:
+    id_ = TransactionId("app", 1)
+    writer = area.writer(id_)
+    ids = pa.array([1, 2], pa.int32())
+    columns = {"primary": [1, 2], "secondary": ids, "payload": [b"x", b"y"]}
+    writer.write(pa.RecordBatch.from_pydict(columns))
+    area.land(StagedBatch(id_, writer.finish(), None), Waiting(60, "a test"))
+"""
+
+
+def test_machine_without_the_store_writes_over_a_server(bench):
+    with served(bench.root, is_writable=True) as address:
+        command = [sys.executable, "-c", CLIENT_ALONE, address, bench.name]
+        subprocess.run(command, cwd=ROOT, check=True)
+    assert stored(bench) == [1, 2]
+
+
+def test_batch_that_comes_again_with_other_rows_is_refused(bench):
+    with writing(bench) as area:
+        land(area, NUMBERED, staged(area, NUMBERED, range(4)))
+        with pytest.raises(ForeignDataError, match="published with 4 rows"):
+            land(area, NUMBERED, staged(area, NUMBERED, range(6)))
+        area.discard(NUMBERED, [])
+    assert stored(bench) == list(range(4))
+
+
+def test_rows_that_do_not_fit_are_told_and_leave_nothing(bench):
+    with writing(bench) as area:
+        writer = area.writer(NUMBERED)
+        writer.write(rows([1]).drop_columns(["payload"]))
+        with pytest.raises(InvalidRequestError, match="payload"):
+            writer.finish()
+    assert left(bench) == []
+
+
+# --- answers that are lost, servers that die --------------------------------------------------
+
+
+@BOTH
+def test_answer_that_is_lost_changes_nothing_whichever_it_is(bench, transaction):
+    with served(bench.root, is_writable=True) as address:
+        port = int(address.rpartition(":")[2])
+        with (
+            Relay(port) as relay,
+            StagingClient.open(f"shardlog://{relay.address}", bench.name, options=PATIENT) as area,
+        ):
+            relay.cut_next_answer_at(0)
+            parts = staged(area, transaction, range(10))
+            relay.cut_next_answer_at(0)
+            assert not area.is_decided(transaction)
+            relay.cut_next_answer_at(0)
+            assert area.claim("name", "one") == "one"
+            relay.cut_next_answer_at(0)
+            land(area, transaction, parts)
+            relay.cut_next_answer_at(0)
+            area.discard(transaction, [parts])
+    assert (stored(bench), left(bench)) == (list(range(10)), [])
+
+
+def test_server_that_is_killed_between_two_steps_is_followed_by_another(bench):
+    staged_parts = {}
+    with Relay(None) as relay:
+        address = f"shardlog://{relay.address}"
+        with server_process(bench.root, is_writable=True) as process:
+            relay.port = process.port
+            area = StagingClient.open(address, bench.name, options=PATIENT)
+            for transaction in (NUMBERED, PLAIN):
+                staged_parts[transaction] = staged(area, transaction, range(10))
+            process.signal(signal.SIGKILL)
+        for _ in range(2):
+            with server_process(bench.root, is_writable=True) as process:
+                relay.port = process.port
+                for transaction, parts in staged_parts.items():
+                    land(area, transaction, parts, wait_s=WAIT_MAX_S)
+                process.signal(signal.SIGKILL)
+        area.close()
+    assert (stored(bench), left(bench)) == (sorted([*range(10)] * 2), [])
+
+
+def test_what_a_server_has_published_and_not_finished_another_finishes(bench):
+    with writing(bench) as area:
+        parts = staged(area, NUMBERED, range(10))
+        StagingArea.open(bench.root, bench.name).publish(NUMBERED, parts, Contents(10, 1, 2))
+        land(area, NUMBERED, parts)
+    assert (stored(bench), left(bench)) == (list(range(10)), [])
+
+
+def test_servers_over_two_roots_are_refused_in_one_line(bench, tmp_path):
+    with Stream.create(tmp_path, bench.name):
+        pass
+    with (
+        served(bench.root, is_writable=True) as address,
+        served(tmp_path, is_writable=True) as other,
+        StagingClient.open(f"{address},{other.removeprefix('shardlog://')}", bench.name) as area,
+        pytest.raises(InvalidRequestError, match=r"not over one root: .* over root .*, .* over"),
+    ):
+        area.refuse_other_roots()
+
+
+def test_stream_made_anew_under_the_client_is_foreign(bench):
+    with writing(bench) as area:
+        parts = staged(area, NUMBERED, range(4))
+        drop_stream(bench.root, bench.name)
+        with Stream.create(bench.root, bench.name, StreamOptions(shards=2)):
+            pass
+        for call in (
+            lambda: staged(area, NUMBERED, range(4)),
+            lambda: land(area, NUMBERED, parts),
+            lambda: area.claim("name", "one"),
+        ):
+            with pytest.raises(ForeignDataError, match="made anew"):
+                call()
+    assert stored(bench) == []
+
+
+# --- other writers ----------------------------------------------------------------------------
+
+
+def test_shard_that_another_writer_holds_is_waited_for_and_nobody_else_waits(bench):
+    with writing(bench) as area:
+        parts = staged(area, NUMBERED, range(10))
+        with Stream.open(bench.root, bench.name):
+            with pytest.raises(ShardLockedError, match=r"waited 0 s: .*another writer"):
+                land(area, NUMBERED, parts)
+            assert not area.is_decided(NUMBERED)
+        land(area, NUMBERED, parts, wait_s=WAIT_MAX_S)
+    assert stored(bench) == list(range(10))
+
+
+def test_server_keeps_shards_open_for_a_query_and_gives_them_to_who_waits(bench):
+    with writing(bench) as area:
+        parts = staged(area, NUMBERED, range(10))
+        area.land(StagedBatch(NUMBERED, parts, None), Waiting(0, "a query", is_kept=True))
+        own = StagingArea.open(bench.root, bench.name)
+        own.open_shards([0, 1], WAIT_MAX_S).close()
+
+
+# --- who may write ----------------------------------------------------------------------------
+
+
+def test_server_that_only_reads_says_how_it_would_write(bench):
+    with served(bench.root) as address, pytest.raises(InvalidRequestError) as raised:
+        StagingClient.open(address, bench.name, options=AT_ONCE)
+    assert "this server only reads; start it with --write-token-file FILE" in str(raised.value)
+
+
+def test_token_that_may_read_writes_nothing(bench, tmp_path):
+    files = {name: tmp_path / name for name in ("read", "write")}
+    for name, file in files.items():
+        file.write_text(f"a-token-to-{name}-with\n")
+    tokens = {"read_tokens": files["read"], "write_tokens": files["write"]}
+    with served(bench.root, **tokens) as address:
+        with pytest.raises(InvalidRequestError, match="the token may read, and not write"):
+            StagingClient.open(
+                address, bench.name, options=replace(AT_ONCE, token_file=files["read"])
+            )
+        options = replace(AT_ONCE, token_file=files["write"])
+        with StagingClient.open(address, bench.name, options=options) as area:
+            land(area, NUMBERED, staged(area, NUMBERED, range(4)))
+    assert stored(bench) == list(range(4))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"listen": "0.0.0.0:0", "is_anonymous": True}, {"read_tokens": Path("tokens")}]
+)
+def test_writing_without_a_token_is_for_this_machine_alone(bench, settings):
+    with (
+        pytest.raises(InvalidRequestError, match="--write-token-file"),
+        serving(bench.root, is_writable=True, **settings),
+    ):
+        pass
+
+
+def test_page_of_a_browser_cannot_write(bench):
+    with serving(bench.root, is_writable=True) as served_:
+        said = served_.refusal("claim", bench.name, name="n", owner="o")
+        assert f"needs the header {PROTOCOL}" in str(said)
+
+
+# --- hostile clients --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served_to_all(bench: Workbench) -> Iterator[Served]:
+    with serving(bench.root, is_writable=True, headers=OF_OURS, staged_bytes=1 << 16) as served_:
+        yield served_
+
+
+def staged_by(
+    served_: Served, stream: str, body: bytes, transaction: TransactionId = NUMBERED
+) -> Any:
+    """Post some bytes to be staged; return the answer's status and body."""
+    path = f"/v1/streams/{stream}/stage?series={transaction.series}&number=1"
+    return served_.post(path, body)
+
+
+def as_stream(batch: pa.RecordBatch) -> bytes:
+    return b"".join(bytes(memoryview(piece)) for piece in encode_rows(batch.schema, [batch]))
+
+
+def test_names_of_staged_rows_that_are_paths_or_others_are_refused(bench, served_to_all):
+    name = bench.name
+    with StagingClient.open(f"shardlog://{served_to_all.server.address}", name) as area:
+        parts = staged(area, NUMBERED, range(4))
+        (attempt,) = {part.file.partition("/")[0] for part in parts[0]}
+        own = {"series": "app", "number": 1, "wait": 0}
+        for part, said in {
+            "0:../../../root.json": "no name of staged rows",
+            "0:/etc/passwd": "no name of staged rows",
+            "0:0000000000000000": "deleted before they were published",
+            f"7:{attempt}": "no rows of shard 7",
+            f"x:{attempt}": "is not <shard>:<attempt>",
+        }.items():
+            assert said in str(served_to_all.refusal("land", name, parts=[part], **own))
+        other = {**own, "series": "other", "parts": [f"0:{attempt}"]}
+        assert "deleted before" in str(served_to_all.refusal("land", name, **other))
+        few = {**own, "parts": [f"0:{attempt}"], "contents": f"4:{0:032x}"}
+        assert "2 rows are staged" in str(served_to_all.refusal("land", name, **few))
+        removed = {"series": "app", "number": 1, "attempts": ["../.."]}
+        assert "no name of staged rows" in str(served_to_all.refusal("discard", name, **removed))
+        land(area, NUMBERED, parts)
+    assert stored(bench) == list(range(4))
+
+
+def broken_offsets() -> pa.RecordBatch:
+    """Return rows one of whose payloads lies outside its column."""
+    batch = rows([1, 2, 3])
+    offsets = pa.array([0, 1 << 30, 2, 3], pa.int32()).buffers()[1]
+    buffers = [None, offsets, batch.column("payload").buffers()[2]]
+    payload = pa.Array.from_buffers(pa.binary(), 3, buffers)
+    return batch.set_column(batch.schema.get_field_index("payload"), "payload", payload)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "ended early"),
+        (b"no Arrow at all", "ended early"),
+        (as_stream(rows([1, 2]))[:-40], "ended early"),
+        (as_stream(broken_offsets()), "the rows cannot be read"),
+        (as_stream(rows([1]).rename_columns(["a", "b", "c"])), "column"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(100), "rows"),
+        (bytes(1 << 17), "--stage-mib-max"),
+    ],
+    ids=["nothing", "garbage", "cut", "offsets", "columns", "lengths", "size"],
+)
+def test_rows_that_are_none_are_refused_and_the_connection_goes_on(
+    bench, served_to_all, body, said
+):
+    status, answer = staged_by(served_to_all, bench.name, body)
+    assert status in (400, 413, 503)
+    assert said in answer
+    assert not list(bench.staging.rglob("*.arrow"))
+    assert served_to_all.result("committed", bench.name) == {0: 0, 1: 0}
+
+
+def test_place_of_a_client_that_sends_nothing_more_is_given_to_who_waits(bench):
+    with (
+        serving(bench.root, is_writable=True, stagings=1, stalled_s=0.1) as served_,
+        served_.connected() as sock,
+    ):
+        target = f"/v1/streams/{bench.name}/stage?series=slow"
+        head = f"POST {target} HTTP/1.1\r\n{PROTOCOL}: 1\r\nContent-Length: 1000\r\n\r\n"
+        sock.sendall(head.encode() + b"\xff\xff\xff\xff")
+        await_that(lambda: served_.metric("shardlog_server_stagings") == 1, "a place is taken")
+        address = f"shardlog://{served_.server.address}"
+        with StagingClient.open(address, bench.name, options=PATIENT) as area:
+            land(area, NUMBERED, staged(area, NUMBERED, range(4)))
+        assert served_.metric("shardlog_server_landed_total") == 1
+        assert served_.metric("shardlog_server_staged_rows_total") == 4
+    assert stored(bench) == list(range(4))
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Files that may not grow any more stand for a disk that is full."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_disk_that_is_full_is_told_and_staging_goes_on_once_there_is_room(bench):
+    with writing(bench) as area:
+        writer = area.writer(NUMBERED)
+        writer.write(batch_of(range(4), payload=bytes(2**18)))
+        with full_disk(), pytest.raises(UnavailableError, match="staging rows"):
+            writer.finish()
+        assert not list(bench.staging.rglob("*.arrow"))
+        land(area, NUMBERED, writer.finish())
+    assert stored(bench) == list(range(4))
