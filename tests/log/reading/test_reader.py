@@ -177,7 +177,7 @@ def test_wait_ends_without_it_when_time_is_up(reader, clock):
 
 
 @by_each_door
-def test_empty_shard_has_reached_its_own_end(bench, reader):
+def test_empty_shard_has_reached_its_own_end(reader):
     # Whoever was told that a shard ends at `end` waits for the address before it.
     assert reader.wait(0, reader.committed()[0] - 1, timeout=0)
     assert reader.committed() == {0: 0}
