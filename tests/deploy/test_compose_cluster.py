@@ -1,4 +1,4 @@
-"""Goal: the compose file of a Spark cluster names only what there is, and fits the one it is beside.
+"""Goal: the compose file of a Spark cluster names only what there is, and fits the one beside it.
 
 Method: as in test_files.py; nobody has run it where these tests run.
 """

@@ -49,12 +49,12 @@ def test_a_machine_is_kept_from_a_disk(way, tmp_path):
 
 def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(full, driver, cluster, shipped):
     seen = driver.do(machines, str(cluster.disk), LACKED)
-    assert len({each["work"] for each in seen}) == 2
-    for each in seen:
-        assert each["disk"] == []
-        assert each["lacks"] == list(LACKED)
-        assert shipped.archive.name in each["shipped as"]
-        assert each["token file"] == str(shipped.token_file)
+    assert len({machine["work"] for machine in seen}) == 2
+    for machine in seen:
+        assert machine["disk"] == []
+        assert machine["lacks"] == list(LACKED)
+        assert shipped.archive.name in machine["shipped as"]
+        assert machine["token file"] == str(shipped.token_file)
     # The check can fail: here the disk is seen.
     assert full.log.root.is_dir()
 

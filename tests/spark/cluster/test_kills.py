@@ -1,11 +1,11 @@
 """Goal: whatever of a cluster is killed while a query runs, each row lands once.
 
 Method: a query reads a stream from a server in small batches and writes to another one by it, while
-rows are appended. In an order that chance
-picks (SHARDLOG_FAULT_SEED replays it) an executor of each machine, a worker of Spark, the server and
-the driver get SIGKILL, each in the middle of rows that are on their way. Executors and their workers
-come back by Spark, or as an operator starts them; the driver by another one on the same checkpoint;
-so does a query that has failed. `make faults KIND=cluster N=20` does twenty rounds.
+rows are appended. In an order that chance picks (SHARDLOG_FAULT_SEED replays it) the executors of a
+machine, a worker of Spark, the server and the driver get SIGKILL, each in the middle of rows that
+are on their way. Executors come back by Spark, a worker and the server as an operator starts them,
+the driver by another one on the same checkpoint; a query that has failed is started again.
+`make faults KIND=cluster N=20` does twenty rounds.
 """
 
 import os
@@ -34,7 +34,7 @@ from tests.waiting import await_that
 pytestmark = pytest.mark.slow
 
 ROUNDS = range(rounds("SHARDLOG_FAULT_CLUSTER", few=1, many=5))
-ROWS, BATCH_ROWS = 120, 30
+ROWS, BATCH_ROWS = 60, 30
 # A driver starts, executors too, on a machine that does much else.
 SETTLED_WITHIN_S = 600.0
 RESTARTS_MAX = 8
