@@ -22,7 +22,7 @@ from storage_core.read.request import Order, ReadRequest, own_columns, request_o
 from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
 from storage_core.rows import StreamRows
-from storage_core.sql.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
+from storage_core.sql.access.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
 
 _Rows = StreamRows[Any]
 

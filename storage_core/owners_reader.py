@@ -31,6 +31,7 @@ from storage_core.remote.owned_shard import OwnedShard
 from storage_core.remote.owners import Owners
 from storage_core.remote.stream_client import StreamClient
 from storage_core.remote_reader import RemoteReader, files_of
+from storage_core.roots import root_id
 
 if TYPE_CHECKING:
     from storage_core.verify.verify import Progress, VerifyReport
@@ -123,6 +124,11 @@ class OwnersReader(StreamReader):
     def __repr__(self) -> str:
         """Return where the stream is read, without any token."""
         return f"<OwnersReader of {self._open.meta.name!r} at {self.owners.text}>"
+
+    @property
+    def root_id(self) -> str:
+        """What stands for all roots that have copies of the topic, whichever these are."""
+        return f"owners of {self._open.meta.incarnation}"
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed."""
@@ -225,6 +231,21 @@ class _OwnedShards(OpenShards[FollowedShard]):
             if number in self.files.settings.lineages
         }
         return owned
+
+
+def root_of(reader: StreamReader, place: str) -> str:
+    """Return the id of the root that a reader has opened, or what stands for several.
+
+    Args:
+        reader: The reader.
+        place: The root's path, or addresses of servers.
+
+    Raises:
+        ShardlogError: The root's file cannot be read.
+    """
+    if isinstance(reader, RemoteReader | OwnersReader):
+        return reader.root_id
+    return root_id(place)
 
 
 def _of_one_root(  # noqa: PLR0913 - what an opener may say

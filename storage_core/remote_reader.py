@@ -68,6 +68,11 @@ class RemoteReader(StreamReader):
         """Return where the stream is read, without any token."""
         return f"<RemoteReader of {self._open.meta.name!r} at {self._client.addresses}>"
 
+    @property
+    def root_id(self) -> str:
+        """The id of the root that the server is over."""
+        return self._client.root
+
     # --- rows ----------------------------------------------------------------------------------
 
     def read(  # noqa: PLR0913 - the contract's signature

@@ -153,7 +153,7 @@ class StagingArea:
             InvalidRequestError: It is no name of an attempt, or has no rows of the shard.
         """
         noted: dict[str, Parts] = {}
-        found: dict[int, tuple[StagedRows, ...]] = {}
+        by_shard: dict[int, tuple[StagedRows, ...]] = {}
         directory = self._staging.of(transaction)
         for shard, attempt in attempts:
             if attempt not in noted:
@@ -165,8 +165,8 @@ class StagingArea:
             if shard not in noted[attempt]:
                 message = f"the attempt has no rows of shard {shard}"
                 raise InvalidRequestError(message, stream=self._files.meta.name)
-            found[shard] = (*found.get(shard, ()), *noted[attempt][shard])
-        return found
+            by_shard[shard] = (*by_shard.get(shard, ()), *noted[attempt][shard])
+        return by_shard
 
     def is_done(self, transaction: TransactionId, stream: Stream) -> bool:
         """Tell whether the shards that a stream has open know all rows of a transaction."""

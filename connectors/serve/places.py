@@ -17,15 +17,16 @@ from connectors.serve.settings import Bounds
 from storage_core import Clock
 
 _LOOK_EVERY_S: Final = 0.1
+_ANSWERS: Final = "answers are on their way"
 
 
 class Places:
     """Who is answered with rows. Any thread."""
 
-    def __init__(self, bounds: Bounds, clock: Clock, who: str = "answers are on their way") -> None:
-        """Begin with all places free; `who` is what has them, as an error says."""
+    def __init__(self, bounds: Bounds, clock: Clock, users: str = _ANSWERS) -> None:
+        """Begin with all places free; `users` are what has them, as an error says."""
         self._bounds = bounds
-        self._who = who
+        self._users = users
         self._clock = clock
         self._changed = threading.Condition()
         self._taken: set[Connection] = set()
@@ -54,7 +55,7 @@ class Places:
         with self._changed, self._one_more_waits():
             while len(self._taken) >= self._bounds.answers:
                 if self._clock.monotonic_s() >= until_s:
-                    message = f"{self._bounds.answers} {self._who}, as many as may be; try again"
+                    message = f"{self._bounds.answers} {self._users}, as many as may be; try again"
                     raise BusyError(message)
                 self._cut_stalled()
                 self._changed.wait(_LOOK_EVERY_S)

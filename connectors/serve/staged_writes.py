@@ -36,7 +36,7 @@ class StagedWrites:
         self._bounds = bounds
         self._clock = clock
         self._figures = figures
-        self._kept, self._closed_at_once = OpenWriters(IDLE_S), OpenWriters(0)
+        self._of_queries, self._of_batches = OpenWriters(IDLE_S), OpenWriters(0)
         self.places = Places(
             replace(bounds, answers=bounds.stagings), clock, "requests stage their rows"
         )
@@ -78,7 +78,7 @@ class StagedWrites:
     def close(self) -> None:
         """Wait for transactions that are being made durable, a while, and close the writers."""
         self.landings.close(self._bounds.stop_s)
-        self._kept.close()
+        self._of_queries.close()
 
     def _staged(
         self, connection: Connection, area: StagingArea, values: Mapping[str, Any]
@@ -98,7 +98,7 @@ class StagedWrites:
         return parts
 
     def _landed(self, area: StagingArea, stream: str, values: Mapping[str, Any]) -> object:
-        writers = self._kept if values.get("keeps", False) else self._closed_at_once
+        writers = self._of_queries if values.get("keeps", False) else self._of_batches
         # With other rows it is not the same: those are refused, or published in their place.
         rows = tuple(values.get("parts", ())), values.get("contents")
         late = self.landings.land(

@@ -111,11 +111,14 @@ def covered(pieces: Sequence[Piece], end: int) -> Coverage:
         if having:
             chosen = first if first in having else min(having, key=_by_start)
             assert chosen is not None
+            bottom = chosen.holding.start
             if chosen.root == AWAY:
-                lacking.append(AddressRange(chosen.holding.start, cursor))
+                # As far as none of those that answer has them, too.
+                bottom = max(bottom, _end_below(here, cursor) or 0)
+                lacking.append(AddressRange(bottom, cursor))
             else:
-                segments.append(Segment(chosen.root, chosen.holding.start, cursor))
-            cursor = chosen.holding.start
+                segments.append(Segment(chosen.root, bottom, cursor))
+            cursor = bottom
             continue
         known = _expired_below(own, cursor)
         below = _end_below(own, cursor)

@@ -1,9 +1,9 @@
 """Which roots servers are over, as they say themselves, and whether these can be read as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from storage_core.errors import ForeignDataError, UnavailableError
 from storage_core.platform.clock import Clock
@@ -14,6 +14,7 @@ from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.stream_client import StreamClient
 
+T = TypeVar("T")
 Silent = tuple[Servers, UnavailableError]
 
 # A server that is asked what it has answers at once, or is silent.
@@ -36,17 +37,39 @@ class Found:
     facts: StreamFacts | None
 
 
+def find_roots(
+    groups: Sequence[Servers], options: ServerOptions, clock: Clock
+) -> tuple[list[tuple[Servers, str, Sequence[str]]], list[UnavailableError]]:
+    """Ask servers for the id of their root and its streams; return those that are silent, too.
+
+    Raises:
+        ShardlogError: One refuses: the token, or a certificate, is wrong, or it is no server.
+    """
+
+    def asked(client: ServerClient, servers: Servers) -> tuple[Servers, str, Sequence[str]]:
+        names, root = client.result_and_root("streams", Subject())
+        return servers, root or "", names
+
+    answers = _each(groups, options, clock, asked)
+    found = [answer for answer in answers if not isinstance(answer, UnavailableError)]
+    return found, [answer for answer in answers if isinstance(answer, UnavailableError)]
+
+
 def find(
     groups: Sequence[Servers], name: str, options: ServerOptions, clock: Clock
 ) -> tuple[list[Found], list[Silent]]:
     """Ask servers who they are; return those that answer, and those that do not.
 
     Raises:
-        ShardlogError: One refuses: the token, or a certificate, is wrong, or it is no server.
+        ShardlogError: As of `find_roots`.
     """
-    answers = Threads(_AT_ONCE_MAX).map(
-        lambda servers: _asked(servers, name, options, clock), list(groups)
-    )
+
+    def asked(client: ServerClient, servers: Servers) -> Found:
+        names, root = client.result_and_root("streams", Subject())
+        facts = StreamClient.opened(client, name, None)[1] if name in names else None
+        return Found(servers, root or "", facts)
+
+    answers = _each(groups, options, clock, asked)
     found = [answer for answer in answers if isinstance(answer, Found)]
     silent = [
         (servers, answer)
@@ -56,18 +79,24 @@ def find(
     return found, silent
 
 
-def _asked(
-    servers: Servers, name: str, options: ServerOptions, clock: Clock
-) -> Found | UnavailableError:
-    client = ServerClient(servers, impatient(options), clock)
-    try:
-        names, root = client.result_and_root("streams", Subject())
-        facts = StreamClient.opened(client, name, None)[1] if name in names else None
-    except UnavailableError as error:
-        return error
-    finally:
-        client.close()
-    return Found(servers, root or "", facts)
+def _each(
+    groups: Sequence[Servers],
+    options: ServerOptions,
+    clock: Clock,
+    ask: Callable[[ServerClient, Servers], T],
+) -> list[T | UnavailableError]:
+    """Ask all servers at once; return the answer of each, or why there is none."""
+
+    def answer(servers: Servers) -> T | UnavailableError:
+        client = ServerClient(servers, impatient(options), clock)
+        try:
+            return ask(client, servers)
+        except UnavailableError as error:
+            return error
+        finally:
+            client.close()
+
+    return Threads(_AT_ONCE_MAX).map(answer, list(groups))
 
 
 def impatient(options: ServerOptions) -> ServerOptions:

@@ -187,11 +187,14 @@ class OwnedShard:
         view = self._trying(lambda view: _known(view, request.end_address))
         end = view.end_of(request.end_address)
         position, patience = self._begin(view, request), Patience(self._owners)
+        # What nobody has is refused before the first row; what falls silent later, once it is next.
+        self._trying(lambda view: view.require(position, end, is_replay=is_replay))
         question = replace(request, columns=tuple(dict.fromkeys((*columns, "address"))))
         while position < end:
             try:
-                view.require(position, end, is_replay=is_replay)
                 segment = _next_segment(view, position, end)
+                begin = end if segment is None else max(segment.start, position + 1)
+                view.require(position, begin, is_replay=is_replay)
                 if segment is None:
                     return
                 asked = self._of_segment(view, segment, question)

@@ -250,7 +250,7 @@ class RemoteStagingWriter:
         """Send nothing yet."""
         self._area = area
         self._transaction = transaction
-        self._gathered: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []
         self._schemas: tuple[SchemaEntry, ...] = ()
         self._bytes = 0
         self._staged: list[Parts] = []
@@ -263,16 +263,16 @@ class RemoteStagingWriter:
         Raises:
             InvalidRequestError: The server says that the rows do not fit.
         """
-        is_like = not self._gathered or (
-            batch.schema == self._gathered[0].schema and tuple(schemas) == self._schemas
+        is_like = not self._pending or (
+            batch.schema == self._pending[0].schema and tuple(schemas) == self._schemas
         )
         if not is_like:
             self._send()
         self._schemas = tuple(schemas)
         for piece in _cut(batch, _BATCH_BYTES):
-            if self._gathered and self._bytes + piece.nbytes > _SENT_BYTES:
+            if self._pending and self._bytes + piece.nbytes > _SENT_BYTES:
                 self._send()
-            self._gathered.append(piece)
+            self._pending.append(piece)
             self._bytes += piece.nbytes
 
     def finish(self) -> dict[int, tuple[StagedRows, ...]]:
@@ -289,20 +289,20 @@ class RemoteStagingWriter:
 
     def abandon(self) -> None:
         """Have what was staged removed."""
-        self._gathered, staged, self._staged = [], self._staged, []
+        self._pending, staged, self._staged = [], self._staged, []
         # What made us abandon it is told; what cannot be removed goes with the transaction.
         with suppress(ShardlogError):
             self._area.discard(self._transaction, staged)
 
     def _send(self) -> None:
-        if not self._gathered:
+        if not self._pending:
             return
-        schema = with_schemas_noted(self._gathered[0].schema, self._schemas)
+        schema = with_schemas_noted(self._pending[0].schema, self._schemas)
         sink = pa.BufferOutputStream()
-        for message in encode_rows(schema, self._gathered):
+        for message in encode_rows(schema, self._pending):
             sink.write(message)
         self._staged.append(self._area.stage(self._transaction, sink.getvalue()))
-        self._gathered, self._bytes = [], 0
+        self._pending, self._bytes = [], 0
 
 
 def create_by_server(servers: str, name: str, options: StreamOptions) -> None:

@@ -67,9 +67,9 @@ def encode_facts(facts: StagingFacts) -> dict[str, Any]:
 
 def decode_facts(document: Mapping[str, Any]) -> StagingFacts:
     """Return what `encode_facts` was given."""
-    known = {one.name for one in fields(StreamOptions)}
+    names = {one.name for one in fields(StreamOptions)}
     # A newer server may have options that are not known here.
-    options = {name: value for name, value in document["options"].items() if name in known}
+    options = {name: value for name, value in document["options"].items() if name in names}
     return StagingFacts(
         str(document["incarnation"]),
         decode_options(options),

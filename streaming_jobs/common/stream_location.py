@@ -11,18 +11,20 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 
 from storage_core import (
     ForeignDataError,
     InvalidRequestError,
+    ServerOptions,
     StagingArea,
     Stream,
     StreamOptions,
     StreamReader,
-    root_id,
 )
+from storage_core.owners_reader import root_of
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.staging_client import StagingClient, create_by_server
 from streaming_jobs.common.same_directory import DirectoryIdentity
@@ -40,17 +42,24 @@ _A_COPY: Final = (
 Stamp = tuple[int, ...] | None
 # Where rows are staged: in the stream's directory, or at a server.
 AnyStaging = StagingArea | StagingClient
+# A server that is started again is waited for; a query that fails starts anew, and takes longer.
+_PATIENT: Final = ServerOptions(retry_for=timedelta(seconds=30))
 
 
-def open_staging(path: str, stream: str) -> AnyStaging:
+def open_staging(path: str, stream: str, options: ServerOptions | None = None) -> AnyStaging:
     """Open the staging area of a stream, by the path of its root or by servers over it.
+
+    Args:
+        path: The root.
+        stream: The stream.
+        options: How servers are asked.
 
     Raises:
         InvalidRequestError: There is no such root or stream, or the servers do not let us write.
         UnavailableError: No server answers.
     """
     if names_servers(path):
-        return StagingClient.open(path, stream)
+        return StagingClient.open(path, stream, options=options)
     return StagingArea.open(path, stream)
 
 
@@ -107,10 +116,9 @@ class StreamLocation:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            root = root_id(self.path)
             reader = StreamReader.open(self.path, self.stream)
         try:
-            self._check(root, reader.position().incarnation)
+            self._check(root_of(reader, self.path), reader.position().incarnation)
         except BaseException:
             reader.close()
             raise
@@ -123,7 +131,7 @@ class StreamLocation:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            area = open_staging(self.path, self.stream)
+            area = open_staging(self.path, self.stream, _PATIENT)
         try:
             self._check(area.root_id, area.incarnation)
         except BaseException:

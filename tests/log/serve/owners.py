@@ -46,6 +46,7 @@ class Topic:
 
     partitions: int
     topic_id: str = "topic-id-1"
+    padding: bytes = b""
     chance: Random = field(default_factory=lambda: Random(7))
     records: dict[int, list[Produced]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
@@ -58,7 +59,9 @@ class Topic:
         for _ in range(count):
             address = self.ends[shard] + (self.chance.random() < 0.1)
             primary = max(0, address + self.chance.randrange(-20, 5))
-            payload = None if self.chance.random() < 0.1 else b"%d:%d" % (shard, address)
+            payload = (
+                None if self.chance.random() < 0.1 else b"%d:%d" % (shard, address) + self.padding
+            )
             secondary = self.chance.randrange(IDS)
             self.records[shard].append(Produced(shard, address, secondary, primary, payload))
             self.ends[shard] = address + 1

@@ -2,6 +2,8 @@
 
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +18,7 @@ from storage_core import (
     Contents,
     ForeignDataError,
     InvalidRequestError,
+    SchemaEntry,
     ServerOptions,
     ShardLockedError,
     StagedRows,
@@ -35,6 +38,7 @@ from tests.log.serve.served import Served, serving
 from tests.log.serve.serving_process import server_process
 from tests.log.served import AT_ONCE, served
 from tests.log.workbench import Workbench, batch_of
+from tests.tidy.tree import ROOT
 from tests.waiting import WAIT_MAX_S, await_that
 
 NUMBERED = TransactionId("app", 1)
@@ -116,8 +120,8 @@ def test_client_knows_the_stream_as_by_path(bench):
         assert area.claim("name", "two") == "one"
         assert area.claim("name", "two", takes_over=True) == "two"
         land(area, NUMBERED, staged(area, NUMBERED, range(4)))
-        for name, asked in (("is_decided", NUMBERED), ("contents", NUMBERED), ("mark", "app")):
-            assert getattr(area, name)(asked) == getattr(by_path, name)(asked) is not None
+        for name, of in (("is_decided", NUMBERED), ("contents", NUMBERED), ("mark", "app")):
+            assert getattr(area, name)(of) == getattr(by_path, name)(of) is not None
 
 
 def test_stream_is_made_by_a_server_with_its_options(bench):
@@ -142,6 +146,51 @@ def test_large_batches_are_sent_in_pieces_and_land_in_order(bench, monkeypatch):
     assert stored(bench) == list(range(2000))
     with StreamReader.open(bench.root, bench.name) as reader:
         assert reader.stats().late_arrivals == 0
+
+
+def test_rows_with_keys_and_schemas_are_stored_with_them(make_bench):
+    bench = make_bench(shards=2, key_mode="dictionary")
+    bench.release()
+    schemas = [SchemaEntry(7, b"f" * 8, '"long"'), SchemaEntry(9, b"g" * 8, '"string"')]
+    batch = batch_of([1, 2, 3], key=[b"a", b"b", None], schema=[0, 1, 0]).drop_columns("secondary")
+    with writing(bench) as area:
+        writer = area.writer(NUMBERED)
+        writer.write(batch, schemas=schemas)
+        writer.write(batch.drop_columns("schema"))
+        land(area, NUMBERED, writer.finish())
+    with StreamReader.open(bench.root, bench.name) as reader:
+        table = reader.read(columns=["primary", "key", "schema_id"])
+        values = {tuple(row.values()) for row in table.to_pylist()}
+        assert values == {
+            *((1, b"a", None), (1, b"a", 7), (2, b"b", None), (2, b"b", 9)),
+            *((3, None, None), (3, None, 7)),
+        }
+        assert {entry.text for entry in reader.schemas()} == {'"long"', '"string"'}
+
+
+CLIENT_ALONE = """
+import sys
+for name in ("rocksdict", "confluent_kafka", "duckdb", "pydantic"):
+    sys.modules[name] = None
+import pyarrow as pa
+from storage_core import TransactionId
+from storage_core.remote.staging_client import StagingClient
+from storage_core.transactions.staged_batch import StagedBatch, Waiting
+with StagingClient.open(sys.argv[1], sys.argv[2]) as area:
+    id_ = TransactionId("app", 1)
+    writer = area.writer(id_)
+    ids = pa.array([1, 2], pa.int32())
+    columns = {"primary": [1, 2], "secondary": ids, "payload": [b"x", b"y"]}
+    writer.write(pa.RecordBatch.from_pydict(columns))
+    area.land(StagedBatch(id_, writer.finish(), None), Waiting(60, "a test"))
+"""
+
+
+def test_machine_without_the_store_writes_over_a_server(bench):
+    with served(bench.root, is_writable=True) as address:
+        command = [sys.executable, "-c", CLIENT_ALONE, address, bench.name]
+        subprocess.run(command, cwd=ROOT, check=True)
+    assert stored(bench) == [1, 2]
 
 
 def test_batch_that_comes_again_with_other_rows_is_refused(bench):
@@ -218,9 +267,9 @@ def test_servers_over_two_roots_are_refused_in_one_line(bench, tmp_path):
     with Stream.create(tmp_path, bench.name):
         pass
     with (
-        served(bench.root, is_writable=True) as one,
+        served(bench.root, is_writable=True) as address,
         served(tmp_path, is_writable=True) as other,
-        StagingClient.open(f"{one},{other.removeprefix('shardlog://')}", bench.name) as area,
+        StagingClient.open(f"{address},{other.removeprefix('shardlog://')}", bench.name) as area,
         pytest.raises(InvalidRequestError, match=r"not over one root: .* over root .*, .* over"),
     ):
         area.refuse_other_roots()
@@ -323,10 +372,8 @@ def staged_by(
     return served_.post(path, body)
 
 
-def as_stream(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> bytes:
-    return b"".join(
-        bytes(memoryview(each)) for each in encode_rows(schema or batch.schema, [batch])
-    )
+def as_stream(batch: pa.RecordBatch) -> bytes:
+    return b"".join(bytes(memoryview(piece)) for piece in encode_rows(batch.schema, [batch]))
 
 
 def test_names_of_staged_rows_that_are_paths_or_others_are_refused(bench, served_to_all):

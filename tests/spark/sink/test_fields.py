@@ -11,7 +11,7 @@ import pytest
 from connectors.cli.main import outcome
 from storage_core import StreamReader
 from storage_core.avro import AvroSchema, body_starts, decode_batch
-from tests.spark.support.sink_lab import NAME, SinkLab
+from tests.spark.support.sink_lab import BY_EACH_DOOR, NAME, SinkLab, lab_by
 
 KIND = {"type": "enum", "name": "Kind", "symbols": ["LOW", "HIGH"]}
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "double"}]}
@@ -65,8 +65,9 @@ SHOWN = {
 
 
 @pytest.fixture
-def lab(spark, tmp_path):
-    return SinkLab(spark, tmp_path)
+def lab(request, spark, tmp_path):
+    with lab_by(getattr(request, "param", "path"), spark, tmp_path) as lab:
+        yield lab
 
 
 def read(lab: SinkLab) -> tuple[list[Any], list[int | None]]:
@@ -81,6 +82,7 @@ def read(lab: SinkLab) -> tuple[list[Any], list[int | None]]:
     return decoded.table.to_pylist(), pa.table(rows).column("schema_id").to_pylist()
 
 
+@BY_EACH_DOOR
 def test_every_type_of_sparks_is_written_and_read_by_the_schema_beside_it(lab, capsys):
     lab.write(lab.spark.sql(ROW), **AVRO)
     assert read(lab) == ([SHOWN], [0])

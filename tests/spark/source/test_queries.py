@@ -1,8 +1,11 @@
 """Queries: every row once, over restarts at each stage of a batch, moving tips and new shards."""
 
+import json
+
 import pytest
 from pyspark.sql.functions import window
 
+from storage_core import StreamReader
 from streaming_jobs.common.spark_features import HAS_ADMISSION
 from tests.spark.support.lab import NAME, SECONDS_MAX, first_line, sources
 
@@ -18,6 +21,10 @@ def test_query_takes_as_much_as_it_may_and_reports_it(full):
         {"0": 2, "1": 2},
         {"0": 4, "1": 4},
     ]
+    # As docs/SPARK.md asks how far behind a query is.
+    end = json.loads(query.lastProgress["sources"][0]["endOffset"])[NAME]
+    with StreamReader.open(full.log.root, NAME) as reader:
+        assert {str(shard): last for shard, last in reader.committed().items()} == end
     if HAS_ADMISSION:
         latest = {str(report["latestOffset"][NAME]) for report in reports}
         assert latest == {str({"0": 5, "1": 5})}

@@ -38,7 +38,8 @@ def test_table_of_calls_is_that_of_the_protocol() -> None:
 def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
     figures = Figures("1", tmp_path)
     figures.gauges = dict.fromkeys(
-        ("connections", "answers", "held_bytes", "waits", "streams"), lambda: 0
+        ("connections", "answers", "held_bytes", "waits", "streams", "stagings", "landings"),
+        lambda: 0,
     )
     names = {
         family.name for family in figures.families() if family.name.startswith("shardlog_")
