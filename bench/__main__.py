@@ -41,6 +41,7 @@ from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.roll_up import ROLL_UP
 from bench.spark.sealed import SPARK_SEALED
 from bench.spark.served import SPARK_SERVED
+from bench.spark.served_sink import SPARK_SERVED_SINK
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
@@ -77,6 +78,7 @@ EXPERIMENTS: Final = (
     SPARK_PLANNING,
     SPARK_SOURCE,
     SPARK_SERVED,
+    SPARK_SERVED_SINK,
     ROLL_UP,
     SPARK_SINK,
     SPARK_TYPED,

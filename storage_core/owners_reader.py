@@ -25,7 +25,7 @@ from storage_core.read.shard_reader import FollowedShard
 from storage_core.reader import StreamReader
 from storage_core.remote.addresses import Servers, parse_servers
 from storage_core.remote.client import ServerClient
-from storage_core.remote.finding import Found, Silent, find
+from storage_core.remote.finding import ServedStream, Silent, find
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.owned_shard import OwnedShard
 from storage_core.remote.owners import Owners
@@ -75,20 +75,20 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
     until_s = clock.monotonic_s() + options.retry_for.total_seconds()
     pause_s = _PAUSE_FIRST_S
     while True:
-        found, silent = find(named.groups, name, options, clock)
+        served, silent = find(named.groups, name, options, clock)
         error: UnavailableError | None = None
-        if any(each.facts is not None and each.facts.origin is not None for each in found):
-            owners = Owners(name, found, [one for one, _ in silent], options, clock)
+        if any(each.facts is not None and each.facts.origin is not None for each in served):
+            owners = Owners(name, served, [one for one, _ in silent], options, clock)
             try:
                 error = _possibly_short(owners, silent)
-                if error is None and len({each.root for each in found}) > 1:
+                if error is None and len({each.root for each in served}) > 1:
                     return OwnersReader(owners, clock, read_bytes_max)
             except BaseException:
                 owners.close()
                 raise
             owners.close()
         if error is None:
-            _refuse_several(found, name)
+            _refuse_several(served, name)
             return _of_one_root(named, name, None, options, read_bytes_max, clock)
         left_s = until_s - clock.monotonic_s()
         if left_s <= 0:
@@ -97,9 +97,9 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
         pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
 
-def _refuse_several(found: Sequence[Found], name: str) -> None:
+def _refuse_several(served: Sequence[ServedStream], name: str) -> None:
     """Refuse roots of which several have a stream that is no copy of a topic."""
-    having = {each.root: each.servers.text for each in found if each.facts is not None}
+    having = {each.root: each.servers.text for each in served if each.facts is not None}
     if len(having) > 1:
         message = (
             f"{' and '.join(having.values())} are over roots of their own, and only streams that "

@@ -10,8 +10,10 @@ from connectors.serve.server import ShardServer
 from connectors.serve.settings import ServeSettings
 
 
-def serve(root: Path) -> Iterator[Measured]:
+def serve(root: Path, *, is_writable: bool = False) -> Iterator[Measured]:
     """Serve a root until this process is killed; say on which port."""
-    with ShardServer(ServeSettings(root=root, listen="127.0.0.1:0")) as server:
+    with ShardServer(
+        ServeSettings(root=root, listen="127.0.0.1:0", is_writable=is_writable)
+    ) as server:
         yield {"port": server.port, "pid": os.getpid()}
         threading.Event().wait()

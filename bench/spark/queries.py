@@ -287,7 +287,8 @@ def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
 
 def _stored(sink: str, options: Options) -> int:
     if sink == "shardlog":
-        with StreamReader.open(options["path"], options["stream"]) as reader:
+        place = options["path"] if "path" in options else f"shardlog://{options['server']}"
+        with StreamReader.open(place, options["stream"]) as reader:
             return sum(reader.committed().values())
     files = Path(options["path"]).glob("*.parquet")
     return sum(pq.read_metadata(path).num_rows for path in files)

@@ -26,7 +26,7 @@ from storage_core import Stream, StreamOptions
 from tests.broker.support.spark_kafka import connector_jars
 
 SHARDS: Final = StreamOptions(shards=PARTITIONS)
-_ROWS: Final = 2_000_000
+ROWS: Final = 2_000_000
 _KAFKA_RATE_MIN: Final = 200_000
 _KAFKA_COLUMNS: Final = "key,value,topic,partition,offset,timestamp,timestampType"
 _DEVICES_A_FILE: Final = 250
@@ -73,15 +73,15 @@ def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     root = workspace / "root"
     root.mkdir()
     with (
-        filled_topic(workspace, _ROWS, 100) as (bootstrap, topic),
+        filled_topic(workspace, ROWS, 100) as (bootstrap, topic),
         spark_process(workspace, connector_jars()) as spark,
     ):
-        answer_of(ingest, bootstrap, topic, root, _ROWS)
+        answer_of(ingest, bootstrap, topic, root, ROWS)
         await_compaction(root)
 
         def of(source: str, options: Mapping[str, str]) -> Contestant:
             return lambda: spark.run(
-                queries.drain, workspace, source=source, options=options, rows=_ROWS
+                queries.drain, workspace, source=source, options=options, rows=ROWS
             )
 
         kafka = of("kafka", kafkas(bootstrap, topic))
@@ -97,12 +97,12 @@ def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 @contextmanager
 def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     files = workspace / "files"
-    _write_files(files)
+    write_files(files)
     with spark_process(workspace) as spark:
 
         def run(sink: str, **options: str) -> Measured:
             return spark.run(
-                queries.fill, workspace, sink=sink, options=options, files=files, rows=_ROWS
+                queries.fill, workspace, sink=sink, options=options, files=files, rows=ROWS
             )
 
         def shardlog() -> Measured:
@@ -117,10 +117,10 @@ def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         yield warmed({"ours": shardlog, "parquet": parquet})
 
 
-def _write_files(place: Path) -> None:
+def write_files(place: Path) -> None:
     """Write records as Parquet, the rows of an id in one file and in order."""
     place.mkdir()
-    count = _ROWS // PARTITIONS
+    count = ROWS // PARTITIONS
     for number in range(PARTITIONS):
         places = np.arange(count)
         ids = number * _DEVICES_A_FILE + places % _DEVICES_A_FILE

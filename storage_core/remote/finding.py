@@ -23,7 +23,7 @@ _AT_ONCE_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServedStream:
     """What servers say who they are.
 
     Attributes:
@@ -46,40 +46,40 @@ def find_roots(
         ShardlogError: One refuses: the token, or a certificate, is wrong, or it is no server.
     """
 
-    def asked(client: ServerClient, servers: Servers) -> tuple[Servers, str, Sequence[str]]:
+    def ask_one(client: ServerClient, servers: Servers) -> tuple[Servers, str, Sequence[str]]:
         names, root = client.result_and_root("streams", Subject())
         return servers, root or "", names
 
-    answers = _each(groups, options, clock, asked)
-    found = [answer for answer in answers if not isinstance(answer, UnavailableError)]
-    return found, [answer for answer in answers if isinstance(answer, UnavailableError)]
+    answers = _ask_all(groups, options, clock, ask_one)
+    served = [answer for answer in answers if not isinstance(answer, UnavailableError)]
+    return served, [answer for answer in answers if isinstance(answer, UnavailableError)]
 
 
 def find(
     groups: Sequence[Servers], name: str, options: ServerOptions, clock: Clock
-) -> tuple[list[Found], list[Silent]]:
+) -> tuple[list[ServedStream], list[Silent]]:
     """Ask servers who they are; return those that answer, and those that do not.
 
     Raises:
         ShardlogError: As of `find_roots`.
     """
 
-    def asked(client: ServerClient, servers: Servers) -> Found:
+    def ask_one(client: ServerClient, servers: Servers) -> ServedStream:
         names, root = client.result_and_root("streams", Subject())
         facts = StreamClient.opened(client, name, None)[1] if name in names else None
-        return Found(servers, root or "", facts)
+        return ServedStream(servers, root or "", facts)
 
-    answers = _each(groups, options, clock, asked)
-    found = [answer for answer in answers if isinstance(answer, Found)]
+    answers = _ask_all(groups, options, clock, ask_one)
+    served = [answer for answer in answers if isinstance(answer, ServedStream)]
     silent = [
         (servers, answer)
         for servers, answer in zip(groups, answers, strict=True)
         if isinstance(answer, UnavailableError)
     ]
-    return found, silent
+    return served, silent
 
 
-def _each(
+def _ask_all(
     groups: Sequence[Servers],
     options: ServerOptions,
     clock: Clock,
@@ -112,20 +112,20 @@ def refuse_other_topics(
     Raises:
         ForeignDataError: It is not, or its records became other rows.
     """
-    one, other = first.origin, facts.origin
-    if one is None or other is None:
+    own, other = first.origin, facts.origin
+    if own is None or other is None:
         message = (
             f"{first_servers} and {servers} are over roots of their own, and only streams "
             "that are copies of one topic are read together: name the servers of one root"
         )
         raise ForeignDataError(message, stream=facts.name)
-    if one.topic_id != other.topic_id or one.topic != other.topic:
+    if own.topic_id != other.topic_id or own.topic != other.topic:
         message = (
-            f"{first_servers} has a copy of topic {one.topic!r} (id {one.topic_id}), "
+            f"{first_servers} has a copy of topic {own.topic!r} (id {own.topic_id}), "
             f"{servers} one of {other.topic!r} (id {other.topic_id})"
         )
         raise ForeignDataError(message, stream=facts.name)
-    if one != other or first.options.unit != facts.options.unit:
+    if own != other or first.options.unit != facts.options.unit:
         message = (
             f"{first_servers} and {servers} made other rows of the same records: their "
             "streams differ in primary, secondary, key_mode, value_format or unit"

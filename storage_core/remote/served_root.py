@@ -36,12 +36,12 @@ def ask_root(
     named = parse_servers(servers)
     options, clock = options or ServerOptions(), clock or SystemClock()
     groups = named.groups
-    found, silent = find_roots(groups, options, clock) if len(groups) > 1 else ([], [])
-    roots = sorted({root for _, root, _ in found})
+    served, silent = find_roots(groups, options, clock) if len(groups) > 1 else ([], [])
+    roots = sorted({root for _, root, _ in served})
     if len(roots) > 1:
         if silent:
             raise silent[0]
-        names = {name for _, _, names in found for name in names}
+        names = {name for _, _, names in served for name in names}
         return ServedRoot(named.text, ",".join(roots), tuple(sorted(names)))
     client = ServerClient(named, options, clock)
     try:

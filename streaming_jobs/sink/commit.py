@@ -90,8 +90,8 @@ def abort(target: StreamLocation, messages: Messages) -> None:
     """Remove what was staged for a batch that was not decided."""
     try:
         area = target.area()
-    except ForeignDataError:
-        # What failed the job says it already; there is nothing here to clear.
+    except (ForeignDataError, UnavailableError):
+        # What failed the job says it already; there is nothing here to clear, or nobody to ask.
         return
     staged = [one for one in messages if isinstance(one, StagedMessage) and one.target == target]
     with area:

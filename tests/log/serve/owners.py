@@ -179,10 +179,10 @@ def expect_all(reader: StreamReader, records: Sequence[Produced]) -> None:
         newest = reader.latest(secondary)
         if own:
             most = max(one.primary for one in own)
-            at = (newest[secondary].shard, newest[secondary].address)
+            place = (newest[secondary].shard, newest[secondary].address)
             last = {one.shard: one.address for one in own if one.primary == most}
             assert newest[secondary].primary == most
-            assert at in last.items()
+            assert place in last.items()
         else:
             assert newest == {}
     assert reader.earliest() == min((one.primary for one in records), default=None)

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def status_of(served: Served, path: str) -> int:
 
 
 def test_health_and_metrics_are_answered_while_all_connections_are_taken(large: Workbench) -> None:
-    stays = {"stalled_s": ANSWER_MAX_S, "send_s": ANSWER_MAX_S}
+    stays: dict[str, Any] = {"stalled_s": ANSWER_MAX_S, "send_s": ANSWER_MAX_S}
     with (
         serving(large.root, connections=2, **stays) as served,
         served.stalled("scan", large.name),
@@ -66,7 +67,7 @@ def test_health_and_metrics_are_answered_while_all_connections_are_taken(large: 
 def test_client_too_slow_over_its_whole_answer_gives_its_place_to_who_waits(
     large: Workbench,
 ) -> None:
-    slow = {"slow_s": 0.2, "slow_bytes_s": 10**12, "stalled_s": ANSWER_MAX_S}
+    slow: dict[str, Any] = {"slow_s": 0.2, "slow_bytes_s": 10**12, "stalled_s": ANSWER_MAX_S}
     with (
         serving(large.root, answers=1, queue_s=ANSWER_MAX_S, send_s=ANSWER_MAX_S, **slow) as served,
         served.stalled("scan", large.name) as sock,

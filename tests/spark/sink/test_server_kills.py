@@ -27,7 +27,7 @@ from tests.thin import rounds
 from tests.waiting import await_that
 
 ROUNDS = range(rounds("SHARDLOG_FAULT_SERVE", few=1, many=10))
-BATCHES, KILLS, RUNS_MAX = 4, 3, 10
+BATCHES, KILLS, RUNS_MAX = 3, 2, 10
 # What lies below staging, or below the stream, once a batch is at its moment.
 MOMENTS = ("*/*/rows-0000.arrow", "*/*/parts.json", "*/manifest.json", "mark")
 

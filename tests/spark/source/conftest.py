@@ -28,7 +28,7 @@ BY_SERVER_TOO: Final = frozenset(
         "test_query_that_expiry_overtakes_ends_or_goes_on_with_what_is_left",
     }
 )
-# They name a path themselves, write, or show what is of a path alone.
+# They name a path themselves, write, kill who reads files, or show what is of a path alone.
 BY_PATH: Final = frozenset(
     {
         "test_copy_of_the_root_is_refused_in_every_action",
@@ -37,8 +37,10 @@ BY_PATH: Final = frozenset(
         "test_mistake_is_told_by_load_in_its_first_line",
         "test_running_landing_ends_with_an_error_at_a_reset_backward",
         "test_view_made_in_sql_reads_the_stream",
+        "test_batch_read_gives_each_row_once_though_its_workers_were_killed",
         "test_batch_write_lands_once_though_a_task_failed_after_a_part",
         "test_batch_write_lands_once_though_a_worker_was_killed_after_a_part",
+        "test_micro_batch_has_each_row_once_though_its_workers_were_killed",
         "test_micro_batch_lands_once_though_a_task_failed_after_a_part",
         "test_micro_batch_lands_once_though_a_worker_was_killed_after_a_part",
     }
