@@ -13,7 +13,6 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from storage_core.catalog.origin import RETRY_SHARDS_FROM
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import ForeignDataError, InvalidRequestError, UnavailableError
 from storage_core.facade import StreamFacade
@@ -292,9 +291,8 @@ def _facts_of(owners: Owners) -> StreamFacts:
     lineages: dict[int, str] = {}
     births: dict[int, int] = {}
     for root in owners.roots:
-        for number, lineage in root.facts.lineages.items():
-            is_of_topic = number < RETRY_SHARDS_FROM
-            lineages[number] = _id_of(f"{identity}\n{number}") if is_of_topic else lineage
+        for number in root.facts.lineages:
+            lineages[number] = _id_of(f"{identity}\n{number}")
             born = root.facts.births.get(number, 0)
             births[number] = min(births.get(number, born), born)
     committed = dict.fromkeys(lineages, 0)
