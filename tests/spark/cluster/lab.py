@@ -22,6 +22,8 @@ from tests.unit.streaming_jobs.source.source_lab import SourceLab
 INTO: Final = "landed"
 EARLY: Final = {"startingOffsets": "earliest"}
 WRITE_TOKEN: Final = "of-those-who-write"  # noqa: S105 - of a test
+# A job of a crowded machine.
+JOB_MAX_S: Final = 600.0
 Options = dict[str, str]
 
 
@@ -31,18 +33,26 @@ class ClusterLab:
     def __init__(self, place: Path, known_tokens: Path) -> None:
         place.mkdir()
         self.place = place
+        self._into: StreamReader | None = None
         self.log = SourceLab(place / "root")
         self.server = ServeCommand(self.log.root, "--write-token-file", str(known_tokens))
 
     def serve(self) -> None:
-        """Serve the root."""
-        self.log.root.mkdir(exist_ok=True)
+        """Serve the root, which some stream has made."""
         self.server.start()
         self.log.servers = self.server.address
 
     def options(self, **options: object) -> Options:
         """Return options that name the stream, and these."""
         return self.log.options(**options)
+
+    def landed_count(self) -> int:
+        """Return how many rows are in the stream that queries write to; asked often."""
+        if self._into is None:
+            if not (self.log.root / INTO / "options.json").exists():
+                return 0
+            self._into = StreamReader.open(self.log.root, INTO)
+        return sum(self._into.refresh().values())
 
     def landed(self) -> list[int]:
         """Return the numbers in the stream that queries write to, as often as they are, sorted."""
@@ -53,7 +63,9 @@ class ClusterLab:
             return sorted(int(payload) for payload in payloads.to_pylist())
 
     def end(self) -> None:
-        """Let the writer and the server go."""
+        """Let the writer, the reader and the server go."""
+        if self._into is not None:
+            self._into.close()
         self.server.kill()
         self.log.close()
 

@@ -6,6 +6,7 @@ from tests.spark.cluster.driver import DriverError
 from tests.spark.cluster.lab import (
     EARLY,
     INTO,
+    JOB_MAX_S,
     WRITE_TOKEN,
     finish_queries,
     machines,
@@ -20,8 +21,6 @@ from tests.spark.support.avro_rows import VERSIONS, append_heat
 from tests.waiting import await_that
 
 ROWS = 200
-# A job of a crowded machine.
-JOB_MAX_S = 600.0
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_query_moves_each_row_once_over_a_restart(full, driver, cluster):
     checkpoint = str(cluster.place / f"{full.place.name}-checkpoint")
     query = (full.options(maxOffsetsPerTrigger=60, **EARLY), full.options(stream=INTO), checkpoint)
     driver.do(start_query, *query)
-    await_that(lambda: bool(full.landed()), "a batch", JOB_MAX_S)
+    await_that(lambda: full.landed_count() > 0, "a batch", JOB_MAX_S)
     full.log.append(50, first=ROWS)
     driver.do(finish_queries)
     full.log.append(50, first=ROWS + 50)
