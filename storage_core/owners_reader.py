@@ -129,6 +129,10 @@ class OwnersReader(StreamReader):
         """What stands for all roots that have copies of the topic, whichever these are."""
         return f"owners of {self._open.meta.incarnation}"
 
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced in any root."""
+        return frozenset().union(*(root.facts.archived for root in self.owners.roots))
+
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed."""
         self._open.refuse_if_closed()
