@@ -17,12 +17,12 @@ from storage_core.format.record import Record
 from storage_core.format.row_columns import READ_COLUMNS, schema_of
 from storage_core.platform.disk_usage import disk_bytes
 from storage_core.protocol.calls import Call
-from storage_core.protocol.documents import ShardHolding, StreamFacts
+from storage_core.protocol.documents import ShardExtent, StreamFacts
 from storage_core.read.request import Order, ReadRequest, own_columns, request_of
 from storage_core.read.rows import ReadTooLargeError as ReadTooLargeError  # noqa: PLC0414 - for servers
 from storage_core.reader import StreamReader
 from storage_core.rows import StreamRows
-from storage_core.sql.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
+from storage_core.sql.access.served_snapshot import BYTES_SCHEMA, GONE, part_bytes, served_snapshot
 
 _Rows = StreamRows[Any]
 
@@ -242,18 +242,18 @@ def _sizes(reader: StreamReader) -> dict[int, int]:
     return {n: disk_bytes(files.shard_directory(n)) for n in reader.rows.shards.opened()}
 
 
-def _owners(reader: StreamReader) -> dict[int, ShardHolding]:
+def _owners(reader: StreamReader) -> dict[int, ShardExtent]:
     files, shards = reader.rows.shards.files, reader.rows.shards.opened()
     # In this order: who has let go by now, has committed by then.
     holders = shard_owners(files.directory.parent, files.meta.name)
-    holdings = {}
+    extents = {}
     for number, shard in shards.items():
         holder, committed, facts = holders.get(number), shard.committed(), shard.state()
         # A command that has it for a moment writes nothing new.
         name = None if holder is None or holder.purpose else str(holder)
         born = reader.born(number)
-        holdings[number] = ShardHolding(born, max(facts.start, born), committed, facts.floor, name)
-    return holdings
+        extents[number] = ShardExtent(born, max(facts.start, born), committed, facts.floor, name)
+    return extents
 
 
 def _shard_schemas(

@@ -25,12 +25,13 @@ from storage_core.read.shard_reader import FollowedShard
 from storage_core.reader import StreamReader
 from storage_core.remote.addresses import Servers, parse_servers
 from storage_core.remote.client import ServerClient
-from storage_core.remote.finding import Found, Silent, find
+from storage_core.remote.finding import ServedStream, Silent, find
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.owned_shard import OwnedShard
 from storage_core.remote.owners import Owners
 from storage_core.remote.stream_client import StreamClient
 from storage_core.remote_reader import RemoteReader, files_of
+from storage_core.roots import root_id
 
 if TYPE_CHECKING:
     from storage_core.verify.verify import Progress, VerifyReport
@@ -74,20 +75,20 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
     until_s = clock.monotonic_s() + options.retry_for.total_seconds()
     pause_s = _PAUSE_FIRST_S
     while True:
-        found, silent = find(named.groups, name, options, clock)
+        served, silent = find(named.groups, name, options, clock)
         error: UnavailableError | None = None
-        if any(each.facts is not None and each.facts.origin is not None for each in found):
-            owners = Owners(name, found, [one for one, _ in silent], options, clock)
+        if any(each.facts is not None and each.facts.origin is not None for each in served):
+            owners = Owners(name, served, [one for one, _ in silent], options, clock)
             try:
                 error = _possibly_short(owners, silent)
-                if error is None and len({each.root for each in found}) > 1:
+                if error is None and len({each.root for each in served}) > 1:
                     return OwnersReader(owners, clock, read_bytes_max)
             except BaseException:
                 owners.close()
                 raise
             owners.close()
         if error is None:
-            _refuse_several(found, name)
+            _refuse_several(served, name)
             return _of_one_root(named, name, None, options, read_bytes_max, clock)
         left_s = until_s - clock.monotonic_s()
         if left_s <= 0:
@@ -96,9 +97,9 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
         pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
 
-def _refuse_several(found: Sequence[Found], name: str) -> None:
+def _refuse_several(served: Sequence[ServedStream], name: str) -> None:
     """Refuse roots of which several have a stream that is no copy of a topic."""
-    having = {each.root: each.servers.text for each in found if each.facts is not None}
+    having = {each.root: each.servers.text for each in served if each.facts is not None}
     if len(having) > 1:
         message = (
             f"{' and '.join(having.values())} are over roots of their own, and only streams that "
@@ -123,6 +124,11 @@ class OwnersReader(StreamReader):
     def __repr__(self) -> str:
         """Return where the stream is read, without any token."""
         return f"<OwnersReader of {self._open.meta.name!r} at {self.owners.text}>"
+
+    @property
+    def root_id(self) -> str:
+        """What stands for all roots that have copies of the topic, whichever these are."""
+        return f"owners of {self._open.meta.incarnation}"
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed."""
@@ -225,6 +231,21 @@ class _OwnedShards(OpenShards[FollowedShard]):
             if number in self.files.settings.lineages
         }
         return owned
+
+
+def root_of(reader: StreamReader, place: str) -> str:
+    """Return the id of the root that a reader has opened, or what stands for several.
+
+    Args:
+        reader: The reader.
+        place: The root's path, or addresses of servers.
+
+    Raises:
+        ShardlogError: The root's file cannot be read.
+    """
+    if isinstance(reader, RemoteReader | OwnersReader):
+        return reader.root_id
+    return root_id(place)
 
 
 def _of_one_root(  # noqa: PLR0913 - what an opener may say

@@ -68,6 +68,11 @@ class RemoteReader(StreamReader):
         """Return where the stream is read, without any token."""
         return f"<RemoteReader of {self._open.meta.name!r} at {self._client.addresses}>"
 
+    @property
+    def root_id(self) -> str:
+        """The id of the root that the server is over."""
+        return self._client.root
+
     # --- rows ----------------------------------------------------------------------------------
 
     def read(  # noqa: PLR0913 - the contract's signature
@@ -264,12 +269,14 @@ class RemoteReader(StreamReader):
         if type(address) is not int or not isinstance(timeout, int | float):
             message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
             raise InvalidRequestError(message)
+        if address < 0:
+            # The end of a shard without rows is there.
+            self._open.refuse_if_closed()
+            return True
         deadline = self._clock.monotonic_s() + timeout
         while True:
             left = min(max(0.0, deadline - self._clock.monotonic_s()), WAIT_S_MAX)
-            is_there = self._client.result(
-                "wait", left, shard=shard, address=max(0, address), timeout=left
-            )
+            is_there = self._client.result("wait", left, shard=shard, address=address, timeout=left)
             if is_there:
                 self._client.know_reached({shard: address + 1})
             if is_there or self._clock.monotonic_s() >= deadline:

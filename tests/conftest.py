@@ -38,7 +38,7 @@ settings.register_profile(
 settings.load_profile("shardlog")
 
 
-# What takes long, the longest first; of each folder the groups, such as the two of Spark's tests.
+# What takes long, the longest first; of each folder the groups, such as those of Spark's tests.
 LONG = (
     *(
         "tests/spark/",

@@ -1,7 +1,8 @@
 """Which tests one process runs: those that share what is made slowly, a JVM most of all.
 
-Spark's tests are two groups that take about as long as each other, each of one session: the jobs,
-and all others. Those of a cluster are a third, whose sessions are processes of their own.
+Spark's tests are three groups, each of one session, since the longest group is what a run takes at
+least: the jobs; the sink and the parts; the source, and all others. Those of a cluster are a
+fourth, whose sessions are processes of their own.
 """
 
 # NOTE: xdist (3.8) marks groups in node ids, and pytest (9.2) lets it put nothing there, so that a
@@ -14,6 +15,7 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK: Final = "tests/spark"
 SPARK_JOBS: Final = f"{SPARK}/jobs"
+SPARK_OUT: Final = (f"{SPARK}/sink", f"{SPARK}/parts")
 SPARK_CLUSTER: Final = f"{SPARK}/cluster"
 # These and commands start Spark by themselves.
 OWN_SPARK: Final = (f"{SPARK}/sink/test_twins.py", f"{SPARK}/test_connect.py")
@@ -60,4 +62,6 @@ def group_of(nodeid: str) -> str:
         return OF_FILES.get(path, nodeid)
     if file.is_relative_to(SPARK_CLUSTER):
         return "cluster"
+    if file.parent.as_posix() in SPARK_OUT:
+        return "spark-3"
     return "spark-2" if file.is_relative_to(SPARK_JOBS) else "spark-1"

@@ -48,9 +48,10 @@ def run() -> None:
         if lacking in ("", *_OURS):
             raise
         # Nothing of it was imported yet where the first module of others is missing.
-        from storage_core.platform.extras import how_to_install  # noqa: PLC0415 - as above
+        from connectors.cli.missing_extra import what_is_missing  # noqa: PLC0415 - as above
 
-        said = how_to_install(lacking) or f"its installation lacks {lacking}; install it again"
+        said = what_is_missing(lacking, sys.argv[1:])
+        said = said or f"its installation lacks {lacking}; install it again"
         sys.stderr.write(f"shardlog: {said}\n")
         code = EXIT_USAGE
     if is_worker:

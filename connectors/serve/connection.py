@@ -60,6 +60,10 @@ class Connection:
         # What the client has taken of the answer, and for how long it was sent, not made.
         self._taken_bytes = 0
         self._sending_s = 0.0
+        # A batch that is sent when the answer's time is over, and the error behind it, have a
+        # little more.
+        self._answer_max_s = bounds.answer_s + bounds.send_s
+        self._answered_until_s = clock.monotonic_s() + self._answer_max_s
 
     def take_over(self, sock: socket.socket) -> None:
         """Go on over another socket: the encrypted one."""
@@ -92,7 +96,10 @@ class Connection:
         idle_until_s = self.waiting_since_s + idle_s
         if not self._received and not self._receive(idle_until_s):
             return None
-        until_s = self._clock.monotonic_s() + self._bounds.request_s
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._bounds.request_s
+        self._taken_bytes, self._sending_s = 0, 0.0
+        self._answered_until_s = now_s + self._answer_max_s
         end = self._received.find(_HEAD_END)
         while end < 0:
             if len(self._received) > self._bounds.head_bytes:
@@ -105,7 +112,6 @@ class Connection:
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
         request = parse_head(head)
-        self._taken_bytes, self._sending_s = 0, 0.0
         if request.brings_rows:
             # They are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
@@ -216,7 +222,7 @@ class Connection:
         size, sent, counted = len(view), 0, 0
         try:
             while sent < size:
-                remaining_s = until_s - now_s
+                remaining_s = min(until_s, self._answered_until_s) - now_s
                 if remaining_s <= 0 or self.is_cut:
                     message = "the client takes too little of its answer"
                     raise GoneError(message)

@@ -44,6 +44,7 @@ from storage_core import (
     ShardlogError,
     StreamReader,
     UnavailableError,
+    UnsupportedFormatError,
     list_streams,
 )
 from storage_core.answering import ReadTooLargeError, RowAnswer, result_of, rows_of
@@ -156,7 +157,7 @@ class Handler:
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:
         """Send an error as an answer; return its status, and the bytes sent."""
-        error = told_as_own(error)
+        error = told_as_own(error, self._bounds)
         status = error.status if isinstance(error, RefusedError) else status_of(error)
         headers = dict(_JSON)
         if status is HTTPStatus.UNAUTHORIZED:
@@ -237,8 +238,11 @@ class Handler:
             raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "this call takes POST")
         number = request.headers.get(PROTOCOL.lower(), str(PROTOCOL_NUMBER))
         if number != str(PROTOCOL_NUMBER):
-            message = f"this server speaks protocol {PROTOCOL_NUMBER}, not {number[:20]}"
-            raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, message)
+            message = (
+                f"this server speaks protocol {PROTOCOL_NUMBER}, not {number[:20]}: install the "
+                "same version on both sides"
+            )
+            raise UnsupportedFormatError(message)
         self.streams.check_root(request.headers)
         return call, segments[2] if of_stream else ""
 
@@ -344,7 +348,7 @@ class Handler:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches as far as an answer may go; beyond, it ends with an error."""
         until_s = self._clock.monotonic_s() + self._bounds.answer_s
-        for batch in _told_as_own(batches):
+        for batch in _told_as_own(batches, self._bounds):
             outcome.rows += batch.num_rows
             if self._bounds.rows and outcome.rows > self._bounds.rows:
                 message = f"the answer has more than {self._bounds.rows} rows; ask for fewer"
@@ -362,11 +366,11 @@ def _encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def _told_as_own(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _told_as_own(batches: Iterator[pa.RecordBatch], bounds: Bounds) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
     except ShardlogError as error:
-        raise told_as_own(error) from error.__cause__
+        raise told_as_own(error, bounds) from error.__cause__
 
 
 def _failure_of(error: Exception) -> ShardlogError:

@@ -6,7 +6,7 @@ from typing import Final
 
 from connectors.serve.settings import Bounds
 from storage_core import InvalidRequestError, ShardlogError, UnavailableError
-from storage_core.answering import OpenFilesError
+from storage_core.answering import OpenFilesError, ReadTooLargeError
 
 # What the system says where it is short of files or memory.
 SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -36,8 +36,15 @@ def too_many_connections(bounds: Bounds) -> BusyError:
     return BusyError(f"{bounds.connections} connections are open, as many as may be; try again")
 
 
-def told_as_own(error: ShardlogError) -> ShardlogError:
-    """Return an error as a client is told it: what the server is short of is no fault of theirs."""
+def told_as_own(error: ShardlogError, bounds: Bounds) -> ShardlogError:
+    """Return an error as a client is told it: the server's own bounds, and what it is short of."""
+    if isinstance(error, ReadTooLargeError):
+        message = (
+            f"the rows come to more than the {bounds.read_bytes} bytes that this server gathers "
+            "(--read-mib-max); ask for fewer ids, times, columns or rows an id, or take scan or "
+            "for_each"
+        )
+        return InvalidRequestError(message, stream=error.stream, shard=error.shard)
     cause = error.__cause__
     is_short = isinstance(cause, OSError) and cause.errno in SHORT
     if not is_short and not isinstance(error, OpenFilesError):

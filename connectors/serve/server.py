@@ -130,7 +130,7 @@ class ShardServer:
             return list(self._connections)
 
     def _count(self, *, is_reserved: bool) -> int:
-        return sum(each.is_reserved is is_reserved for each in self._remaining())
+        return sum(connection.is_reserved is is_reserved for connection in self._remaining())
 
     def _accept(self) -> None:
         while not self.handler.stopping.is_set():
@@ -173,11 +173,11 @@ class ShardServer:
     def _close_longest_idle(self) -> bool:
         """End the connection that has waited longest for a request; return whether one has."""
         since = [
-            (each.waiting_since_s, each)
-            for each in self._remaining()
-            if not each.is_cut and not each.is_reserved
+            (connection.waiting_since_s, connection)
+            for connection in self._remaining()
+            if not connection.is_cut and not connection.is_reserved
         ]
-        idle = [(since_s, each) for since_s, each in since if since_s is not None]
+        idle = [(since_s, connection) for since_s, connection in since if since_s is not None]
         if not idle:
             return False
         min(idle, key=lambda pair: pair[0])[1].cut()

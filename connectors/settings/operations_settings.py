@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host in _LOOPBACK_NAMES
+        return host.lower() in _LOOPBACK_NAMES
 
 
 def check_address(address: object) -> object:

@@ -22,9 +22,14 @@ EXTRA_OF: Final[Mapping[str, str]] = {
 }
 
 
-def how_to_install(library: str) -> str | None:
-    """Return what to say of a library that is missing; None if no extra brings it."""
-    extra = EXTRA_OF.get(library)
+def how_to_install(library: str, extra: str | None = None) -> str | None:
+    """Return what to say of a library that is missing; None if no extra brings it.
+
+    Args:
+        library: The library.
+        extra: One that brings it and more that is needed; None for the least that does.
+    """
+    extra = extra or EXTRA_OF.get(library)
     return None if extra is None else f"{library} is missing: pip install 'shardlog[{extra}]'"
 
 

@@ -13,7 +13,7 @@ from storage_core.protocol.calls import (
     call_named,
     request_values,
 )
-from storage_core.protocol.documents import ShardHolding, StreamFacts
+from storage_core.protocol.documents import ShardExtent, StreamFacts
 from storage_core.protocol.error_documents import (
     decode_error,
     encode_error,
@@ -70,7 +70,7 @@ __all__ = [
     "Parameter",
     "Right",
     "RowStream",
-    "ShardHolding",
+    "ShardExtent",
     "StreamFacts",
     "bearer",
     "call_named",

@@ -51,7 +51,7 @@ class StreamFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardHolding:
+class ShardExtent:
     """What of a shard lies in one root, and who holds it there.
 
     Attributes:
@@ -69,16 +69,16 @@ class ShardHolding:
     holder: str | None
 
 
-def encode_holdings(holdings: Mapping[int, ShardHolding]) -> dict[str, Any]:
+def encode_extents(extents: Mapping[int, ShardExtent]) -> dict[str, Any]:
     """Return what of shards lies in a root as a document."""
-    return {str(shard): asdict(holding) for shard, holding in holdings.items()}
+    return {str(shard): asdict(extent) for shard, extent in extents.items()}
 
 
-def decode_holdings(document: Mapping[str, Any]) -> dict[int, ShardHolding]:
-    """Return what `encode_holdings` was given."""
+def decode_extents(document: Mapping[str, Any]) -> dict[int, ShardExtent]:
+    """Return what `encode_extents` was given."""
     return {
-        int(shard): ShardHolding(**_fields_of(ShardHolding, holding))
-        for shard, holding in document.items()
+        int(shard): ShardExtent(**_fields_of(ShardExtent, extent))
+        for shard, extent in document.items()
     }
 
 

@@ -10,8 +10,8 @@ from storage_core.errors import ForeignDataError
 from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import (
     decode_by_shard,
+    decode_extents,
     decode_facts,
-    decode_holdings,
     decode_pairs,
     decode_pairs_by_shard,
     decode_parts,
@@ -19,8 +19,8 @@ from storage_core.protocol.documents import (
     decode_state,
     decode_stats,
     encode_by_shard,
+    encode_extents,
     encode_facts,
-    encode_holdings,
     encode_parts,
     encode_schemas,
     encode_state,
@@ -67,7 +67,7 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "start": _PLAIN,
     "horizon": _Codec(list, tuple),
     "missing": _Codec(list, decode_pairs),
-    "owners": _Codec(encode_holdings, decode_holdings),
+    "owners": _Codec(encode_extents, decode_extents),
     "sizes": _BY_SHARD,
     # Those that write answer in documents of transactions (transactions/documents.py).
     "create": _PLAIN,

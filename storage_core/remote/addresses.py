@@ -16,6 +16,8 @@ from storage_core.errors import InvalidRequestError
 
 PLAIN: Final = "shardlog://"
 ENCRYPTED: Final = "shardlogs://"
+# As a server prints its own, and browsers have it: a mistake that is told, and no path.
+_OF_HTTP: Final = ("http://", "https://")
 PORT_DEFAULT: Final = 8085
 _PORT_MAX: Final = 65535
 _ADDRESSES_MAX: Final = 64
@@ -76,8 +78,8 @@ class Servers:
 
 
 def names_servers(root: object) -> bool:
-    """Tell whether what stands in the place of a root's path names servers."""
-    return isinstance(root, str) and root.startswith((PLAIN, ENCRYPTED))
+    """Tell whether what stands in the place of a root's path names servers, or is meant to."""
+    return isinstance(root, str) and root.startswith((PLAIN, ENCRYPTED, *_OF_HTTP))
 
 
 def refuse_servers(root: object) -> None:
@@ -103,6 +105,12 @@ def parse_servers(text: str) -> Servers:
         message = (
             "a server's address has neither user nor token: name a file with the token by "
             "SHARDLOG_SERVER_TOKEN_FILE"
+        )
+        raise InvalidRequestError(message)
+    if text.startswith(_OF_HTTP):
+        message = (
+            f"{text[:80]!r} is no address of a server for clients of shardlog: it is "
+            f"{PLAIN}HOST:PORT, over TLS {ENCRYPTED}HOST:PORT"
         )
         raise InvalidRequestError(message)
     groups = [group.split("+") for group in rest.split(",")]

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.shard_state import AddressRange
-from storage_core.protocol.documents import ShardHolding
+from storage_core.protocol.documents import ShardExtent
 
 AWAY: Final = -1
 
@@ -30,16 +30,16 @@ class Piece:
 
     Attributes:
         root: Which root; AWAY for one that does not answer.
-        holding: What lies there.
+        extent: What lies there.
     """
 
     root: int
-    holding: ShardHolding
+    extent: ShardExtent
 
     @property
     def has_begun(self) -> bool:
         """Whether rows came to it, or may at any time."""
-        return self.holding.holder is not None or self.holding.committed > self.holding.born
+        return self.extent.holder is not None or self.extent.committed > self.extent.born
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class Coverage:
 
 def owner_of(pieces: Sequence[Piece]) -> Piece | None:
     """Return the piece that a worker holds; of several, as beside a frozen one, the longest."""
-    held = [piece for piece in pieces if piece.holding.holder is not None]
+    held = [piece for piece in pieces if piece.extent.holder is not None]
     return max(held, key=_by_end, default=None)
 
 
 def floor_of(pieces: Sequence[Piece]) -> int:
     """Return the least primary that has not expired anywhere."""
-    return max((piece.holding.floor for piece in pieces), default=INT64_MIN)
+    return max((piece.extent.floor for piece in pieces), default=INT64_MIN)
 
 
 def covered(pieces: Sequence[Piece], end: int) -> Coverage:
@@ -107,19 +107,22 @@ def covered(pieces: Sequence[Piece], end: int) -> Coverage:
     lacking: list[AddressRange] = []
     cursor = end
     while True:
-        having = [one for one in own if one.holding.start < cursor <= one.holding.committed]
+        having = [one for one in own if one.extent.start < cursor <= one.extent.committed]
         if having:
             chosen = first if first in having else min(having, key=_by_start)
             assert chosen is not None
+            bottom = chosen.extent.start
             if chosen.root == AWAY:
-                lacking.append(AddressRange(chosen.holding.start, cursor))
+                # As far as none of those that answer has them, too.
+                bottom = max(bottom, _end_below(here, cursor) or 0)
+                lacking.append(AddressRange(bottom, cursor))
             else:
-                segments.append(Segment(chosen.root, chosen.holding.start, cursor))
-            cursor = chosen.holding.start
+                segments.append(Segment(chosen.root, bottom, cursor))
+            cursor = bottom
             continue
-        known = _expired_below(own, cursor)
+        once = _expired_below(own, cursor)
         below = _end_below(own, cursor)
-        bottom = known if below is None else max(known, below)
+        bottom = once if below is None else max(once, below)
         if bottom < cursor:
             expired.append(AddressRange(bottom, cursor))
         if below is None:
@@ -127,7 +130,7 @@ def covered(pieces: Sequence[Piece], end: int) -> Coverage:
         if below < bottom:
             lacking.append(AddressRange(below, bottom))
         cursor = below
-    born = min((piece.holding.born for piece in own), default=end)
+    born = min((piece.extent.born for piece in own), default=end)
     return Coverage(
         min(born, end), end, tuple(segments[::-1]), tuple(expired[::-1]), tuple(lacking[::-1])
     )
@@ -136,9 +139,9 @@ def covered(pieces: Sequence[Piece], end: int) -> Coverage:
 def _expired_below(pieces: Sequence[Piece], cursor: int) -> int:
     """Return down to where the log below an address was there once, by those that had it."""
     having_had = [
-        piece.holding.born
+        piece.extent.born
         for piece in pieces
-        if piece.holding.born < cursor <= max(piece.holding.start, piece.holding.committed)
+        if piece.extent.born < cursor <= max(piece.extent.start, piece.extent.committed)
     ]
     return min(having_had, default=cursor)
 
@@ -146,16 +149,16 @@ def _expired_below(pieces: Sequence[Piece], cursor: int) -> int:
 def _end_below(pieces: Sequence[Piece], cursor: int) -> int | None:
     """Return the end of the next rows below an address, of roots that do not reach it."""
     ends = [
-        piece.holding.committed
+        piece.extent.committed
         for piece in pieces
-        if piece.holding.start < piece.holding.committed < cursor
+        if piece.extent.start < piece.extent.committed < cursor
     ]
     return max(ends, default=None)
 
 
 def _by_end(piece: Piece) -> Any:  # noqa: ANN401 - to be compared
-    return piece.holding.committed, -piece.root
+    return piece.extent.committed, -piece.root
 
 
 def _by_start(piece: Piece) -> Any:  # noqa: ANN401 - as above
-    return piece.root == AWAY, piece.holding.start, piece.root
+    return piece.root == AWAY, piece.extent.start, piece.root

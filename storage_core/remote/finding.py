@@ -1,9 +1,9 @@
 """Which roots servers are over, as they say themselves, and whether these can be read as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from storage_core.errors import ForeignDataError, UnavailableError
 from storage_core.platform.clock import Clock
@@ -14,6 +14,7 @@ from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.stream_client import StreamClient
 
+T = TypeVar("T")
 Silent = tuple[Servers, UnavailableError]
 
 # A server that is asked what it has answers at once, or is silent.
@@ -22,7 +23,7 @@ _AT_ONCE_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServedStream:
     """What servers say who they are.
 
     Attributes:
@@ -36,38 +37,66 @@ class Found:
     facts: StreamFacts | None
 
 
-def find(
-    groups: Sequence[Servers], name: str, options: ServerOptions, clock: Clock
-) -> tuple[list[Found], list[Silent]]:
-    """Ask servers who they are; return those that answer, and those that do not.
+def find_roots(
+    groups: Sequence[Servers], options: ServerOptions, clock: Clock
+) -> tuple[list[tuple[Servers, str, Sequence[str]]], list[UnavailableError]]:
+    """Ask servers for the id of their root and its streams; return those that are silent, too.
 
     Raises:
         ShardlogError: One refuses: the token, or a certificate, is wrong, or it is no server.
     """
-    answers = Threads(_AT_ONCE_MAX).map(
-        lambda servers: _asked(servers, name, options, clock), list(groups)
-    )
-    found = [answer for answer in answers if isinstance(answer, Found)]
+
+    def ask_one(client: ServerClient, servers: Servers) -> tuple[Servers, str, Sequence[str]]:
+        names, root = client.result_and_root("streams", Subject())
+        return servers, root or "", names
+
+    answers = _ask_all(groups, options, clock, ask_one)
+    served = [answer for answer in answers if not isinstance(answer, UnavailableError)]
+    return served, [answer for answer in answers if isinstance(answer, UnavailableError)]
+
+
+def find(
+    groups: Sequence[Servers], name: str, options: ServerOptions, clock: Clock
+) -> tuple[list[ServedStream], list[Silent]]:
+    """Ask servers who they are; return those that answer, and those that do not.
+
+    Raises:
+        ShardlogError: As of `find_roots`.
+    """
+
+    def ask_one(client: ServerClient, servers: Servers) -> ServedStream:
+        names, root = client.result_and_root("streams", Subject())
+        facts = StreamClient.opened(client, name, None)[1] if name in names else None
+        return ServedStream(servers, root or "", facts)
+
+    answers = _ask_all(groups, options, clock, ask_one)
+    served = [answer for answer in answers if isinstance(answer, ServedStream)]
     silent = [
         (servers, answer)
         for servers, answer in zip(groups, answers, strict=True)
         if isinstance(answer, UnavailableError)
     ]
-    return found, silent
+    return served, silent
 
 
-def _asked(
-    servers: Servers, name: str, options: ServerOptions, clock: Clock
-) -> Found | UnavailableError:
-    client = ServerClient(servers, impatient(options), clock)
-    try:
-        names, root = client.result_and_root("streams", Subject())
-        facts = StreamClient.opened(client, name, None)[1] if name in names else None
-    except UnavailableError as error:
-        return error
-    finally:
-        client.close()
-    return Found(servers, root or "", facts)
+def _ask_all(
+    groups: Sequence[Servers],
+    options: ServerOptions,
+    clock: Clock,
+    ask: Callable[[ServerClient, Servers], T],
+) -> list[T | UnavailableError]:
+    """Ask all servers at once; return the answer of each, or why there is none."""
+
+    def answer(servers: Servers) -> T | UnavailableError:
+        client = ServerClient(servers, impatient(options), clock)
+        try:
+            return ask(client, servers)
+        except UnavailableError as error:
+            return error
+        finally:
+            client.close()
+
+    return Threads(_AT_ONCE_MAX).map(answer, list(groups))
 
 
 def impatient(options: ServerOptions) -> ServerOptions:
@@ -83,20 +112,20 @@ def refuse_other_topics(
     Raises:
         ForeignDataError: It is not, or its records became other rows.
     """
-    one, other = first.origin, facts.origin
-    if one is None or other is None:
+    own, other = first.origin, facts.origin
+    if own is None or other is None:
         message = (
             f"{first_servers} and {servers} are over roots of their own, and only streams "
             "that are copies of one topic are read together: name the servers of one root"
         )
         raise ForeignDataError(message, stream=facts.name)
-    if one.topic_id != other.topic_id or one.topic != other.topic:
+    if own.topic_id != other.topic_id or own.topic != other.topic:
         message = (
-            f"{first_servers} has a copy of topic {one.topic!r} (id {one.topic_id}), "
+            f"{first_servers} has a copy of topic {own.topic!r} (id {own.topic_id}), "
             f"{servers} one of {other.topic!r} (id {other.topic_id})"
         )
         raise ForeignDataError(message, stream=facts.name)
-    if one != other or first.options.unit != facts.options.unit:
+    if own != other or first.options.unit != facts.options.unit:
         message = (
             f"{first_servers} and {servers} made other rows of the same records: their "
             "streams differ in primary, secondary, key_mode, value_format or unit"

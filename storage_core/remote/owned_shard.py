@@ -63,12 +63,12 @@ class OwnedShard:
     def horizon(self) -> tuple[int, int]:
         """Return where the shard starts, and its generation with whose it is."""
 
-        def asked(view: ShardView) -> tuple[int, int]:
+        def report(view: ShardView) -> tuple[int, int]:
             root = self._first(view)
             _, generation = root.probes.result("horizon", shard=view.number)
             return view.whole.start, _tagged(root, int(generation))
 
-        return self._trying(asked)
+        return self._trying(report)
 
     def state(self) -> ShardFacts:
         """Return what the shard's owner reports of itself, with where the whole log stands.
@@ -76,7 +76,7 @@ class OwnedShard:
         Counters are the owner's, and so is what was sealed and trimmed.
         """
 
-        def asked(view: ShardView) -> ShardFacts:
+        def report(view: ShardView) -> ShardFacts:
             first = self._first(view)
             facts: ShardFacts = first.probes.result("state", shard=view.number)
             if self._is_all_of(first, view):
@@ -91,7 +91,7 @@ class OwnedShard:
                 passed=tuple(one for at, state in states for one in _clipped(state.passed, at)),
             )
 
-        return self._trying(asked)
+        return self._trying(report)
 
     def lies_in_one_root(self) -> bool:
         """Tell whether the root that has its newest rows has all of them."""
@@ -100,7 +100,7 @@ class OwnedShard:
     def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had in any root, each once."""
 
-        def asked(view: ShardView) -> tuple[SchemaEntry, ...]:
+        def report(view: ShardView) -> tuple[SchemaEntry, ...]:
             roots = self._roots_of(view) or [self._first(view)]
             return tuple(
                 in_order_of_all(
@@ -109,7 +109,7 @@ class OwnedShard:
                 )
             )
 
-        return self._trying(asked)
+        return self._trying(report)
 
     def parts(self) -> ShardParts:
         """Refuse: parts are files of one root."""
@@ -119,7 +119,7 @@ class OwnedShard:
     def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
         """Return what of a range has expired after a generation, or is gone otherwise."""
 
-        def asked(view: ShardView) -> list[tuple[int, int]]:
+        def report(view: ShardView) -> list[tuple[int, int]]:
             ranges = view.gone(start, end)
             for segment in view.whole.segments:
                 part = segment.within(start, end)
@@ -130,20 +130,20 @@ class OwnedShard:
                     ranges += root.asks.result("missing", shard=view.number, **values)
             return sorted(ranges)
 
-        return self._trying(asked)
+        return self._trying(report)
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
-        view = self._trying(lambda view: _known(view, end))
+        view = self._trying(lambda view: _ended(view, end))
         position, most, patience = start, view.end_of(end), Patience(self._owners)
         while position < most:
             try:
-                segment = _holding(view, position, most)
+                segment = _of_dead_letters(view, position, most)
                 values = {"shard": view.number, "start": position, "end": segment.end}
                 for batch in self._owners.roots[segment.root].asks.batches("dead_letters", values):
-                    for letter in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                        yield letter
-                        position = letter[0] + 1
+                    for dead_letter in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                        yield dead_letter
+                        position = dead_letter[0] + 1
                 position = segment.end
                 patience.begin()
             except UnavailableError as error:
@@ -184,18 +184,21 @@ class OwnedShard:
         self, request: ReadRequest, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
         is_replay = request.order == "replay"
-        view = self._trying(lambda view: _known(view, request.end_address))
+        view = self._trying(lambda view: _ended(view, request.end_address))
         end = view.end_of(request.end_address)
         position, patience = self._begin(view, request), Patience(self._owners)
+        # What nobody has is refused before the first row; what falls silent later, once it is next.
+        self._trying(lambda view: view.require(position, end, is_replay=is_replay))
         question = replace(request, columns=tuple(dict.fromkeys((*columns, "address"))))
         while position < end:
             try:
-                view.require(position, end, is_replay=is_replay)
                 segment = _next_segment(view, position, end)
+                begin = end if segment is None else max(segment.start, position + 1)
+                view.require(position, begin, is_replay=is_replay)
                 if segment is None:
                     return
-                asked = self._of_segment(view, segment, question)
-                for batch in self._batches(asked, segment):
+                part = self._of_segment(view, segment, question)
+                for batch in self._batches(part, segment):
                     if batch.num_rows:
                         yield batch.select([*columns])
                         position = int(batch.column("address")[-1].as_py()) + 1
@@ -304,7 +307,7 @@ class OwnedShard:
         return facts
 
 
-def _known(view: ShardView, end_address: int | None) -> ShardView:
+def _ended(view: ShardView, end_address: int | None) -> ShardView:
     """Return a view that says where a request ends."""
     view.end_of(end_address)
     return view
@@ -315,7 +318,7 @@ def _next_segment(view: ShardView, position: int, end: int) -> Segment | None:
     return next((part for part in parts if part is not None), None)
 
 
-def _holding(view: ShardView, position: int, end: int) -> Segment:
+def _of_dead_letters(view: ShardView, position: int, end: int) -> Segment:
     """Return who has the dead letters from an address on; a root keeps them beyond its rows."""
     segment = _next_segment(view, position, end)
     if segment is None:

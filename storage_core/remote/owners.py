@@ -22,11 +22,11 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.platform.clock import Clock
 from storage_core.platform.threads import Threads
 from storage_core.protocol import StreamFacts
-from storage_core.protocol.documents import ShardHolding
+from storage_core.protocol.documents import ShardExtent
 from storage_core.remote.addresses import Servers
 from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.coverage import Piece
-from storage_core.remote.finding import Found, find, impatient, refuse_other_topics
+from storage_core.remote.finding import ServedStream, find, impatient, refuse_other_topics
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.shard_view import ShardView
 from storage_core.remote.stream_client import StreamClient
@@ -55,7 +55,7 @@ class Root:
     id: str
     servers: Servers
     facts: StreamFacts
-    last: Mapping[int, ShardHolding]
+    last: Mapping[int, ShardExtent]
     asks: StreamClient = field(init=False)
     probes: StreamClient = field(init=False)
 
@@ -78,7 +78,7 @@ class Owners:
     def __init__(
         self,
         name: str,
-        found: Sequence[Found],
+        served: Sequence[ServedStream],
         silent: Sequence[Servers],
         options: ServerOptions,
         clock: Clock,
@@ -98,15 +98,15 @@ class Owners:
         self._bytes_max = 0
         self._check_first: Callable[[], None] = lambda: None
         self._roots: list[Root] = []
-        self._others = [*silent, *(each.servers for each in found)]
+        self._others = [*silent, *(each.servers for each in served)]
         self._silent: list[Servers] = []
         self._asked_s = clock.monotonic_s()
         self._reached: dict[int, int] = {}
-        self._take(found, silent)
+        self._take(served, silent)
 
     @property
     def roots(self) -> Sequence[Root]:
-        """The roots that have the stream, in the order in which they were found."""
+        """The roots that have the stream, in the order in which they were met."""
         return self._roots
 
     @property
@@ -132,7 +132,7 @@ class Owners:
         self._check_first()
         self._ask_others()
         roots = list(self._roots)
-        answers = self._threads.map(_holdings_of, roots)
+        answers = self._threads.map(_extents_of, roots)
         silent = [
             (root, answer)
             for root, answer in zip(roots, answers, strict=True)
@@ -200,20 +200,20 @@ class Owners:
         self,
         number: int,
         pieces: list[Piece],
-        away: Mapping[str, ShardHolding],
+        away: Mapping[str, ShardExtent],
         others: Sequence[str],
     ) -> ShardView:
         if number >= RETRY_SHARDS_FROM:
             self._refuse_two_retry_shards(number, pieces, away)
         with self._lock:
-            known = self._reached.get(number, 0)
-            view = ShardView(self.name, number, tuple(pieces), known, away, tuple(others))
-            if view.end > known:
+            reached = self._reached.get(number, 0)
+            view = ShardView(self.name, number, tuple(pieces), reached, away, tuple(others))
+            if view.end > reached:
                 self._reached[number] = view.end
         return view
 
     def _refuse_two_retry_shards(
-        self, number: int, pieces: Sequence[Piece], away: Mapping[str, ShardHolding]
+        self, number: int, pieces: Sequence[Piece], away: Mapping[str, ShardExtent]
     ) -> None:
         having = [self._roots[one.root].text for one in pieces if one.has_begun]
         having += [text for text, last in away.items() if last.committed > last.born]
@@ -232,33 +232,33 @@ class Owners:
                 return
             self._asked_s = now_s
             others = list(self._others)
-        found, silent = find(others, self.name, self._options, self.clock)
-        self._take(found, [servers for servers, _ in silent])
+        served, silent = find(others, self.name, self._options, self.clock)
+        self._take(served, [servers for servers, _ in silent])
 
-    def _take(self, found: Sequence[Found], silent: Sequence[Servers]) -> None:
+    def _take(self, served: Sequence[ServedStream], silent: Sequence[Servers]) -> None:
         with self._lock:
             # Before it is asked, a root is listed: no snapshot is without it from then on.
-            for each in found:
-                same = next((root for root in self._roots if root.id == each.root), None)
+            for answer in served:
+                same = next((root for root in self._roots if root.id == answer.root), None)
                 if same is not None:
-                    self._connect(same, same.servers.with_others(each.servers))
-                elif each.facts is not None:
-                    self._roots.append(self._new_root(each, each.facts))
+                    self._connect(same, same.servers.with_others(answer.servers))
+                elif answer.facts is not None:
+                    self._roots.append(self._new_root(answer, answer.facts))
                 else:
                     continue
-                self._others = [one for one in self._others if one != each.servers]
+                self._others = [one for one in self._others if one != answer.servers]
             self._silent = [servers for servers in silent if servers in self._others]
 
-    def _new_root(self, found: Found, facts: StreamFacts) -> Root:
+    def _new_root(self, served: ServedStream, facts: StreamFacts) -> Root:
         if self._roots:
             first = self._roots[0]
-            refuse_other_topics(first.facts, first.text, facts, found.servers.text)
-        holdings = {
-            number: ShardHolding(born, born, facts.committed.get(number, born), INT64_MIN, None)
+            refuse_other_topics(first.facts, first.text, facts, served.servers.text)
+        extents = {
+            number: ShardExtent(born, born, facts.committed.get(number, born), INT64_MIN, None)
             for number, born in facts.births.items()
         }
-        root = Root(found.root, found.servers, facts, holdings)
-        self._connect(root, found.servers)
+        root = Root(served.root, served.servers, facts, extents)
+        self._connect(root, served.servers)
         return root
 
     def _connect(self, root: Root, servers: Servers) -> None:
@@ -317,14 +317,14 @@ class Patience:
         self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
 
 
-def _holdings_of(root: Root) -> Mapping[int, ShardHolding] | UnavailableError:
+def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
     try:
-        holdings: Mapping[int, ShardHolding] = root.probes.result("owners")
+        extents: Mapping[int, ShardExtent] = root.probes.result("owners")
     except UnavailableError as error:
         return error
-    root.last = holdings
-    committed = {number: holding.committed for number, holding in holdings.items()}
+    root.last = extents
+    committed = {number: extent.committed for number, extent in extents.items()}
     # No other server over this root, or this one over an older copy, may be behind that.
     root.asks.know_reached(committed)
     root.probes.know_reached(committed)
-    return holdings
+    return extents

@@ -7,7 +7,7 @@ from typing import Any
 
 from storage_core.errors import LostRangeError, ShardlogError, UnavailableError
 from storage_core.format.shard_state import AddressRange
-from storage_core.protocol.documents import ShardHolding
+from storage_core.protocol.documents import ShardExtent
 from storage_core.remote.coverage import AWAY, Coverage, Piece, covered, floor_of, owner_of
 
 
@@ -28,13 +28,13 @@ class ShardView:
     number: int
     pieces: tuple[Piece, ...]
     reached: int
-    away: Mapping[str, ShardHolding]
+    away: Mapping[str, ShardExtent]
     others: tuple[str, ...]
 
     @cached_property
     def end(self) -> int:
         """The exclusive end of what is known to be committed."""
-        return max((self.reached, *(piece.holding.committed for piece in self.pieces)))
+        return max((self.reached, *(piece.extent.committed for piece in self.pieces)))
 
     @cached_property
     def owner(self) -> Piece | None:
@@ -49,7 +49,7 @@ class ShardView:
     @cached_property
     def whole(self) -> Coverage:
         """Who has what of all that is committed."""
-        away = [Piece(AWAY, holding) for holding in self.away.values()]
+        away = [Piece(AWAY, extent) for extent in self.away.values()]
         return covered([*self.pieces, *away], self.end)
 
     def committed(self) -> int:
@@ -116,7 +116,7 @@ class ShardView:
         return ", ".join([*self.away, *self.others])
 
     def _lacking(self, start: int, end: int) -> ShardlogError:
-        reached = max((piece.holding.committed for piece in self.pieces), default=0)
+        reached = max((piece.extent.committed for piece in self.pieces), default=0)
         place = self._place(start, end)
         having = [
             text for text, last in self.away.items() if last.start < end and start < last.committed

@@ -68,6 +68,11 @@ class StreamClient:
         """Whether what was cut may be asked for again."""
         return self._client.resumes
 
+    @property
+    def root(self) -> str:
+        """The id of the root."""
+        return self._root or ""
+
     def know(self, facts: StreamFacts, root: str | None = None) -> None:
         """Let each call say that the stream is this one, of this root."""
         self._root = root or self._root

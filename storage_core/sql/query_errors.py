@@ -10,9 +10,9 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.sql.access.path_streams import RootStreams
 from storage_core.sql.engine import import_duckdb
 from storage_core.sql.part_groups import damaged_part
-from storage_core.sql.path_streams import RootStreams
 
 # NOTE: how messages of DuckDB (2.0) begin when it cannot decode a file, ours or the caller's.
 _UNREAD: Final = ("invalid error:", "io error:", "internal error:", "serialization error:")

@@ -25,13 +25,14 @@ from storage_core.format.window import Unit
 from storage_core.platform.name_suggestions import likely_name, listed_names
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.options import ServerOptions
+from storage_core.sql.access.path_streams import PathStreams, ReadPart, RootStreams
+from storage_core.sql.access.served_streams import ServedStreams
 from storage_core.sql.answer import Answer, for_output, next_batch
 from storage_core.sql.engine import EngineOptions, import_duckdb, open_engine, open_parser
 from storage_core.sql.interruptible import Interruptible
 from storage_core.sql.json_macros import JsonMacros
 from storage_core.sql.part_files import ListedPart, PartFiles
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
-from storage_core.sql.path_streams import PathStreams, ReadPart, RootStreams
 from storage_core.sql.query_errors import (
     PartUnreadError,
     as_shardlog_error,
@@ -39,7 +40,6 @@ from storage_core.sql.query_errors import (
     translated,
     verify_part_digests,
 )
-from storage_core.sql.served_streams import ServedStreams
 from storage_core.sql.statements import ParsedQuery, parse_query
 from storage_core.sql.stream_view import VIEW_COMMENT, create_view, quoted
 from storage_core.sql.time_conditions import with_bounds
@@ -265,9 +265,9 @@ def _listed_parts(
     """Return the parts of a stream by their paths."""
     return {
         path: ListedPart(
-            name, one.part.shard, one.part.path, one.part.entry, one.opener, snapshot_number
+            name, read.part.shard, read.part.path, read.part.entry, read.opener, snapshot_number
         )
-        for path, one in parts.items()
+        for path, read in parts.items()
     }
 
 

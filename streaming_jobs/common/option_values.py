@@ -175,6 +175,8 @@ class OptionValues:
         path = self.directory("path")
         if not path:
             message = 'option path is missing: the root directory, .option("path", …)'
+            if "server" in self._names:
+                message += '; or servers over it, .option("server", "host:8085")'
             raise InvalidRequestError(message)
         return path
 

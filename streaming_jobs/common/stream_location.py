@@ -23,8 +23,8 @@ from storage_core import (
     Stream,
     StreamOptions,
     StreamReader,
-    root_id,
 )
+from storage_core.owners_reader import root_of
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.staging_client import StagingClient, create_by_server
 from streaming_jobs.common.same_directory import DirectoryIdentity
@@ -116,10 +116,9 @@ class StreamLocation:
             ForeignDataError: It is not there, or another one is.
         """
         with self._opening():
-            root = root_id(self.path)
             reader = StreamReader.open(self.path, self.stream)
         try:
-            self._check(root, reader.position().incarnation)
+            self._check(root_of(reader, self.path), reader.position().incarnation)
         except BaseException:
             reader.close()
             raise

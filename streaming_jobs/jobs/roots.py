@@ -1,6 +1,6 @@
 """Where a job's streams are: a root by its path, or the servers over one.
 
-    place = root_of("./data")                        /home/me/data
+    place = root_of("./data")                        the whole path
     place = root_of("shardlog://a:8085,b:8085")      as it is
     options_of(place)                                `path` or `server` of the source and the sink
 

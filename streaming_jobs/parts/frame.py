@@ -26,8 +26,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from storage_core import InvalidRequestError
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
 from storage_core.platform.name_suggestions import unknown_names
+from storage_core.sql.access.path_streams import PathStreams
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
-from storage_core.sql.path_streams import PathStreams
 from storage_core.sql.query_errors import missing_part_error
 from storage_core.sql.stream_snapshot import StreamSnapshot, take_snapshot
 from storage_core.sql.type_unification import OutputColumn

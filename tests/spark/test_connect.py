@@ -31,7 +31,7 @@ def test_client_reads_writes_and_runs_jobs(tmp_path):
     log.writer.commit()
     lab.create()
     lab.measure(readings(random.Random(7), 50))
-    with served(log.root) as address, connect_server(tmp_path) as server:
+    with served(log.root, is_writable=True) as address, connect_server(tmp_path) as server:
         client = "tests.spark.support.connect_client"
         seen = json.loads(server.run(client, str(tmp_path), str(log.root), address))
     assert seen["kind"].startswith("pyspark.sql.connect")

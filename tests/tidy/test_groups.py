@@ -1,19 +1,21 @@
 """Tests that share a session or a broker run on one process: each group's files are there."""
 
-from tests.groups import FILES_OF, OF_FILES, OWN_SPARK, SPARK, SPARK_JOBS, group_of
+from tests.groups import FILES_OF, OF_FILES, OWN_SPARK, SPARK, SPARK_JOBS, SPARK_OUT, group_of
 from tests.tidy.tree import ROOT, python_files
 
 
 def test_files_of_groups_are_there() -> None:
     for path in (*OF_FILES, *OWN_SPARK):
         assert (ROOT / path).is_file(), path
-    for folder in (*FILES_OF, SPARK_JOBS):
+    for folder in (*FILES_OF, *SPARK_OUT, SPARK_JOBS):
         assert (ROOT / folder).is_dir(), folder
 
 
 def test_tests_that_share_are_of_one_group_and_others_of_none() -> None:
-    first, second = f"{SPARK}/parts/test_parts.py", f"{SPARK_JOBS}/test_roll_up.py"
+    first, second = f"{SPARK}/source/test_reads.py", f"{SPARK_JOBS}/test_roll_up.py"
     assert group_of(f"{first}::test_one[a::b]") == "spark-1"
+    for folder in SPARK_OUT:
+        assert group_of(f"{folder}/test_a.py::test_one") == "spark-3"
     assert group_of(f"{second}::test_one") == "spark-2"
     assert group_of("tests/broker/worker/test_broker_faults.py::test_one") == "own broker"
     for folder in FILES_OF:

@@ -100,7 +100,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql",
     "storage_core.sql.field_columns",
     "storage_core.sql.part_groups",
-    "storage_core.sql.path_streams",
+    "storage_core.sql.access.path_streams",
     "storage_core.sql.query_errors",
     "storage_core.sql.stream_columns",
     "storage_core.sql.stream_snapshot",

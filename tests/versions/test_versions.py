@@ -11,6 +11,7 @@ from tests.versions.pysparks import NEWEST, FetchError, pyspark_of, run_tests
 
 SMOKE = (
     "tests/spark/source/test_queries.py::test_query_takes_as_much_as_it_may_and_reports_it",
+    "tests/spark/source/test_queries.py::test_available_now_ends_in_batches_of_the_limit_or_after_one",
     "tests/spark/source/test_queries.py::test_restarted_query_goes_on_where_it_stopped",
     "tests/spark/sink/test_fields.py::test_stream_lands_once_by_fields_over_restarts_and_replays",
     "tests/spark/parts/test_parts.py::test_floats_of_parts_are_read_or_the_setting_is_named",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core import StreamReader, list_streams, root_id
+from storage_core.owners_reader import OwnersReader
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.served_root import ask_root
 from storage_core.remote_reader import RemoteReader
@@ -41,4 +42,4 @@ def root_named(root: str) -> NamedRoot:
 
 def sizes_of(reader: StreamReader) -> dict[int, int]:
     """Return the bytes that each shard takes on the disk of the server that a reader asks."""
-    return reader.sizes() if isinstance(reader, RemoteReader) else {}
+    return reader.sizes() if isinstance(reader, RemoteReader | OwnersReader) else {}

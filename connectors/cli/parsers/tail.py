@@ -45,6 +45,17 @@ Archived = Annotated[
     ),
 ]
 
+RetryFor = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        min=0,
+        max=31_536_000,
+        help="With --server: for how many seconds to try again where no server answers; 10 "
+        "without it.",
+    ),
+]
+
 
 @by_server
 @done_in("connectors.cli.commands.tail")
@@ -65,6 +76,7 @@ def tail(  # noqa: PLR0913 - one parameter an option
     schema: SchemaFile = None,
     archived: Archived = None,
     limit: Limit = 0,
+    retry_for: RetryFor = None,
 ) -> None:
     """Show rows by address with their state: 0 normal, 1 late, 2 ahead, 3 expired.
 

@@ -18,8 +18,8 @@ from storage_core import (
     SchemaEntry,
     StreamReader,
     list_streams,
-    root_id,
 )
+from storage_core.owners_reader import root_of
 from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.source.driver.offsets import StreamOffset
 from streaming_jobs.source.options import SourceOptions
@@ -125,7 +125,7 @@ def snapshot_of(reader: StreamReader, path: str, stream: str) -> StreamSnapshot:
     """Return a snapshot of an open stream, from each shard's marker."""
     position = reader.position()
     return StreamSnapshot(
-        StreamLocation.here(path, stream, root_id(path), position.incarnation),
+        StreamLocation.here(path, stream, root_of(reader, path), position.incarnation),
         {shard: place.lineage for shard, place in position.shards.items()},
         {shard: place.address for shard, place in position.shards.items()},
     )

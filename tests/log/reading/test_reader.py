@@ -177,6 +177,13 @@ def test_wait_ends_without_it_when_time_is_up(reader, clock):
 
 
 @by_each_door
+def test_empty_shard_has_reached_its_own_end(reader):
+    # Whoever was told that a shard ends at `end` waits for the address before it.
+    assert reader.wait(0, reader.committed()[0] - 1, timeout=0)
+    assert reader.committed() == {0: 0}
+
+
+@by_each_door
 def test_wait_ends_when_the_writer_commits(bench, read_beside):
     with read_beside(bench) as reader:
         begun = threading.Event()

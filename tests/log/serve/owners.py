@@ -46,6 +46,7 @@ class Topic:
 
     partitions: int
     topic_id: str = "topic-id-1"
+    padding: bytes = b""
     chance: Random = field(default_factory=lambda: Random(7))
     records: dict[int, list[Produced]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
@@ -58,7 +59,9 @@ class Topic:
         for _ in range(count):
             address = self.ends[shard] + (self.chance.random() < 0.1)
             primary = max(0, address + self.chance.randrange(-20, 5))
-            payload = None if self.chance.random() < 0.1 else b"%d:%d" % (shard, address)
+            payload = (
+                None if self.chance.random() < 0.1 else b"%d:%d" % (shard, address) + self.padding
+            )
             secondary = self.chance.randrange(IDS)
             self.records[shard].append(Produced(shard, address, secondary, primary, payload))
             self.ends[shard] = address + 1
@@ -176,10 +179,10 @@ def expect_all(reader: StreamReader, records: Sequence[Produced]) -> None:
         newest = reader.latest(secondary)
         if own:
             most = max(one.primary for one in own)
-            at = (newest[secondary].shard, newest[secondary].address)
+            place = (newest[secondary].shard, newest[secondary].address)
             last = {one.shard: one.address for one in own if one.primary == most}
             assert newest[secondary].primary == most
-            assert at in last.items()
+            assert place in last.items()
         else:
             assert newest == {}
     assert reader.earliest() == min((one.primary for one in records), default=None)

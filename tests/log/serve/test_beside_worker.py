@@ -32,15 +32,15 @@ class Lines:
     """The lines that a worker would log."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.lines: list[tuple[str, dict[str, Any]]] = []
 
     def info(self, event: str, **values: Any) -> None:
-        self.told.append((event, values))
+        self.lines.append((event, values))
 
     warning = info
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        return [values for name, values in self.told if name == event]
+        return [values for name, values in self.lines if name == event]
 
 
 @contextmanager

@@ -132,7 +132,11 @@ def test_answer_that_takes_too_long_ends_with_an_error(large: Workbench) -> None
 
 def test_read_that_gathers_too_much_is_refused(large: Workbench) -> None:
     with serving(large.root, read_bytes=2**20) as served:
-        assert type(served.refusal("read", large.name)) is InvalidRequestError
+        refusal = served.refusal("read", large.name)
+        assert type(refusal) is InvalidRequestError
+        # Not the client's own bound, `read_bytes_max`.
+        assert "--read-mib-max" in str(refusal)
+        assert "read_bytes_max" not in str(refusal)
         assert served.rows("scan", large.name).num_rows == LARGE_ROWS
         error = served.refusal("scan_shard", large.name, shard=0, order="primary")
         assert "bytes" in str(error)

@@ -11,15 +11,15 @@ def test_holder_of_each_shard_is_told_as_long_as_it_holds_it(copy: TopicCopy) ->
     copy.append(1, [100, 104])
     copy.stream.commit()
     with serving(copy.root) as served:
-        told = served.result("owners", NAME)
-        assert {n: (one.born, one.start, one.committed) for n, one in told.items()} == {
+        owners = served.result("owners", NAME)
+        assert {n: (one.born, one.start, one.committed) for n, one in owners.items()} == {
             1: (100, 100, 105),
             4: (7, 7, 7),
         }
-        assert [one.holder is not None for _, one in sorted(told.items())] == [True, False]
+        assert [one.holder is not None for _, one in sorted(owners.items())] == [True, False]
         copy.open(4)
-        told = served.result("owners", NAME)
-        assert [one.holder is not None for _, one in sorted(told.items())] == [False, True]
+        owners = served.result("owners", NAME)
+        assert [one.holder is not None for _, one in sorted(owners.items())] == [False, True]
         copy.stream.close()
         assert not any(one.holder for one in served.result("owners", NAME).values())
         copy.stream = Stream.open(copy.root, NAME)

@@ -1,7 +1,11 @@
 """A server that is short of connections, answers or open files: whose shortage it is, is told."""
 
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,6 +13,7 @@ from storage_core import ServerOptions, StreamReader, UnavailableError
 from tests.log.serve.served import ANSWER_MAX_S, Served, received_of, serving
 from tests.log.serve.serving_process import server_process
 from tests.log.workbench import Workbench
+from tests.waiting import await_that
 
 AT_ONCE = ServerOptions(retry_for=timedelta(0))
 GETS = "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -24,12 +29,30 @@ def large(lasting_bench: Workbench) -> Workbench:
     return lasting_bench
 
 
+@contextmanager
+def taking_a_little(sock: socket.socket) -> Iterator[None]:
+    """Take some bytes at a time: never none for long, and never many."""
+    is_over = threading.Event()
+
+    def take() -> None:
+        while not is_over.wait(0.01) and sock.recv(65_536):
+            pass
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        taking.join()
+
+
 def status_of(served: Served, path: str) -> int:
     return int(served.exchange(GETS.format(path).encode()).split()[1])
 
 
 def test_health_and_metrics_are_answered_while_all_connections_are_taken(large: Workbench) -> None:
-    stays = {"stalled_s": ANSWER_MAX_S, "send_s": ANSWER_MAX_S}
+    stays: dict[str, Any] = {"stalled_s": ANSWER_MAX_S, "send_s": ANSWER_MAX_S}
     with (
         serving(large.root, connections=2, **stays) as served,
         served.stalled("scan", large.name),
@@ -44,26 +67,28 @@ def test_health_and_metrics_are_answered_while_all_connections_are_taken(large: 
 def test_client_too_slow_over_its_whole_answer_gives_its_place_to_who_waits(
     large: Workbench,
 ) -> None:
-    slow = {"slow_s": 0.2, "slow_bytes_s": 10**12, "stalled_s": ANSWER_MAX_S}
+    slow: dict[str, Any] = {"slow_s": 0.2, "slow_bytes_s": 10**12, "stalled_s": ANSWER_MAX_S}
     with (
         serving(large.root, answers=1, queue_s=ANSWER_MAX_S, send_s=ANSWER_MAX_S, **slow) as served,
         served.stalled("scan", large.name) as sock,
     ):
-        has_rows = threading.Event()
-
-        def take_a_little() -> None:
-            # It never stalls for long, and never comes to its end.
-            while not has_rows.wait(0.01) and sock.recv(10_000):
-                pass
-
-        taking = threading.Thread(target=take_a_little)
-        taking.start()
-        try:
+        with taking_a_little(sock):
             rows = served.rows("read", large.name, columns=("primary",))
-        finally:
-            has_rows.set()
-            taking.join()
         assert rows.num_rows == LARGE_ROWS
+        assert not received_of(sock).endswith(b"0\r\n\r\n")
+
+
+def test_large_batch_is_bounded_in_time_to_its_last_byte(large: Workbench) -> None:
+    with (
+        serving(large.root, answer_s=1.0, send_s=2.0) as served,
+        served.stalled("read", large.name) as sock,
+    ):
+        # Some MB a second: far from stalled.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        with taking_a_little(sock):
+            await_that(
+                lambda: served.metric("shardlog_server_answers") == 0, "the answer comes to an end"
+            )
         assert not received_of(sock).endswith(b"0\r\n\r\n")
 
 

@@ -28,8 +28,8 @@ TOKEN = "sixteen-letters-and-more"  # noqa: S105 - of a test
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    lab = PartsLab(tmp_path_factory.mktemp("orders"))
+def orders(tmp_path_factory):
+    lab = PartsLab(tmp_path_factory.mktemp("root"))
     schema = schema_of([{"name": "number", "type": "string"}], "Order")
     rng = np.random.default_rng(8)
     # So long that the file is not read as a whole with its end.
@@ -40,9 +40,9 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def sealed(kept, tmp_path):
+def sealed(orders, tmp_path):
     """A root of the test's own, with one part that may be damaged."""
-    snapshot(kept, tmp_path / "root")
+    snapshot(orders, tmp_path / "root")
     return tmp_path / "root"
 
 
@@ -57,9 +57,9 @@ def first_row(place, query, **options):
     return next(batches).to_pylist()[0]
 
 
-def test_query_takes_of_a_part_what_it_reads(kept):
-    size = part_of(kept).entry.size
-    with serving(kept) as server:
+def test_query_takes_of_a_part_what_it_reads(orders):
+    size = part_of(orders).entry.size
+    with serving(orders) as server:
         address = f"shardlog://{server.server.address}"
         assert first_row(address, f'SELECT count("primary") AS n FROM {NAME}') == {"n": ORDERS}
         sent = server.metric("shardlog_server_bytes_total")

@@ -20,6 +20,7 @@ class Shipped:
     python: Path
     archive: Path
     token_file: Path
+    known_tokens: Path
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +36,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
-    """A Python without RocksDB, shardlog in a file, and a token."""
+    """A Python without RocksDB, shardlog in a file, and the token that servers know."""
     place = tmp_path_factory.mktemp("shipped")
-    token_file = place / "token"
-    token_file.write_text(f"{WRITE_TOKEN}\n".replace(" ", "-"))
-    return Shipped(lean_python(place / "python"), shipped_archive(place), token_file)
+    files = place / "token", place / "known-tokens"
+    for file in files:
+        file.write_text(f"{WRITE_TOKEN}\n")
+    return Shipped(lean_python(place / "python"), shipped_archive(place), *files)
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +73,6 @@ def lab(
 ) -> Iterator[ClusterLab]:
     """A stream of the test's own, and its server once it is asked to serve."""
     number = len(list(cluster.disk.iterdir()))
-    lab = ClusterLab(cluster.disk / f"{number}-{request.node.name[:40]}", shipped.token_file)
+    lab = ClusterLab(cluster.disk / f"{number}-{request.node.name[:40]}", shipped.known_tokens)
     yield lab
     lab.end()

@@ -1,7 +1,7 @@
 """A driver of the cluster: a process of its own with a session, which does what it is told.
 
-    driver = Driver(cluster, shipped)
-    driver.do(count_rows, options)      count_rows(spark, options), there; its result, or DriverError
+    driver = Driver(plan)
+    driver.do(count_rows, options)      count_rows(spark, options) there: its result, or DriverError
     driver.kill()                       -9, the JVM too
 
 Functions are of modules. What one hands to executors has to be defined within it: these have no
@@ -43,6 +43,7 @@ class Plan:
         python: What its own Python processes and those of executors run.
         archive: The file that is shipped; None where that Python has shardlog.
         token_file: What it and executors name to servers.
+        tries: How often a task runs before its job fails; Spark's own default.
     """
 
     master: str
@@ -50,6 +51,7 @@ class Plan:
     python: str
     archive: Path | None
     token_file: Path | None = None
+    tries: int = 4
 
 
 class Driver:
@@ -76,10 +78,10 @@ class Driver:
 
     def _answer(self) -> Any:
         assert self._connection.poll(_ANSWER_MAX_S), "the driver does not answer"
-        is_done, said = self._connection.recv()
+        is_done, result = self._connection.recv()
         if not is_done:
-            raise DriverError(said)
-        return said
+            raise DriverError(result)
+        return result
 
     def kill(self) -> None:
         """Kill the driver."""
@@ -99,27 +101,26 @@ class Driver:
 
 
 def _drive(asker: Connection, plan: Plan) -> None:
-    spark, done = None, (True, None)
     try:
         spark = _session(plan)
-        done = (True, _jvm_of(spark))
-    except BaseException as error:  # noqa: BLE001 - told to the test
-        done = (False, _text_of(error))
-    asker.send(done)
-    while spark is not None and (told := _told(asker)) is not None:
-        function, arguments = told
+        asker.send((True, _jvm_of(spark)))
+    except BaseException as error:  # noqa: BLE001 - goes to the test
+        asker.send((False, _text_of(error)))
+        return
+    while (request := _next_request(asker)) is not None:
+        function, arguments = request
+        answer: tuple[bool, Any]
         try:
-            done = (True, function(spark, *arguments))
-        except BaseException as error:  # noqa: BLE001 - told to the test
-            done = (False, _text_of(error))
-        asker.send(done)
-    if spark is not None:
-        spark.stop()
+            answer = (True, function(spark, *arguments))
+        except BaseException as error:  # noqa: BLE001 - as above
+            answer = (False, _text_of(error))
+        asker.send(answer)
+    spark.stop()
     with suppress(OSError):
         asker.send((True, None))
 
 
-def _told(asker: Connection) -> Any:
+def _next_request(asker: Connection) -> Any:
     try:
         return asker.recv()
     except EOFError:
@@ -160,6 +161,7 @@ def _of_cluster(plan: Plan) -> Mapping[str, str]:
         "spark.executor.cores": "1",
         "spark.executor.memory": f"{EXECUTOR_MB}m",
         "spark.executor.extraJavaOptions": with_classes({"": JVM})[""],
+        "spark.task.maxFailures": str(plan.tries),
         "spark.local.dir": str(plan.place / "local"),
         "spark.sql.warehouse.dir": str(plan.place / "warehouse"),
         # Each machine has one of the tasks that wait for it.

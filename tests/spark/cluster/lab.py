@@ -3,33 +3,36 @@
     lab.log.create(); lab.log.append(10)    the writer's side, in this process
     lab.options(ids="3")                    options that name the stream by its server
     driver.do(numbers, lab.options())       what a batch reads, there
-    driver.do(start_query, …)               a query that keeps a ledger: a file a batch
+    driver.do(start_query, …)               a query into another stream of the server
+    lab.landed()                            the numbers of its rows, as often as they are
 
 What drivers do is below; they run it, not this process.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from storage_core import StreamReader
 from tests.spark.cluster.serving import ServeCommand
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
+# The stream that queries write to.
+INTO: Final = "landed"
 EARLY: Final = {"startingOffsets": "earliest"}
-WRITE_TOKEN: Final = "a token of those who write"  # noqa: S105 - of a test
+WRITE_TOKEN: Final = "of-those-who-write"  # noqa: S105 - of a test
 Options = dict[str, str]
 
 
 class ClusterLab:
     """One stream on a disk that no machine sees, and its server."""
 
-    def __init__(self, place: Path, token_file: Path) -> None:
+    def __init__(self, place: Path, known_tokens: Path) -> None:
         place.mkdir()
         self.place = place
         self.log = SourceLab(place / "root")
-        self.server = ServeCommand(self.log.root, "--write-token-file", str(token_file))
+        self.server = ServeCommand(self.log.root, "--write-token-file", str(known_tokens))
 
     def serve(self) -> None:
         """Serve the root."""
@@ -40,6 +43,14 @@ class ClusterLab:
     def options(self, **options: object) -> Options:
         """Return options that name the stream, and these."""
         return self.log.options(**options)
+
+    def landed(self) -> list[int]:
+        """Return the numbers in the stream that queries write to, as often as they are, sorted."""
+        if not (self.log.root / INTO / "options.json").exists():
+            return []
+        with StreamReader.open(self.log.root, INTO) as reader:
+            payloads: Any = reader.read(columns=["payload"]).column("payload")
+            return sorted(int(payload) for payload in payloads.to_pylist())
 
     def end(self) -> None:
         """Let the writer and the server go."""
@@ -66,26 +77,18 @@ def numbers(spark: SparkSession, options: Options) -> list[int]:
 
 
 def write_numbers(spark: SparkSession, options: Options) -> None:
-    """Write rows that tell their numbers, from tasks of two machines."""
+    """Write rows that tell their numbers, 1000 to 1009, from two tasks."""
     frame = spark.range(1000, 1010, 1, 2).selectExpr(
         "id as primary", "cast(id as int) as secondary", "cast(id as string) as value"
     )
     frame.write.format("shardlog").options(**options).mode("append").save()
 
 
-def start_query(spark: SparkSession, options: Options, checkpoint: str, ledger: str) -> None:
-    """Start a query that notes the numbers of each batch in a file of the batch's own."""
-
-    def note(batch: DataFrame, number: int) -> None:
-        seen = sorted(int(row.value) for row in batch.select("value").collect())
-        draft = Path(ledger, f"{number}.draft")
-        draft.write_text(json.dumps(seen))
-        # A batch that comes again takes the place of what it left.
-        draft.rename(Path(ledger, f"{number}.json"))
-
-    Path(ledger).mkdir(exist_ok=True)
+def start_query(spark: SparkSession, options: Options, into: Options, checkpoint: str) -> None:
+    """Start a query that writes what it reads to another stream."""
     frame = spark.readStream.format("shardlog").options(**options).load()
-    writer = frame.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint)
+    writer = frame.select("primary", "secondary", "value").writeStream.format("shardlog")
+    writer = writer.options(**into).option("checkpointLocation", checkpoint)
     writer.trigger(processingTime="0 seconds").start()
 
 
@@ -136,9 +139,3 @@ def machines(spark: SparkSession, disk: str, lacked: tuple[str, ...]) -> list[di
 
     two = spark.sparkContext.parallelize(range(2), 2)
     return two.barrier().mapPartitions(look).collect()
-
-
-def ledger_of(folder: Path) -> list[int]:
-    """Return the numbers that are noted, as often as they are, sorted."""
-    files = folder.glob("*.json")
-    return sorted(number for file in files for number in json.loads(file.read_text()))

@@ -4,10 +4,10 @@
     machine = Machine("machine-1", disk, way)
     machine.start([...], log)               a process that runs there
 
-`disk` is a folder with all that only the tests and the server see. Either it is another, empty disk
+`disk` is a folder with all that only tests and servers see. Either it is another, empty disk
 in a mount namespace, with a host name and a boot id of its own (`mounts`); or, where nobody may
-mount, as in many containers, it belongs to somebody else, and what runs on a machine has lost root's
-right to go there all the same (`rights`).
+mount, as in many containers, it belongs to somebody else, and what runs on a machine has lost the
+right of root to go there all the same (`rights`).
 """
 
 import os

@@ -1,7 +1,7 @@
 """What a cluster is given: a Python that has little, and shardlog as one file.
 
-python = lean_python(place)      pyspark, pyarrow, numpy, and what Avro takes: no RocksDB
-archive = shipped_archive(place) what `--py-files` ships
+python = lean_python(place)          pyspark, pyarrow, numpy, and what Avro takes: no RocksDB
+archive = shipped_archive(place)     what `--py-files` ships
 """
 
 import os
@@ -34,9 +34,9 @@ def lean_python(place: Path) -> Path:
         assert spec is not None, name
         folders = spec.submodule_search_locations
         package = Path(folders[0] if folders else str(spec.origin))
-        for each in (package, package.with_name(f"{name}.libs")):
-            if each.exists():
-                (packages / each.name).symlink_to(each)
+        for part in (package, package.with_name(f"{name}.libs")):
+            if part.exists():
+                (packages / part.name).symlink_to(part)
     (packages / _FIRST.name).symlink_to(_FIRST)
     return place / "bin" / "python"
 

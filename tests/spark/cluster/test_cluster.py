@@ -2,14 +2,17 @@
 
 import pytest
 
+from tests.spark.cluster.driver import DriverError
 from tests.spark.cluster.lab import (
     EARLY,
+    INTO,
+    WRITE_TOKEN,
     finish_queries,
-    ledger_of,
     machines,
     numbers,
     rows,
     start_query,
+    write_numbers,
 )
 from tests.spark.cluster.machines import WAYS, Machine, hide, works
 from tests.spark.cluster.package import LACKED
@@ -17,6 +20,8 @@ from tests.spark.support.avro_rows import VERSIONS, append_heat
 from tests.waiting import await_that
 
 ROWS = 200
+# A job of a crowded machine.
+JOB_MAX_S = 600.0
 
 
 @pytest.fixture
@@ -44,12 +49,12 @@ def test_a_machine_is_kept_from_a_disk(way, tmp_path):
 
 def test_machines_see_no_root_and_have_nothing_but_what_was_shipped(full, driver, cluster, shipped):
     seen = driver.do(machines, str(cluster.disk), LACKED)
-    assert len({each["work"] for each in seen}) == 2
-    for each in seen:
-        assert each["disk"] == []
-        assert each["lacks"] == list(LACKED)
-        assert shipped.archive.name in each["shipped as"]
-        assert each["token file"] == str(shipped.token_file)
+    assert len({machine["work"] for machine in seen}) == 2
+    for machine in seen:
+        assert machine["disk"] == []
+        assert machine["lacks"] == list(LACKED)
+        assert shipped.archive.name in machine["shipped as"]
+        assert machine["token file"] == str(shipped.token_file)
     # The check can fail: here the disk is seen.
     assert full.log.root.is_dir()
 
@@ -77,29 +82,35 @@ def test_batch_reads_typed_columns(lab, driver):
     ]
 
 
-def test_query_reads_each_row_once_over_a_restart(full, driver, cluster):
-    checkpoint, ledger = (cluster.place / f"{full.place.name}-{name}" for name in ("c", "ledger"))
-    options = full.options(maxOffsetsPerTrigger=60, **EARLY)
-    driver.do(start_query, options, str(checkpoint), str(ledger))
-    await_that(lambda: bool(ledger_of(ledger)), "a batch")
+def test_query_moves_each_row_once_over_a_restart(full, driver, cluster):
+    checkpoint = str(cluster.place / f"{full.place.name}-checkpoint")
+    query = (full.options(maxOffsetsPerTrigger=60, **EARLY), full.options(stream=INTO), checkpoint)
+    driver.do(start_query, *query)
+    await_that(lambda: bool(full.landed()), "a batch", JOB_MAX_S)
     full.log.append(50, first=ROWS)
     driver.do(finish_queries)
     full.log.append(50, first=ROWS + 50)
-    driver.do(start_query, options, str(checkpoint), str(ledger))
+    driver.do(start_query, *query)
     driver.do(finish_queries)
-    assert ledger_of(ledger) == list(range(ROWS + 100))
+    assert full.landed() == list(range(ROWS + 100))
+
+
+def test_batch_is_written_once(full, driver):
+    into = full.options(stream=INTO, txnAppId="a", txnVersion=1)
+    driver.do(write_numbers, into)
+    driver.do(write_numbers, into)
+    assert full.landed() == list(range(1000, 1010))
 
 
 def test_token_is_in_no_plan_and_one_that_is_missing_is_told(full, driver, shipped):
-    token = shipped.token_file.read_text().strip()
-    assert token not in driver.do(plan_of, full.options())
+    assert WRITE_TOKEN not in driver.do(plan_of, full.options())
     shipped.token_file.write_text("one-that-nobody-knows-of\n")
     try:
-        with pytest.raises(Exception, match="token") as raised:
+        with pytest.raises(DriverError, match="token") as raised:
             driver.do(numbers, full.options())
         assert "Traceback" not in str(raised.value)
     finally:
-        shipped.token_file.write_text(f"{token}\n")
+        shipped.token_file.write_text(f"{WRITE_TOKEN}\n")
 
 
 def plan_of(spark, options):

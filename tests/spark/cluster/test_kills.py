@@ -1,17 +1,17 @@
-"""Goal: whatever of a cluster is killed while a query runs, each row is in its ledger once.
+"""Goal: whatever of a cluster is killed while a query runs, each row lands once.
 
-Method: a query reads from a server in small batches while rows are appended. In an order that chance
-picks (SHARDLOG_FAULT_SEED replays it) an executor of each machine, a worker of Spark, the server and
-the driver get SIGKILL, each in the middle of rows that are on their way. Executors and their workers
-come back by Spark, or as an operator starts them; the driver by another one on the same checkpoint;
-so does a query that has failed. `make faults KIND=cluster N=20` does twenty rounds.
+Method: a query reads a stream from a server in small batches and writes to another one by it, while
+rows are appended. In an order that chance picks (SHARDLOG_FAULT_SEED replays it) the executors of a
+machine, a worker of Spark, the server and the driver get SIGKILL, each in the middle of rows that
+are on their way. Executors come back by Spark, a worker and the server as an operator starts them,
+the driver by another one on the same checkpoint; a query that has failed is started again.
+`make faults KIND=cluster N=20` does twenty rounds.
 """
 
 import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -20,10 +20,10 @@ from tests.faults.support.campaign import naming_seed
 from tests.spark.cluster.driver import Driver, Plan
 from tests.spark.cluster.lab import (
     EARLY,
+    INTO,
     ClusterLab,
     failure,
     finish_queries,
-    ledger_of,
     start_query,
     stop_queries,
 )
@@ -34,7 +34,7 @@ from tests.waiting import await_that
 pytestmark = pytest.mark.slow
 
 ROUNDS = range(rounds("SHARDLOG_FAULT_CLUSTER", few=1, many=5))
-ROWS, BATCH_ROWS = 120, 30
+ROWS, BATCH_ROWS = 60, 30
 # A driver starts, executors too, on a machine that does much else.
 SETTLED_WITHIN_S = 600.0
 RESTARTS_MAX = 8
@@ -49,20 +49,14 @@ class KilledQuery:
         self._cluster, self._lab, self._chance = cluster, lab, chance
         self._drivers = drivers
         self._driver = drivers()
-        self._place = cluster.place / f"{lab.place.name}-query"
-        self._place.mkdir()
+        self._checkpoint = cluster.place / f"{lab.place.name}-checkpoint"
         self._restarts = self._appended = 0
         self._start()
 
-    @property
-    def ledger(self) -> list[int]:
-        """The numbers that were seen."""
-        return ledger_of(self._place / "ledger")
-
     def _start(self) -> None:
         options = self._lab.options(maxOffsetsPerTrigger=BATCH_ROWS, **EARLY)
-        place: Path = self._place
-        self._driver.do(start_query, options, str(place / "checkpoint"), str(place / "ledger"))
+        into = self._lab.options(stream=INTO, shards=2)
+        self._driver.do(start_query, options, into, str(self._checkpoint))
 
     def append(self) -> None:
         """Append rows of some batches."""
@@ -70,10 +64,10 @@ class KilledQuery:
         self._appended += ROWS
 
     def await_rows(self, count: int) -> None:
-        """Wait until so many rows were seen; a query that has failed is started again."""
+        """Wait until so many rows have landed; a query that has failed is started again."""
 
-        def are_seen() -> bool:
-            if len(self.ledger) >= count:
+        def have_landed() -> bool:
+            if len(self._lab.landed()) >= count:
                 return True
             if self._driver.do(failure) is not None:
                 self._restarts += 1
@@ -82,13 +76,13 @@ class KilledQuery:
                 self._start()
             return False
 
-        await_that(are_seen, lambda: f"{count} rows: {self.ledger}", SETTLED_WITHIN_S)
+        await_that(have_landed, lambda: f"{count} rows: {self._lab.landed()}", SETTLED_WITHIN_S)
 
     def kill(self, target: str) -> None:
         """Kill one, in the middle of rows that came just now; let it come back."""
-        seen = len(self.ledger)
+        before = len(self._lab.landed())
         self.append()
-        self.await_rows(seen + self._chance.randrange(1, ROWS - BATCH_ROWS))
+        self.await_rows(before + self._chance.randrange(1, ROWS - BATCH_ROWS))
         machine = self._chance.choice(MACHINES)
         match target:
             case "executors":
@@ -114,12 +108,12 @@ class KilledQuery:
         self._driver.do(finish_queries)
 
     def check(self) -> None:
-        """Assert that each row was seen once."""
-        assert self.ledger == list(range(self._appended))
+        """Assert that each row has landed once."""
+        assert self._lab.landed() == list(range(self._appended))
 
 
 @pytest.mark.parametrize("number", ROUNDS)
-def test_each_row_is_in_the_ledger_once_whatever_is_killed(
+def test_each_row_lands_once_whatever_is_killed(
     number: int, cluster: Standalone, lab: ClusterLab, plan: Plan, driver: Driver
 ) -> None:
     seed = int(os.environ.get("SHARDLOG_FAULT_SEED") or number)

@@ -11,9 +11,10 @@ import pytest
 
 from storage_core import SystemClock
 from tests.spark.cluster.driver import Driver, DriverError, Plan
-from tests.spark.cluster.lab import numbers, write_numbers
+from tests.spark.cluster.lab import ClusterLab, numbers, write_numbers
 from tests.spark.cluster.machines import run_beside
-from tests.spark.cluster.standalone import MACHINES
+from tests.spark.cluster.standalone import MACHINES, Standalone
+from tests.thin import EVERY_CASE
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 ROWS = 20
@@ -25,7 +26,8 @@ CLOCK = SystemClock()
 @pytest.fixture(scope="module")
 def driver(cluster) -> Iterator[Driver]:
     """A driver whose Python, and that of executors, has all of shardlog."""
-    driver = Driver(Plan(cluster.address, cluster.place, sys.executable, None))
+    tries = 4 if EVERY_CASE else 1
+    driver = Driver(Plan(cluster.address, cluster.place, sys.executable, None, tries=tries))
     yield driver
     driver.end()
 
@@ -37,7 +39,7 @@ def full(lab):
     return lab
 
 
-def refusal(driver: Driver, lab, function=numbers) -> str:
+def refusal(cluster: Standalone, driver: Driver, lab: ClusterLab, function=numbers) -> str:
     """Return the line in which a query is refused, soon."""
     began = CLOCK.monotonic_s()
     with pytest.raises(DriverError) as raised:
@@ -47,6 +49,8 @@ def refusal(driver: Driver, lab, function=numbers) -> str:
     assert "Traceback" not in said, said
     lines = {line for line in said.splitlines() if "the machine that has the root" in line}
     assert lines, said
+    if cluster.way == "mounts":
+        assert all("host machine-" in line for line in lines)
     return min(lines)
 
 
@@ -61,8 +65,8 @@ def put_on_machines(cluster, lab, copy) -> None:
 
 
 @pytest.mark.parametrize("function", [numbers, write_numbers])
-def test_machine_without_the_root_refuses(full, driver, function):
-    line = refusal(driver, full, function)
+def test_machine_without_the_root_refuses(full, driver, cluster, function):
+    line = refusal(cluster, driver, full, function)
     assert f"no stream 'events' at {full.log.root}" in line
 
 
@@ -71,7 +75,7 @@ def test_machine_with_an_older_copy_refuses(full, driver, cluster):
     shutil.copytree(full.log.root, copy)
     full.log.append(ROWS, first=ROWS)
     put_on_machines(cluster, full, copy)
-    assert f"a copy of stream 'events' at {full.log.root}" in refusal(driver, full)
+    assert f"a copy of stream 'events' at {full.log.root}" in refusal(cluster, driver, full)
 
 
 def test_machine_with_another_root_refuses(full, driver, cluster):
@@ -80,5 +84,5 @@ def test_machine_with_another_root_refuses(full, driver, cluster):
     other.append(ROWS, first=500)
     other.close()
     put_on_machines(cluster, full, other.root)
-    line = refusal(driver, full)
+    line = refusal(cluster, driver, full)
     assert f"another root of stream 'events' at {full.log.root}" in line

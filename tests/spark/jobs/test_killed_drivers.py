@@ -1,9 +1,10 @@
 """A driver that dies by -9 in the middle of a batch: its jobs go on, and each row is there once.
 
 Driver and JVM are killed together (doomed_driver.py); the shared session goes on from the
-checkpoints, by path. Every other driver reads and writes over a server. The first drivers of all jobs are one, since to start one takes longer than what it
-does. kills.py says how many die, and when; of all tests one for each job, and of those of the sink
-one while rows land and one behind that.
+checkpoints. Every other driver of a job works over a server, and the session by path. The first
+drivers of all jobs are one, since to start one takes longer than what it does. kills.py says how
+many die, and when; of all tests one for each job, and of those of the sink one while rows land and
+one behind that.
 """
 
 import json
@@ -42,7 +43,7 @@ SUNK_ROWS = {STAGING: 10, BEFORE: 10, WITHIN: 300_000, AFTER: 10}
 # A value that is no record is written from the column that holds it as bytes, too.
 BY_SCHEMA = {"valueFormat": "avro", "writerSchema": '"bytes"'}
 
-# Those that drivers were told of, up to the end of the tests here.
+# Those that drivers were told of, up to their end.
 SERVERS = ExitStack()
 
 Kill = tuple[int, str, int]
@@ -132,8 +133,8 @@ def dead(
             plan[name], lab = prepare(spark, place / name, kill)
             places[name] = place / name, lab
     kill_driver(place, plan)
-    yield places
     SERVERS.close()
+    yield places
     for _, lab in places.values():
         if lab is not None:
             lab.close()
@@ -155,6 +156,7 @@ def killed(
         plan, lab = prepare(spark, tmp_path / job, kill)
         made.append(lab)
         kill_driver(tmp_path, {job: plan})
+        SERVERS.close()
         return tmp_path / job, lab
 
     yield kill_one
@@ -204,6 +206,7 @@ def test_killed_drivers_leave_what_all_rows_come_to(spark, killed):
         if number:
             plan = ["roll up", phase, batch, *by_server(lab.root, number)]
             kill_driver(place.parent, {place.name: plan})
+            SERVERS.close()
         # What comes before the restart is behind the batch that comes again.
         first = (2 + number % 2) * ROWS_A_BATCH
         lab.measure(rolled[first : first + ROWS_A_BATCH])

@@ -5,6 +5,7 @@ A checkpoint names the stream and not the way to it.
 
 import random
 import signal
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_late_rows_come_out_once_by_either_door(lab, doors, tmp_path):
         lab.log.writer.commit()
         ended(drain_late(lab.spark, doors[door], NAME, checkpoint=tmp_path / "late", once=True))
         with StreamReader.open(doors["server"], f"{NAME}-late") as reader:
-            headers = reader.read(columns=["headers"]).column("headers").to_pylist()
+            headers: Any = reader.read(columns=["headers"]).column("headers").to_pylist()
         late_by = [one["value"] for row in headers for one in row if one["key"] == LATE_BY]
         assert sorted(late_by) == [b"%d" % (3 + at) for at in range(number + 1)]
 

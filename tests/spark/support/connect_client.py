@@ -100,9 +100,9 @@ def main(address: str, place: Path, root: str, servers: str) -> None:
     seen["batches"] = [by_path.batch(), by_server.batch()]
     seen["mistake"] = by_path.mistake()
     by_path.written_twice("written")
-    by_path.sunk("sunk")
+    by_server.sunk("sunk")
     by_server.landed()
-    by_path.drained()
+    by_server.drained()
     by_path.rolled_up()
     print(json.dumps(seen))  # noqa: T201 - the test reads it
     spark.stop()

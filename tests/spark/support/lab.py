@@ -94,6 +94,12 @@ class SparkLab:
         assert query.awaitTermination(SECONDS_MAX), "the query goes on"
         return query
 
+    def run_now(self, **options: object) -> StreamingQuery:
+        """Run a query as Spark's own trigger AvailableNow does, to its end."""
+        query = self._start({"availableNow": True}, None, options)
+        assert query.awaitTermination(SECONDS_MAX), "the query goes on"
+        return query
+
     def fails(self, *, failing: int | None = None, **options: object) -> str:
         """Run a query that must fail; return what it says."""
         with pytest.raises(StreamingQueryException) as raised:

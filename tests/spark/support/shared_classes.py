@@ -22,6 +22,7 @@ from typing import Any
 
 import pyspark
 
+from tests.mutants.watching import REPORT
 from tests.tidy.tree import ROOT
 
 _MAKE_MAX_S = 300.0
@@ -32,21 +33,29 @@ _SILENT = "-Xlog:disable"
 
 @cache
 def class_archive() -> tuple[str, ...]:
-    """Return the options of a JVM that has the archive; none where it cannot be made.
-
-    One is for the PySpark of the environment, none for another that lies before it.
-    """
-    if not Path(pyspark.__path__[0]).is_relative_to(sys.prefix):
+    """Return the options of a JVM that has the archive; none where it cannot be made."""
+    place = archive_place()
+    if place is None:
         return ()
-    java = os.environ.get("JAVA_HOME", "") + "/bin/java"
-    java = os.path.realpath(java if Path(java).is_file() else shutil.which("java") or "")
-    of = f"{java} {Path(java).stat().st_mtime_ns if java else ''} {pyspark.__path__}"
-    name = f"spark-classes-{sha256(of.encode()).hexdigest()[:_HEX_CHARS]}.jsa"
-    place = Path(sys.prefix) / name
     with suppress(OSError, subprocess.SubprocessError):
         if not place.exists():
             _make(place)
     return (f"-XX:SharedArchiveFile={place}", _SILENT) if place.exists() else ()
+
+
+def archive_place() -> Path | None:
+    """Return where the archive lies or is to be made; None where there is to be none.
+
+    One is for the PySpark of the environment, none for another that lies before it, and none for a
+    mutant's copy: through its link the archive would be of paths that no later run has.
+    """
+    if REPORT in os.environ or not Path(pyspark.__path__[0]).is_relative_to(sys.prefix):
+        return None
+    java = os.environ.get("JAVA_HOME", "") + "/bin/java"
+    java = os.path.realpath(java if Path(java).is_file() else shutil.which("java") or "")
+    of = f"{java} {Path(java).stat().st_mtime_ns if java else ''} {pyspark.__path__}"
+    name = f"spark-classes-{sha256(of.encode()).hexdigest()[:_HEX_CHARS]}.jsa"
+    return Path(sys.prefix) / name
 
 
 def _make(place: Path) -> None:

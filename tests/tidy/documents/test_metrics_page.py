@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from connectors.group.pauses import Pause
 from connectors.ingest.status.worker_state import PartitionState
 from connectors.monitoring.answers import Answers
+from connectors.monitoring.served_state import ServedState
 from storage_core import StreamStats
 from tests.tidy.documents.tables import bare_name, page, rows_below
 from tests.unit.connectors.monitoring.test_answers import AT, TOLD, Bench
@@ -33,7 +34,9 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
         paused={AT: Pause(AT.topic, AT.number, 0, "")},
         totals=totals,
     )
-    bench.answers = Answers(replace(TOLD, root=root), bench.latest_state)
+    server = ServedState("127.0.0.1:8085", is_running=True, restarts=0, pid=1)
+    info = replace(TOLD, root=root, served=lambda: server)
+    bench.answers = Answers(info, bench.latest_state)
     families = text_string_to_metric_families(bench.ask("/metrics").body.decode())
     metrics: Metrics = {}
     for family in families:

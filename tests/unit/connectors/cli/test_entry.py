@@ -67,7 +67,7 @@ run()
     "name, words, extra",
     [
         ("typer", "--help", "cli"),
-        ("fastavro", "read /nowhere stream", "avro"),
+        ("fastavro", "read /nowhere stream", "store"),
         ("confluent_kafka", "dlq replay letters", "kafka"),
     ],
     count=2,

@@ -79,3 +79,18 @@ def test_path_is_told_what_it_needs(tmp_path):
     assert ran.returncode == 2
     assert ran.stderr.endswith("rocksdict is missing: pip install 'shardlog[store]'\n")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        ("read /nowhere trips", "store"),
+        ("worker --config shardlog.toml", "kafka"),
+        ("sql /nowhere query", "sql"),
+        ("read --server 127.0.0.1:1 trips", "cli"),
+    ],
+)
+def test_client_alone_is_told_at_once_all_that_a_command_needs(words, extra):
+    ran = ran_without((*OF_STORE_AND_KAFKA, *OF_COMMAND), COMMAND, *words.split())
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"shardlog: typer is missing: pip install 'shardlog[{extra}]'\n"

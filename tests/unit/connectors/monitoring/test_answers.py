@@ -152,9 +152,9 @@ def test_server_beside_the_worker_is_told_of_and_keeps_no_worker_from_being_read
     served = ServedState("127.0.0.1:8085", is_running, 3, 7)
     bench.answers = Answers(replace(TOLD, served=lambda: served), bench.latest_state)
     answer = bench.ask("/health/ready")
-    shown = json.loads(answer.body)["server"]
+    document = json.loads(answer.body)["server"]
     assert answer.status == 200
-    assert shown == {"address": "127.0.0.1:8085", "running": is_running, "restarts": 3}
+    assert document == {"address": "127.0.0.1:8085", "running": is_running, "restarts": 3}
     text = bench.ask("/metrics").body.decode()
     values = {s.name: s.value for f in text_string_to_metric_families(text) for s in f.samples}
     assert values["shardlog_worker_server_up"] == is_running

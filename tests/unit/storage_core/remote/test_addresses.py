@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage_core import InvalidRequestError
+from storage_core import InvalidRequestError, Stream, StreamReader, list_streams, root_id
 from storage_core.remote.addresses import Address, names_servers, parse_servers
 
 
@@ -51,3 +51,19 @@ def test_token_in_an_address_is_refused_and_not_repeated():
 )
 def test_scheme_alone_names_servers(root, is_named):
     assert names_servers(root) == is_named
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_address_as_a_browser_has_it_is_told_and_is_no_path(scheme, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = f"{scheme}://127.0.0.1:8085"
+    for call in (
+        lambda: StreamReader.open(address, "trips"),
+        lambda: list_streams(address),
+        lambda: root_id(address),
+    ):
+        with pytest.raises(InvalidRequestError, match="it is shardlog://HOST:PORT"):
+            call()
+    with pytest.raises(InvalidRequestError):
+        Stream.create(address, "trips")
+    assert list(tmp_path.iterdir()) == []

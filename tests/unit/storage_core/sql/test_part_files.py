@@ -18,10 +18,11 @@ import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
 from storage_core.parts.footer import footer_of
-from storage_core.sql import connect, part_files, path_streams, query_batches
+from storage_core.sql import connect, part_files, query_batches
+from storage_core.sql.access import path_streams
+from storage_core.sql.access.path_streams import FileOpener
 from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_files import ListedPart, PartFiles
-from storage_core.sql.path_streams import FileOpener
 from tests.log.parts.parts_lab import NAME, PartsLab
 from tests.thin import rounds
 

@@ -1,6 +1,7 @@
 """Streams for tests of the source without Spark: its readers are called as Spark calls them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ _CHOICES = {"subscribe", "subscribepattern", "assign"}
 
 class SourceLab:
     """One stream, its writer, and readers of the source over it."""
+
+    # Returns the servers over a root by which all labs read; None by path.
+    reached_by: Callable[[Path], str] | None = None
 
     def __init__(self, root: Path, name: str = NAME) -> None:
         self.root = root
@@ -109,8 +113,11 @@ class SourceLab:
 
     def options(self, **options) -> dict[str, str]:
         values = {name.lower(): _text(value) for name, value in options.items()}
+        servers = self.servers
+        if servers is None and self.reached_by is not None:
+            servers = self.reached_by(self.root)
         return {
-            **({"path": str(self.root)} if self.servers is None else {"server": self.servers}),
+            **({"path": str(self.root)} if servers is None else {"server": servers}),
             **({} if _CHOICES & set(values) else {"stream": self.name}),
             **values,
         }

@@ -69,6 +69,11 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
     ("options", "said"),
     [
         ({"foo": "1"}, "unknown option foo"),
+        ({"servers": "a"}, "one option, server, with commas between"),
+        ({"token": "secret"}, "SHARDLOG_SERVER_TOKEN_FILE"),
+        ({"serverTokenFile": "/t"}, "SHARDLOG_SERVER_TOKEN_FILE"),
+        ({"caFile": "/ca"}, "SHARDLOG_SERVER_CA_FILE; TLS is asked for by shardlogs://"),
+        ({"server": "a:1"}, "options path and server name two roots: leave one out"),
         ({"path": "~nobody-at-all/root"}, "there is no such home"),
         ({"path": "s3://bucket/root"}, "a directory of this machine"),
         ({"valueformat": "json"}, "option valueFormat: 'json' is not raw or avro"),

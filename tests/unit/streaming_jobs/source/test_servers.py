@@ -115,7 +115,7 @@ def test_stream_made_anew_is_not_read_by_tasks_of_the_old_one(lab, tmp_path_fact
 
 
 def test_nobody_who_answers_is_told_by_address(lab, monkeypatch):
-    for module in ("remote.served_root", "remote_reader"):
+    for module in ("remote.served_root", "owners_reader"):
         monkeypatch.setattr(f"storage_core.{module}.ServerOptions", lambda: AT_ONCE)
     lab.servers = "127.0.0.1:9,127.0.0.1:10"
     with pytest.raises(UnavailableError, match=r"none of 2 servers .*:9 .*:10"):

@@ -20,9 +20,9 @@ from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.stream_client import StreamClient
+from storage_core.sql.access.path_streams import ReadPart
 from storage_core.sql.part_files import PartBytes
 from storage_core.sql.part_groups import PartGroup
-from storage_core.sql.path_streams import ReadPart
 from storage_core.sql.stream_snapshot import SnapshotReads, StreamSnapshot, united_snapshot
 
 _READ_BYTES = 2**24
