@@ -17,13 +17,14 @@ from bench.serve.process import serve
 from bench.spark import queries
 from bench.spark.rates import ROWS, SHARDS, spark_process, warmed, write_files
 from storage_core import Stream, drop_stream
+from storage_core.roots import make_root
 
 
 @contextmanager
 def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     files, root = workspace / "files", workspace / "root"
     write_files(files)
-    root.mkdir()
+    make_root(root)
     numbers = count()
     with (
         child_process(serve, root, is_writable=True) as server,

@@ -141,8 +141,8 @@ class Connection:
         """How many bytes of the request's rows are still to be received."""
         return self._rows_left
 
-    def receive_rows(self, size: int, until_s: float) -> bytearray:
-        """Return the next bytes of the request's rows: so many, or all that are left.
+    def receive_rows(self, view: memoryview, until_s: float) -> None:
+        """Fill a view with the next bytes of the request's rows, of which so many are left.
 
         Raises:
             GoneError: They did not come in time.
@@ -150,16 +150,13 @@ class Connection:
         if not self._is_told_to_send:
             self._is_told_to_send = True
             self.send([_CONTINUE])
-        size = min(size, self._rows_left)
-        taken = self._received[:size]
-        del self._received[:size]
-        if len(taken) < size:
-            came = len(taken)
-            taken.extend(bytes(size - came))
-            with memoryview(taken) as view:
-                self._receive_into(view[came:], until_s)
+        size = len(view)
+        came = min(size, len(self._received))
+        view[:came] = self._received[:came]
+        del self._received[:came]
+        if came < size:
+            self._receive_into(view[came:], until_s)
         self._rows_left -= size
-        return taken
 
     def leave_rows(self) -> bool:
         """Let rows pass that nobody has taken; return whether requests can follow them.
@@ -167,9 +164,10 @@ class Connection:
         Who is sending them has no ear for the answer.
         """
         until_s = self._clock.monotonic_s() + self._bounds.send_s
+        passing = memoryview(bytearray(min(self._rows_left, _RECEIVED_AT_ONCE)))
         try:
             while self._rows_left and self._is_told_to_send:
-                self.receive_rows(_RECEIVED_AT_ONCE, until_s)
+                self.receive_rows(passing[: self._rows_left], until_s)
         except GoneError:
             return False
         return not self._rows_left

@@ -78,8 +78,8 @@ def land(area: StagingClient, transaction: TransactionId, parts: Any, *, wait_s:
 
 def stored(bench: Workbench) -> list[int]:
     with StreamReader.open(bench.root, bench.name) as reader:
-        primaries: list[int] = reader.read().column("primary").to_pylist()
-        return sorted(primaries)
+        primaries: Any = reader.read().column("primary")
+        return sorted(primaries.to_pylist())
 
 
 def left(bench: Workbench) -> list[Path]:
