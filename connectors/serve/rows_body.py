@@ -37,4 +37,5 @@ class RowsBody(RawIOBase):
         # Arrow takes any buffer, and this one as it lies; a copy would be of all rows.
         buffer: Any = pa.allocate_buffer(wanted)
         self._connection.receive_rows(memoryview(buffer).cast("B"), self._until_s)
-        return buffer
+        filled: bytes = buffer
+        return filled

@@ -71,13 +71,13 @@ def test_batch_reads_what_is_in_the_log(full, driver):
 
 def test_batch_reads_typed_columns(lab, driver):
     lab.log.create(shards=2)
-    measured = [(1_700_000_000_000 + at, at % 5, at / 2) for at in range(ROWS)]
+    measured = [(1_700_000_000_000 + n, n % 5, n / 2) for n in range(ROWS)]
     append_heat(lab.log.writer, measured[: ROWS // 2], 0)
     append_heat(lab.log.writer, measured[ROWS // 2 :], 1)
     lab.serve()
     options = lab.options(valueFormat="avro", readerSchema=VERSIONS[1].text)
     assert driver.do(rows, options, ["primary", "secondary", "heat", "wet"]) == [
-        [*row, None if at < ROWS // 2 else 5] for at, row in enumerate(measured)
+        [*row, None if n < ROWS // 2 else 5] for n, row in enumerate(measured)
     ]
 
 
