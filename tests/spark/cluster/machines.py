@@ -132,7 +132,7 @@ def run_beside(pid: int, command: Sequence[str]) -> None:
 
 def session_of(leader: int) -> list[int]:
     """Return the processes of a session, whoever their parents are by now."""
-    numbers = []
+    members = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -140,5 +140,5 @@ def session_of(leader: int) -> list[int]:
         with suppress(OSError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == leader and fields[0] not in "ZX":
-                numbers.append(int(entry.name))
-    return numbers
+                members.append(int(entry.name))
+    return members

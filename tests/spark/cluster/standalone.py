@@ -157,10 +157,10 @@ class Standalone:
         return [java, *_OPTIONS, *class_archive(), "-cp", places, class_]
 
     def _environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+        variables = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
         # What the scripts of a distribution set; and a host name need not be one that is known.
         return {
-            **inherited,
+            **variables,
             "SPARK_HOME": str(_SPARK),
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": "127.0.0.1",
