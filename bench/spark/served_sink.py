@@ -16,8 +16,10 @@ from bench.records import PARTITIONS
 from bench.serve.process import serve
 from bench.spark import queries
 from bench.spark.rates import ROWS, SHARDS, spark_process, warmed, write_files
-from storage_core import Stream, drop_stream
+from storage_core import StagingArea, Stream, drop_stream
 from storage_core.roots import make_root
+
+_LOCK_WAIT_S: Final = 60.0
 
 
 @contextmanager
@@ -46,6 +48,9 @@ def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                     rows=ROWS,
                 )
             finally:
+                # Who has written it last keeps its shards for some seconds, unless somebody waits.
+                area = StagingArea.open(root, name)
+                area.open_shards(range(PARTITIONS), _LOCK_WAIT_S).close()
                 drop_stream(root, name)
 
         yield warmed({"server": lambda: run(server=address), "path": lambda: run(path=str(root))})
