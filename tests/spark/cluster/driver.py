@@ -142,6 +142,8 @@ def _session(plan: Plan) -> SparkSession:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = plan.python
     os.environ["SPARK_LAUNCHER_OPTS"] = JVM
+    # The driver's Python processes find what lies where they run, and are to find no shardlog here.
+    os.chdir(plan.place)
     builder = SparkSession.Builder().master(plan.master).appName("shardlog-tests")
     for name, value in {**SETTINGS, **with_classes(QUICK), **_of_cluster(plan)}.items():
         builder = builder.config(name, value)
