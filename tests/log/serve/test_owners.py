@@ -181,6 +181,17 @@ def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stac
         assert reader.read().num_rows == len(topic.between(0, 10, 60))
 
 
+def test_server_that_is_away_at_the_start_may_have_shards_that_no_other_has(roots, stack) -> None:
+    a, b = roots
+    for shard, root in enumerate((a, b)):
+        root.take(shard)
+        root.store(shard, 60)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    second.close()
+    with pytest.raises(UnavailableError, match=second.address):
+        StreamReader.open(together(first, second), NAME, server=AT_ONCE)
+
+
 def test_hole_between_two_copies_is_a_loss(topic, roots, stack) -> None:
     a, b = roots
     a.take(0)
