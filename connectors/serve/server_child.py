@@ -34,8 +34,11 @@ _SOUND_AFTER_S: Final = 60.0
 _END_WITHIN_S: Final = 3.0
 
 
-def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> None:
+def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str | None:
     """Refuse what the server beside a worker would: the worker does, and so does `--check`.
+
+    Returns:
+        What is wrong with the time of the certificate, with which a server starts all the same.
 
     Raises:
         InvalidRequestError: The address, a token's or a certificate's file cannot be used.
@@ -43,8 +46,9 @@ def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> Non
     settings = settings_beside_worker(root, section)
     check_host(section.listen, _LISTEN_OPTION)
     Tokens(settings.read_tokens, settings.write_tokens, clock)
-    if settings.tls_certificate is not None and settings.tls_key is not None:
-        Certificate(settings.tls_certificate, settings.tls_key, clock)
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_certificate, settings.tls_key, clock).out_of_date()
 
 
 class ServerChild:

@@ -53,7 +53,9 @@ def worker(
     if options.metrics.listen:
         check_host(options.metrics.listen, "metrics.listen")
     if options.serve.listen:
-        check_serving(options.root, options.serve, SystemClock())
+        out_of_date = check_serving(options.root, options.serve, SystemClock())
+        if out_of_date is not None:
+            typer.echo(f"shardlog: {out_of_date}", err=True)
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
