@@ -131,20 +131,21 @@ def _without_scheme(text: str, *, encrypted: bool) -> str:
     Raises:
         InvalidRequestError: It is a browser's, or another one than that of the first.
     """
-    if text.startswith(_OF_HTTP):
+    address = text.removeprefix(ENCRYPTED if encrypted else PLAIN)
+    if address.startswith(_OF_HTTP):
         message = (
-            f"{text[:80]!r} is no address of a server for clients of shardlog: it is "
+            f"{address[:80]!r} is no address of a server for clients of shardlog: it is "
             f"{PLAIN}HOST:PORT, over TLS {ENCRYPTED}HOST:PORT"
         )
         raise InvalidRequestError(message)
     other = PLAIN if encrypted else ENCRYPTED
-    if text.startswith(other):
+    if address.startswith(other):
         message = (
-            f"{text[:80]!r}: servers of one list are asked all over TLS, or none: the scheme of "
+            f"{address[:80]!r}: servers of one list are asked all over TLS, or none: the scheme of "
             "the first is that of all"
         )
         raise InvalidRequestError(message)
-    return text.removeprefix(ENCRYPTED if encrypted else PLAIN).removesuffix("/")
+    return address.removesuffix("/")
 
 
 def _address(text: str) -> Address:

@@ -32,7 +32,13 @@ def test_addresses_are_read_with_their_ports(text, addresses, is_encrypted):
     "text",
     [
         *("", "shardlog://", "shardlog://a:0", "a:70000", "a:x", "a:1,,b:1", "a b:1", "::1:8085"),
-        *("shardlog://a:1/stream", "shardlog://a:1?token=x", "http://a:1", "a:1,https://b:2", ",".join(["a"] * 65)),
+        *(
+            "shardlog://a:1/stream",
+            "shardlog://a:1?token=x",
+            "http://a:1",
+            "a:1,https://b:2",
+            ",".join(["a"] * 65),
+        ),
     ],
 )
 def test_what_is_no_address_is_refused(text):
@@ -45,6 +51,12 @@ def test_what_is_no_address_is_refused(text):
 )
 def test_servers_of_different_schemes_are_refused_by_what_is_wrong(text):
     with pytest.raises(InvalidRequestError, match="all over TLS, or none"):
+        parse_servers(text)
+
+
+@pytest.mark.parametrize("text", ["https://b:2", "shardlog://https://b:2", "a:1,http://b:2"])
+def test_address_of_a_browser_is_told_as_ours(text):
+    with pytest.raises(InvalidRequestError, match="it is shardlog://HOST:PORT"):
         parse_servers(text)
 
 
