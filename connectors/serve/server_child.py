@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.monitoring.listening import bound_socket
+from connectors.monitoring.listening import bound_socket, check_host
 from connectors.monitoring.served_state import ServedState
 from connectors.serve.settings import settings_beside_worker
 from connectors.serve.tls import Certificate
@@ -33,6 +33,23 @@ _PAUSE_MAX_S: Final = 10.0
 # One that ran for so long is no server that dies again and again.
 _SOUND_AFTER_S: Final = 60.0
 _END_WITHIN_S: Final = 3.0
+
+
+def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str | None:
+    """Refuse what the server beside a worker would: the worker does, and so does `--check`.
+
+    Returns:
+        What is wrong with the time of the certificate, with which a server starts all the same.
+
+    Raises:
+        InvalidRequestError: The address, a token's or a certificate's file cannot be used.
+    """
+    settings = settings_beside_worker(root, section)
+    check_host(section.listen, _LISTEN_OPTION)
+    Tokens(settings.read_tokens, settings.write_tokens, clock)
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_certificate, settings.tls_key, clock).out_of_date()
 
 
 class ServerChild:
@@ -54,11 +71,7 @@ class ServerChild:
         """
         self._clock = clock
         self._log = log
-        # What the server would refuse, the worker does.
-        settings = settings_beside_worker(root, section)
-        Tokens(settings.read_tokens, settings.write_tokens, clock)
-        if settings.tls_certificate is not None and settings.tls_key is not None:
-            Certificate(settings.tls_certificate, settings.tls_key, clock)
+        check_serving(root, section, clock)
         self._listener = _bound(section.listen, clock)
         host, port = self._listener.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
