@@ -13,7 +13,6 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from storage_core.catalog.origin import RETRY_SHARDS_FROM
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import ForeignDataError, InvalidRequestError, UnavailableError
 from storage_core.facade import StreamFacade
@@ -129,6 +128,10 @@ class OwnersReader(StreamReader):
     def root_id(self) -> str:
         """What stands for all roots that have copies of the topic, whichever these are."""
         return f"owners of {self._open.meta.incarnation}"
+
+    def archived_lineages(self) -> frozenset[str]:
+        """Return the lineages of logs that were replaced in any root."""
+        return frozenset().union(*(root.facts.archived for root in self.owners.roots))
 
     def refresh(self) -> dict[int, int]:
         """Follow the writers to about now; return each shard's committed."""
@@ -268,12 +271,9 @@ def _of_one_root(  # noqa: PLR0913 - what an opener may say
 def _possibly_short(owners: Owners, silent: Sequence[Silent]) -> UnavailableError | None:
     """Return what is wrong where servers that do not answer may have some of the stream.
 
-    They have none where each shard is held by a root that answers and has all that there ever was.
+    Whatever those that answer have: of how many shards there are, none of them knows.
     """
     if not silent:
-        return None
-    views = owners.snapshot().shards.values()
-    if views and all(view.owner is not None and not view.whole.born for view in views):
         return None
     reasons = "; ".join(error.message for _, error in silent)
     message = (
@@ -292,9 +292,8 @@ def _facts_of(owners: Owners) -> StreamFacts:
     lineages: dict[int, str] = {}
     births: dict[int, int] = {}
     for root in owners.roots:
-        for number, lineage in root.facts.lineages.items():
-            is_of_topic = number < RETRY_SHARDS_FROM
-            lineages[number] = _id_of(f"{identity}\n{number}") if is_of_topic else lineage
+        for number in root.facts.lineages:
+            lineages[number] = _id_of(f"{identity}\n{number}")
             born = root.facts.births.get(number, 0)
             births[number] = min(births.get(number, born), born)
     committed = dict.fromkeys(lineages, 0)

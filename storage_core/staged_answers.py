@@ -100,9 +100,13 @@ def land(area: StagingArea, writers: OpenWriters, values: Mapping[str, Any]) -> 
         ShardlogError: As `landing.land`.
     """
     contents = values.get("contents")
+    parts = tuple(_part_of(text) for text in values.get("parts", ()))
+    if len(set(parts)) < len(parts):
+        message = "parts: the same is named twice, and its rows would be there twice"
+        raise InvalidRequestError(message)
     batch = NotedBatch(
         _transaction_of(dict(values)),
-        tuple(_part_of(text) for text in values.get("parts", ())),
+        parts,
         None if contents is None else _contents_of(contents),
     )
     return land_noted(area, writers, batch, Waiting(values["wait"], values.get("purpose", "")))

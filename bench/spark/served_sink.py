@@ -16,14 +16,17 @@ from bench.records import PARTITIONS
 from bench.serve.process import serve
 from bench.spark import queries
 from bench.spark.rates import ROWS, SHARDS, spark_process, warmed, write_files
-from storage_core import Stream, drop_stream
+from storage_core import StagingArea, Stream, drop_stream
+from storage_core.roots import make_root
+
+_LOCK_WAIT_S: Final = 60.0
 
 
 @contextmanager
 def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     files, root = workspace / "files", workspace / "root"
     write_files(files)
-    root.mkdir()
+    make_root(root)
     numbers = count()
     with (
         child_process(serve, root, is_writable=True) as server,
@@ -45,6 +48,9 @@ def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                     rows=ROWS,
                 )
             finally:
+                # Who has written it last keeps its shards for some seconds, unless somebody waits.
+                area = StagingArea.open(root, name)
+                area.open_shards(range(PARTITIONS), _LOCK_WAIT_S).close()
                 drop_stream(root, name)
 
         yield warmed({"server": lambda: run(server=address), "path": lambda: run(path=str(root))})

@@ -63,6 +63,7 @@ else:
             "transaction": ("TransactionalProducer",),
             "translate": ("PartitionFault",),
         },
+        extra="kafka",
     )
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import errno
 import socket
-from typing import Final
+from typing import Any, Final
 
 from connectors.settings.operations_settings import split_address
 from storage_core import InvalidRequestError, UnavailableError
@@ -22,15 +22,7 @@ def bound_socket(listen: str, option: str) -> socket.socket:
         InvalidRequestError: It is no address of this machine, or none that may be taken.
         UnavailableError: Another process has it.
     """
-    host, port = split_address(listen)
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        message = f"{option}: {listen} is no address of this machine: {error}"
-        raise InvalidRequestError(message) from error
+    listener, address = _socket_for(listen, option)
     try:
         # A port that is only waiting for its last connections' end is free.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -43,3 +35,39 @@ def bound_socket(listen: str, option: str) -> socket.socket:
         is_taken = error.errno == errno.EADDRINUSE
         raise (UnavailableError if is_taken else InvalidRequestError)(message) from error
     return listener
+
+
+def check_host(listen: str, option: str) -> None:
+    """Refuse an address that is none of this machine; its port may be another process's by now.
+
+    Args:
+        listen: Host and port.
+        option: What the address was named by, for the error.
+
+    Raises:
+        InvalidRequestError: It is none.
+    """
+    host, _ = split_address(listen)
+    tried, address = _socket_for(f"[{host}]:0", option, shown=listen)
+    with tried:
+        try:
+            tried.bind(address)
+        except OSError as error:
+            raise _none_of_ours(listen, option, error) from error
+
+
+def _socket_for(listen: str, option: str, shown: str = "") -> tuple[socket.socket, Any]:
+    host, port = split_address(listen)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.socket(family, kind, protocol), address
+    except (OSError, UnicodeError) as error:
+        raise _none_of_ours(shown or listen, option, error) from error
+
+
+def _none_of_ours(listen: str, option: str, error: Exception) -> InvalidRequestError:
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    message = f"{option}: {listen} is no address of this machine: {reason.lower()}"
+    return InvalidRequestError(message)

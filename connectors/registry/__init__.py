@@ -44,6 +44,7 @@ else:
             "schema_files": ("SchemaFile", "read_schema_files", "schema_in_file"),
             "settings": ("RegistrySettings", "settings_in_file", "printable_registry_settings"),
         },
+        extra="kafka",
     )
 
 __all__ = [

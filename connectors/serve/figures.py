@@ -43,6 +43,7 @@ class Figures:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._seconds: Counter[str] = Counter()
         self.gauges: dict[str, Callable[[], int]] = {}
+        self.certificate_expires_s: Callable[[], float | None] = lambda: None
 
     def add(self, name: str, count: int = 1) -> None:
         """Count something."""
@@ -95,5 +96,13 @@ class Figures:
             yield single(f"shardlog_server_{name}_total", "counter", text, totals[name])
         for name, text in _GAUGES.items():
             yield single(f"shardlog_server_{name}", "gauge", text, self.gauges[name]())
+        expires_s = self.certificate_expires_s()
+        if expires_s is not None:
+            yield single(
+                "shardlog_server_certificate_expires_timestamp_seconds",
+                "gauge",
+                "When the certificate in use expires, in seconds since 1970.",
+                expires_s,
+            )
         yield from process_families()
         yield from disk_families(self._root)

@@ -5,6 +5,7 @@ Of one thread, that of the connection. It ends where the body does.
 
 from io import RawIOBase
 
+import pyarrow as pa
 from typing_extensions import override
 
 from connectors.serve.connection import Connection
@@ -32,5 +33,7 @@ class RowsBody(RawIOBase):
         """
         left = self._connection.rows_left
         wanted = left if size < 0 else min(size, left)
-        # Arrow takes any buffer; a copy would be of all rows.
-        return self._connection.receive_rows(wanted, self._until_s)  # type: ignore[return-value]
+        # Arrow takes any buffer, and this one as it lies; a copy would be of all rows.
+        buffer = pa.allocate_buffer(wanted)
+        self._connection.receive_rows(memoryview(buffer).cast("B"), self._until_s)
+        return buffer  # type: ignore[return-value]  # as `read` of Arrow's own files

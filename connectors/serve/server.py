@@ -72,6 +72,8 @@ class ShardServer:
             raise
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
+        if self._certificate is not None:
+            self.handler.figures.certificate_expires_s = self._certificate.expires_s
         self.handler.figures.gauges = {
             "connections": lambda: len(self._connections),
             "answers": lambda: self.handler.places.taken,
@@ -104,6 +106,10 @@ class ShardServer:
     def root_id(self) -> str:
         """The id of the root that it serves."""
         return self.handler.streams.root_id
+
+    def out_of_date(self) -> str | None:
+        """Return what is wrong with the time of its certificate, if it has one."""
+        return None if self._certificate is None else self._certificate.out_of_date()
 
     def close(self) -> None:
         """Stop: answers on their way have some seconds to end. Closing twice is fine."""

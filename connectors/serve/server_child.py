@@ -10,11 +10,12 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.monitoring.listening import bound_socket
+from connectors.monitoring.listening import bound_socket, check_host
 from connectors.monitoring.served_state import ServedState
 from connectors.serve.settings import settings_beside_worker
 from connectors.serve.tls import Certificate
@@ -32,6 +33,23 @@ _PAUSE_MAX_S: Final = 10.0
 # One that ran for so long is no server that dies again and again.
 _SOUND_AFTER_S: Final = 60.0
 _END_WITHIN_S: Final = 3.0
+
+
+def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str | None:
+    """Refuse what the server beside a worker would: the worker does, and so does `--check`.
+
+    Returns:
+        What is wrong with the time of the certificate, with which a server starts all the same.
+
+    Raises:
+        InvalidRequestError: The address, a token's or a certificate's file cannot be used.
+    """
+    settings = settings_beside_worker(root, section)
+    check_host(section.listen, _LISTEN_OPTION)
+    Tokens(settings.read_tokens, settings.write_tokens, clock)
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_certificate, settings.tls_key, clock).out_of_date()
 
 
 class ServerChild:
@@ -53,11 +71,7 @@ class ServerChild:
         """
         self._clock = clock
         self._log = log
-        # What the server would refuse, the worker does.
-        settings = settings_beside_worker(root, section)
-        Tokens(settings.read_tokens, settings.write_tokens, clock)
-        if settings.tls_certificate is not None and settings.tls_key is not None:
-            Certificate(settings.tls_certificate, settings.tls_key, clock)
+        check_serving(root, section, clock)
         self._listener = _bound(section.listen, clock)
         host, port = self._listener.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -88,8 +102,9 @@ class ServerChild:
     def close(self) -> None:
         """End the server: it stops at once to listen; answers have some seconds."""
         self._stopping.set()
-        self._listener.close()
         with self._lock:
+            # Under the lock: none is started with a number that is no socket any more.
+            self._listener.close()
             process = self._process
         if process is not None:
             _end(process)
@@ -128,7 +143,7 @@ class ServerChild:
         with suppress(OSError):
             process.stdin.write(self._order)
             process.stdin.flush()
-        failed = _failure_of(process.stdout.readline())
+        failed = _failure_of(process.stdout)
         if failed is None:
             self._is_ready = True
             self._log.info("serving", address=self.address, pid=process.pid)
@@ -164,12 +179,19 @@ def _bound(listen: str, clock: Clock) -> Any:  # noqa: ANN401 - a socket
         clock.sleep(_BIND_PAUSE_S)
 
 
-def _failure_of(line: bytes) -> str | None:
-    """Return what a server says that did not start; None of one that did, or died silently."""
-    if not line:
-        return "it ended before it answered; its standard error has more"
-    failed = json.loads(line).get("failed")
-    return None if failed is None else str(failed)
+def _failure_of(lines: Iterable[bytes]) -> str | None:
+    """Return what a server says that did not start; None of one that did.
+
+    What an interpreter's own start prints there, as a `sitecustomize` may, says nothing.
+    """
+    for line in lines:
+        with suppress(ValueError):
+            message = json.loads(line)
+            if isinstance(message, dict) and "failed" in message:
+                return str(message["failed"])
+            if isinstance(message, dict) and "ready" in message:
+                return None
+    return "it ended before it answered; its standard error has more"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,8 @@
 import os
 import ssl
 import threading
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,10 @@ import typer
 from storage_core import Clock, InvalidRequestError
 
 _LOOK_EVERY_S: Final = 5.0
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for.
+_ANY_TIME: Final = 0x200000
+_STEPS_OF_A_HANDSHAKE: Final = 4
+_NS_PER_S: Final = 1_000_000_000
 
 
 class Certificate:
@@ -26,8 +32,29 @@ class Certificate:
         self._clock = clock
         self._lock = threading.Lock()
         self._stamp = self._stamps()
-        self._context = self._read()
+        self._context, self._valid_s = self._read()
         self._looked_s = clock.monotonic_s()
+
+    def expires_s(self) -> float | None:
+        """When the certificate in use expires, in seconds since 1970; None where that is unknown."""
+        valid_s = self._valid_s
+        return None if valid_s is None else valid_s[1]
+
+    def out_of_date(self) -> str | None:
+        """Return what is wrong with the time of the certificate in use, which clients refuse then."""
+        if self._valid_s is None:
+            return None
+        begins_s, ends_s = self._valid_s
+        now_s = self._clock.now_ns() / _NS_PER_S
+        if begins_s <= now_s <= ends_s:
+            return None
+        has_ended = now_s > ends_s
+        moment = datetime.fromtimestamp(ends_s if has_ended else begins_s, UTC)
+        what = "expired at" if has_ended else "is not valid before"
+        return (
+            f"the TLS certificate {self._files[0]} {what} {moment:%Y-%m-%dT%H:%M:%SZ}: "
+            "clients refuse it"
+        )
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
@@ -44,15 +71,19 @@ class Certificate:
             return
         self._stamp = stamp
         try:
-            self._context = self._read()
+            self._context, self._valid_s = self._read()
         except InvalidRequestError as error:
             # The other file may follow in a moment.
             typer.echo(f"shardlog: the certificate read last goes on: {error}", err=True)
+            return
+        wrong = self.out_of_date()
+        if wrong is not None:
+            typer.echo(f"shardlog: {wrong}", err=True)
 
     def _stamps(self) -> tuple[object, ...]:
         return tuple(_stamp_of(path) for path in self._files)
 
-    def _read(self) -> ssl.SSLContext:
+    def _read(self) -> tuple[ssl.SSLContext, tuple[float, float] | None]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -63,7 +94,7 @@ class Certificate:
             reason = self._unreadable() or _why(error)
             message = f"the TLS certificate {certificate} and key {key} cannot be used: {reason}"
             raise InvalidRequestError(message) from error
-        return context
+        return context, _valid_s(context, certificate)
 
     def _unreadable(self) -> str | None:
         """Return which of the files cannot be read, and why; the error of both does not say."""
@@ -73,6 +104,33 @@ class Certificate:
             except OSError as error:
                 return f"{path}: {(error.strerror or str(error)).lower()}"
         return None
+
+
+def _valid_s(context: ssl.SSLContext, certificate: Path) -> tuple[float, float] | None:
+    """Return from when to when a certificate is valid, in seconds since 1970.
+
+    Python decodes only the certificate of a peer, so a client in memory is shown it. None where
+    that client would not take it, for whatever reason but its time.
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_end = context.wrap_bio(received, sent, server_side=True)
+    try:
+        client.load_verify_locations(certificate)
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _ANY_TIME
+        client_end = client.wrap_bio(sent, received)
+        for _ in range(_STEPS_OF_A_HANDSHAKE):
+            for end in (client_end, server_end):
+                with suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        shown = client_end.getpeercert() or {}
+        begins, ends = (
+            ssl.cert_time_to_seconds(str(shown[name])) for name in ("notBefore", "notAfter")
+        )
+    except (OSError, ValueError, KeyError):
+        return None
+    return begins, ends
 
 
 def _why(error: Exception) -> str:

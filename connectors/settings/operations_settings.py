@@ -68,6 +68,17 @@ def check_address(address: object) -> object:
     return address
 
 
+def check_file_name(file: object) -> object:
+    """Refuse a file whose name is the empty text; as a path it would be the current directory."""
+    if file == "":
+        message = "is empty; name a file, or leave it out"
+        raise ValueError(message)
+    return file
+
+
+FileName = Annotated[Path, BeforeValidator(check_file_name)]
+
+
 class MetricsSettings(Section):
     """Where metrics, health, version and settings are served.
 
@@ -99,7 +110,7 @@ class LogSettings(Section):
         levels: The least level that is told, by logger; `all` stands for those not named.
     """
 
-    file: Path | None = None
+    file: FileName | None = None
     keep_days: Annotated[int, Field(ge=1, le=3650)] = 14
     levels: Annotated[dict[str, LogLevel], BeforeValidator(_check_levels)] = Field(
         default_factory=dict

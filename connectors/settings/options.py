@@ -22,7 +22,11 @@ from connectors.settings.checks import (
     start_ms,
 )
 from connectors.settings.dead_letter_settings import DeadLetterSettings
-from connectors.settings.operations_settings import LogSettings, MetricsSettings
+from connectors.settings.operations_settings import (
+    LogSettings,
+    MetricsSettings,
+    split_address,
+)
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.serve_settings import WorkerServeSettings
 from connectors.settings.stream_settings import Section, StreamSettings
@@ -169,6 +173,10 @@ class WorkerOptions(Section):
                 'stream.value_format: "avro" asks a schema registry; name it, as '
                 '[schema.registry] url = "http://localhost:8081"'
             )
+            raise ValueError(message)
+        own = self.metrics.listen
+        if own and own == self.serve.listen and split_address(own)[1]:
+            message = f"metrics.listen and serve.listen are both {own}; each needs its own port"
             raise ValueError(message)
         if BOOTSTRAP not in self.kafka:
             message = f'kafka: "{BOOTSTRAP}" is missing (or set {ENVIRONMENT_BOOTSTRAP})'

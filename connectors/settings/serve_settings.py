@@ -1,11 +1,15 @@
 """The server beside a worker: the section `[serve]`, by the names of `shardlog serve`."""
 
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from connectors.settings.operations_settings import check_address, is_loopback, split_address
+from connectors.settings.operations_settings import (
+    FileName,
+    check_address,
+    is_loopback,
+    split_address,
+)
 from connectors.settings.stream_settings import Section
 
 
@@ -28,10 +32,10 @@ class WorkerServeSettings(Section):
     """
 
     listen: Annotated[str, BeforeValidator(check_address)] = ""
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    read_token_file: Path | None = None
-    write_token_file: Path | None = None
+    tls_cert: FileName | None = None
+    tls_key: FileName | None = None
+    read_token_file: FileName | None = None
+    write_token_file: FileName | None = None
     anonymous: bool = False
     connections_max: Annotated[int, Field(ge=1, le=10_000)] = 256
     answers_max: Annotated[int, Field(ge=1, le=1000)] = 32

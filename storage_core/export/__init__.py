@@ -17,6 +17,7 @@ else:
             "exporting": ("ExportReport", "export_stream"),
             "importing": ("ImportReport", "exported_rows", "import_stream"),
         },
+        extra="store",
     )
 
 __all__: Final = [

@@ -99,21 +99,17 @@ def parse_servers(text: str) -> Servers:
     Raises:
         InvalidRequestError: It names none, or has more than addresses.
     """
-    is_encrypted = text.startswith(ENCRYPTED)
-    rest = text.removeprefix(ENCRYPTED if is_encrypted else PLAIN).removesuffix("/")
-    if "@" in rest:
+    if "@" in text:
         message = (
             "a server's address has neither user nor token: name a file with the token by "
             "SHARDLOG_SERVER_TOKEN_FILE"
         )
         raise InvalidRequestError(message)
-    if text.startswith(_OF_HTTP):
-        message = (
-            f"{text[:80]!r} is no address of a server for clients of shardlog: it is "
-            f"{PLAIN}HOST:PORT, over TLS {ENCRYPTED}HOST:PORT"
-        )
-        raise InvalidRequestError(message)
-    groups = [group.split("+") for group in rest.split(",")]
+    is_encrypted = text.startswith(ENCRYPTED)
+    groups = [
+        [_without_scheme(each.strip(), encrypted=is_encrypted) for each in group.split("+")]
+        for group in text.split(",")
+    ]
     count = sum(map(len, groups))
     if count > _ADDRESSES_MAX:
         message = f"{count} addresses of servers are more than {_ADDRESSES_MAX}"
@@ -121,12 +117,35 @@ def parse_servers(text: str) -> Servers:
     addresses: dict[Address, None] = {}
     twins = []
     for group in groups:
-        named = dict.fromkeys(_address(each.strip()) for each in group)
+        named = dict.fromkeys(_address(each) for each in group)
         own = [address for address in named if address not in addresses]
         addresses.update(dict.fromkeys(own))
         twins += [len(own)] if own else []
     has_twins = any(twin > 1 for twin in twins)
     return Servers(tuple(addresses), is_encrypted, tuple(twins) if has_twins else ())
+
+
+def _without_scheme(text: str, *, encrypted: bool) -> str:
+    """Return an address without its scheme, which stands before the first, and may before others.
+
+    Raises:
+        InvalidRequestError: It is a browser's, or another one than that of the first.
+    """
+    address = text.removeprefix(ENCRYPTED if encrypted else PLAIN)
+    if address.startswith(_OF_HTTP):
+        message = (
+            f"{address[:80]!r} is no address of a server for clients of shardlog: it is "
+            f"{PLAIN}HOST:PORT, over TLS {ENCRYPTED}HOST:PORT"
+        )
+        raise InvalidRequestError(message)
+    other = PLAIN if encrypted else ENCRYPTED
+    if address.startswith(other):
+        message = (
+            f"{address[:80]!r}: servers of one list are asked all over TLS, or none: the scheme of "
+            "the first is that of all"
+        )
+        raise InvalidRequestError(message)
+    return address.removesuffix("/")
 
 
 def _address(text: str) -> Address:

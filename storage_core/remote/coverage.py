@@ -37,9 +37,14 @@ class Piece:
     extent: ShardExtent
 
     @property
+    def has_rows(self) -> bool:
+        """Whether rows came to it."""
+        return self.extent.committed > self.extent.born
+
+    @property
     def has_begun(self) -> bool:
         """Whether rows came to it, or may at any time."""
-        return self.extent.holder is not None or self.extent.committed > self.extent.born
+        return self.extent.holder is not None or self.has_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,11 @@ def owner_of(pieces: Sequence[Piece]) -> Piece | None:
     return max(held, key=_by_end, default=None)
 
 
+def begun(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces that rows came to or may come to; all, if none is such."""
+    return [piece for piece in pieces if piece.has_begun] or list(pieces)
+
+
 def floor_of(pieces: Sequence[Piece]) -> int:
     """Return the least primary that has not expired anywhere."""
     return max((piece.extent.floor for piece in pieces), default=INT64_MIN)
@@ -99,7 +109,7 @@ def covered(pieces: Sequence[Piece], end: int) -> Coverage:
         pieces: What each root has; had, if it does not answer.
         end: The exclusive end.
     """
-    own = [piece for piece in pieces if piece.has_begun] or list(pieces)
+    own = begun(pieces)
     here = [piece for piece in own if piece.root != AWAY]
     first = owner_of(here) or max(here, key=_by_end, default=None)
     segments: list[Segment] = []

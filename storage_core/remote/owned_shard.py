@@ -175,7 +175,7 @@ class OwnedShard:
         if request.order == "time":
             yield from self._by_time(request, columns)
             return
-        yield from self._trying(lambda view: self._gathered(view, request, columns))
+        yield from self._trying(lambda view: self._collected(view, request, columns))
 
     def close(self) -> None:
         """Nothing is open for a shard alone."""
@@ -223,7 +223,7 @@ class OwnedShard:
         ]
         yield from merged_by_time(answers, columns, has_keys=has_keys)
 
-    def _gathered(
+    def _collected(
         self, view: ShardView, request: ReadRequest, columns: tuple[str, ...]
     ) -> list[pa.RecordBatch]:
         """Return the rows of an order that answers at once."""

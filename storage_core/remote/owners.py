@@ -215,7 +215,7 @@ class Owners:
     def _refuse_two_retry_shards(
         self, number: int, pieces: Sequence[Piece], away: Mapping[str, ShardExtent]
     ) -> None:
-        having = [self._roots[one.root].text for one in pieces if one.has_begun]
+        having = [self._roots[one.root].text for one in pieces if one.has_rows]
         having += [text for text, last in away.items() if last.committed > last.born]
         if len(having) > 1:
             message = (

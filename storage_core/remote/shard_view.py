@@ -8,7 +8,7 @@ from typing import Any
 from storage_core.errors import LostRangeError, ShardlogError, UnavailableError
 from storage_core.format.shard_state import AddressRange
 from storage_core.protocol.documents import ShardExtent
-from storage_core.remote.coverage import AWAY, Coverage, Piece, covered, floor_of, owner_of
+from storage_core.remote.coverage import AWAY, Coverage, Piece, begun, covered, floor_of, owner_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class ShardView:
     @cached_property
     def end(self) -> int:
         """The exclusive end of what is known to be committed."""
-        return max((self.reached, *(piece.extent.committed for piece in self.pieces)))
+        # A worker may have made shards that it never got: those say nothing of the log.
+        return max((self.reached, *(piece.extent.committed for piece in begun(self.pieces))))
 
     @cached_property
     def owner(self) -> Piece | None:

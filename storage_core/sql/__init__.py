@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from storage_core.sql.streams import Streams, connect, query_batches
 else:
     __getattr__, __dir__ = lazy_exports(
-        __name__, {"streams": ("Streams", "connect", "query_batches")}
+        __name__,
+        {"streams": ("Streams", "connect", "query_batches")},
+        extra="sql",
     )
 
 __all__: Final = ["Streams", "connect", "query_batches"]

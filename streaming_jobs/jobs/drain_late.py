@@ -43,7 +43,7 @@ from streaming_jobs.jobs.command import (
 )
 from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint
 from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
-from streaming_jobs.jobs.roots import options_of, root_of
+from streaming_jobs.jobs.roots import options_of, refuse_several, root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "drain_late"
@@ -118,7 +118,9 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
-    drained = Drained.of(root_of(root), stream, schema)
+    root = root_of(root)
+    refuse_several(root)
+    drained = Drained.of(root, stream, schema)
     into, where = into or f"{stream}-late", checkpoint_of(checkpoint)
     _check_name(into, stream)
     if into in list_streams(drained.root):

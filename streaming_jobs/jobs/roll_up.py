@@ -54,7 +54,7 @@ from streaming_jobs.jobs.rollup.older_rows import OlderRows
 from streaming_jobs.jobs.rollup.retention_floor import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.rollup.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup.rollup_streams import RollupStreams
-from streaming_jobs.jobs.roots import root_of
+from streaming_jobs.jobs.roots import refuse_several, root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "roll_up"
@@ -122,6 +122,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         InvalidRequestError: It cannot be done as asked.
     """
     root = root_of(root)
+    refuse_several(root)
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
     if starting == "latest" and len(wanted) > 1:
         message = (

@@ -10,12 +10,28 @@ is noted beside the files. So a job goes on from its checkpoint by the other way
 
 from pathlib import Path
 
+from storage_core import InvalidRequestError
 from storage_core.remote.addresses import names_servers
+from storage_core.remote.served_root import ask_root
 
 
 def root_of(root: str | Path) -> str:
     """Return a root as all processes of a job find it, whatever their working directory is."""
     return str(root) if names_servers(root) else str(Path(root).absolute())
+
+
+def refuse_several(root: str) -> None:
+    """Refuse servers over several roots, of which a job that writes would have to choose one.
+
+    Raises:
+        InvalidRequestError: They are.
+        UnavailableError: No server answers.
+    """
+    if names_servers(root) and "," in ask_root(root).root_id:
+        message = (
+            f"{root} are servers over several roots, and the job writes: name the servers of one"
+        )
+        raise InvalidRequestError(message)
 
 
 def options_of(root: str) -> dict[str, str]:

@@ -22,9 +22,10 @@ from connectors.ingest.values.schema_checks import untried_topics
 from connectors.ingest.worker import Worker
 from connectors.kafka import check_settings
 from connectors.monitoring.answers import Answers, WorkerInfo
+from connectors.monitoring.listening import check_host
 from connectors.monitoring.log_file import DailyFile, check_log_file
 from connectors.monitoring.server import OperationsServer
-from connectors.serve.server_child import ServerChild
+from connectors.serve.server_child import ServerChild, check_serving
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
 from connectors.settings.operations_settings import is_loopback
@@ -49,6 +50,12 @@ def worker(
     if options.log.file is not None:
         check_log_file(options.log.file)
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
+    if options.metrics.listen:
+        check_host(options.metrics.listen, "metrics.listen")
+    if options.serve.listen:
+        out_of_date = check_serving(options.root, options.serve, SystemClock())
+        if out_of_date is not None:
+            typer.echo(f"shardlog: {out_of_date}", err=True)
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
@@ -37,16 +37,18 @@ class ServedStreams:
         Raises:
             InvalidRequestError: An address, the token or a certificate is wrong.
         """
-        self._client = ServerClient(
-            parse_servers(servers), options or ServerOptions(), SystemClock()
-        )
+        self._servers = parse_servers(servers)
+        self._is_one_root = False
+        self._client = ServerClient(self._servers, options or ServerOptions(), SystemClock())
 
     def names(self) -> list[str]:
         """Return the names of all streams."""
+        self._refuse_several_roots()
         return sorted(self._client.result("streams", Subject()))
 
     def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
         """Return a snapshot of a stream, and its parts by path."""
+        self._refuse_several_roots()
         client, facts = StreamClient.opened(self._client, name, None)
         served: ServedSnapshot = client.result("snapshot")
 
@@ -100,6 +102,19 @@ class ServedStreams:
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
+
+    def _refuse_several_roots(self) -> None:
+        """Refuse servers over roots of their own, of which one alone would answer."""
+        if len(self._servers.addresses) == 1 or self._is_one_root:
+            return
+        roots = self._client.roots()
+        if len(set(roots.values())) > 1:
+            message = (
+                f"{self._servers.text} are servers over several roots, and SQL reads one root: "
+                "name the servers of one"
+            )
+            raise InvalidRequestError(message)
+        self._is_one_root = True
 
     def _bytes_of(self, name: str, part: Part) -> PartBytes:
         client, _ = StreamClient.opened(self._client, name, None)

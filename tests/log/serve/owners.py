@@ -165,6 +165,21 @@ def visited(reader: StreamReader, secondary: int) -> list[int]:
     return seen
 
 
+def expect_newest(reader: StreamReader, records: Sequence[Produced]) -> None:
+    """Assert that of equal ids and primaries the last stored is shown, unless it is a tombstone."""
+    shards: dict[tuple[int, int], set[int]] = {}
+    last: dict[tuple[int, int], Produced] = {}
+    for record in sorted(records, key=lambda one: one.address):
+        place = record.secondary, record.primary
+        shards.setdefault(place, set()).add(record.shard)
+        last[place] = record
+    # Between shards it is for the writers' clocks to say.
+    of_one = {place for place, having in shards.items() if len(having) == 1}
+    right = [last[place] for place in sorted(of_one) if last[place].payload is not None]
+    rows = [row for row in triples(reader.read(latest_by="primary")) if row[:2] in of_one]
+    assert rows == [record.row() for record in right]
+
+
 def expect_all(reader: StreamReader, records: Sequence[Produced]) -> None:
     """Assert that every way to read has these records, each once and in its order."""
     rows = [one.row() for one in records]
@@ -185,6 +200,7 @@ def expect_all(reader: StreamReader, records: Sequence[Produced]) -> None:
             assert place in last.items()
         else:
             assert newest == {}
+    expect_newest(reader, records)
     assert reader.earliest() == min((one.primary for one in records), default=None)
     for shard in {one.shard for one in records}:
         own = [one for one in records if one.shard == shard]

@@ -2,21 +2,29 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from storage_core import (
+    RETRY_SHARDS_FROM,
     ForeignDataError,
     InvalidRequestError,
     LostRangeError,
     ServerOptions,
+    Stream,
+    StreamOptions,
+    StreamOrigin,
     StreamReader,
     UnavailableError,
+    list_streams,
 )
 from tests.log.serve.owners import NAME, Root, Topic, expect_all, served_at, together, triples
 from tests.log.served import AT_ONCE
-from tests.log.workbench import Workbench
+from tests.log.workbench import Workbench, batch_of, column_of
+
+WINDOW_MS = 60_000
 
 
 @pytest.fixture
@@ -173,6 +181,17 @@ def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stac
         assert reader.read().num_rows == len(topic.between(0, 10, 60))
 
 
+def test_server_that_is_away_at_the_start_may_have_shards_that_no_other_has(roots, stack) -> None:
+    a, b = roots
+    for shard, root in enumerate((a, b)):
+        root.take(shard)
+        root.store(shard, 60)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    second.close()
+    with pytest.raises(UnavailableError, match=second.address):
+        StreamReader.open(together(first, second), NAME, server=AT_ONCE)
+
+
 def test_hole_between_two_copies_is_a_loss(topic, roots, stack) -> None:
     a, b = roots
     a.take(0)
@@ -261,3 +280,100 @@ def test_counts_of_a_log_in_pieces_are_refused(roots, stack) -> None:
     reader = reader_of(stack, a, b)
     with pytest.raises(InvalidRequestError, match="each has counted"):
         reader.stats()
+
+
+def test_rows_that_expired_at_the_owner_are_shown_from_nowhere(root: Path, stack) -> None:
+    topic = Topic(partitions=1)
+    topic.produce(0, 200)
+    options = {"unit": "ms", "retention": timedelta(milliseconds=WINDOW_MS)}
+    a = stack.enter_context(Root(root / "a", topic, **options))
+    b = stack.enter_context(Root(root / "b", topic, **options))
+    a.take(0)
+    a.store(0, 100)
+    a.leave(0)
+    b.take(0, born=80)
+    b.store(0, topic.ends[0])
+    reader = reader_of(stack, a, b)
+    assert reader.read().num_rows == len(topic.between(0, 0, 10**6))
+    b.stream.expire(now=10 * WINDOW_MS)
+    # The old root's worker is gone, and lets nothing expire.
+    assert reader.read().num_rows == 0
+    assert reader.latest() == {}
+    with pytest.raises(LostRangeError):
+        list(reader.tail(0, 80))
+    assert triples(reader.tail(0, 0, 80)) == [one.row() for one in topic.between(0, 0, 80)]
+
+
+def test_rows_by_key_and_dead_letters_come_from_all_pieces(root: Path, stack) -> None:
+    origin = StreamOrigin("kafka", NAME, "topic-id-1", "dictionary", "timestamp")
+    servers = []
+    for name, born, end in (("a", 0, 50), ("b", 40, 90)):
+        options = StreamOptions(key_mode="dictionary")
+        Stream.create(root / name, NAME, options, origin=origin).close()
+        Stream.add_shards(root / name, NAME, {0: born})
+        stream = stack.enter_context(Stream.open(root / name, NAME))
+        # Each root numbers its keys as they come.
+        addresses = list(range(born, end))
+        keys = [b"key-%d" % (address % 3) for address in addresses]
+        stream.append_batch(
+            batch_of(addresses, secondary=None, key=keys, timestamp=0, timestamp_type=0),
+            shard=0,
+            addresses=addresses,
+            dead_letters={end: b"dead at %d" % end},
+        )
+        stream.commit()
+        if name == "a":
+            stream.close()
+        served = Root.__new__(Root)
+        served.root = root / name
+        servers.append(stack.enter_context(served_at(served)))
+    reader = stack.enter_context(StreamReader.open(together(*servers), NAME, server=AT_ONCE))
+    for number in range(3):
+        key = b"key-%d" % number
+        right = [address for address in range(90) if address % 3 == number]
+        assert column_of(reader.read(keys=key), "address") == right
+        assert column_of(reader.read(keys=key, limit=20), "address") == right[:20]
+        assert reader.latest(keys=key)[key].address == right[-1]
+        newest = reader.read(keys=key, latest_by="primary")
+        assert column_of(newest, "address") == right
+    assert column_of(reader.read(), "key") == sorted(b"key-%d" % (n % 3) for n in range(90))
+    # The first stands below the other copy's rows, which has none there.
+    assert list(reader.dead_letters(0)) == [(90, b"dead at 90")]
+
+
+def test_retried_dead_letters_of_two_roots_are_not_one_log(topic, roots, stack) -> None:
+    a, b = roots
+    retry = RETRY_SHARDS_FROM
+    topic.records[retry], topic.ends[retry] = [], 0
+    topic.produce(retry, 5)
+    for root in (a, b):
+        root.take(0)
+        root.take(retry)
+    a.store(retry, 3)
+    reader = reader_of(stack, a, b)
+    assert reader.committed()[retry] == a.committed(retry)
+    b.store(retry, 3)
+    with pytest.raises(ForeignDataError, match="retried dead letters"):
+        reader.committed()
+
+
+def test_roots_together_have_the_streams_of_all(roots, stack) -> None:
+    a, b = roots
+    bench = Workbench(b.root, "other")
+    stack.callback(bench.release)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    assert list_streams(together(first, second)) == [NAME, "other"]
+    second.close()
+    assert list_streams(together(first, second)) == [NAME]
+
+
+def test_shard_that_a_worker_made_and_never_got_says_nothing(topic, roots, stack) -> None:
+    a, b = roots
+    # With start=latest each worker makes the shards of all partitions, where these end by then.
+    b.take(0, born=50)
+    b.leave(0)
+    a.take(0)
+    a.store(0, 30)
+    reader = reader_of(stack, a, b)
+    assert reader.committed() == {0: a.committed(0)}
+    expect_all(reader, topic.below({0: 30}))

@@ -1,12 +1,15 @@
 """Who may ask: tokens, TLS, this machine; and which root, stream and logs are meant."""
 
 import ssl
+from datetime import UTC, datetime
 from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 
+from connectors.serve.server import ShardServer
 from connectors.serve.settings import ServeSettings
+from connectors.serve.tls import Certificate
 from connectors.serve.tokens import Tokens
 from storage_core import (
     ForeignDataError,
@@ -188,6 +191,28 @@ def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, nam
     settings = {"tls_certificate": certificate, "tls_key": key}
     with pytest.raises(InvalidRequestError, match=named), serving(bench.root, **settings):
         pass
+
+
+@pytest.mark.parametrize(
+    ("year", "told"),
+    [
+        (1971, "certificate.pem is not valid before 20"),
+        (2050, None),
+        (9000, "certificate.pem expired at 21"),
+    ],
+)
+def test_certificate_out_of_its_time_is_told(year: int, told: str | None) -> None:
+    moment_ns = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 10**9
+    wrong = Certificate(CERTIFICATE, KEY, ManualClock(moment_ns)).out_of_date()
+    assert wrong is None if told is None else told in str(wrong)
+
+
+def test_metric_says_when_the_certificate_expires(bench: Workbench) -> None:
+    name = "shardlog_server_certificate_expires_timestamp_seconds"
+    settings = {"tls_certificate": CERTIFICATE, "tls_key": KEY}
+    with ShardServer(ServeSettings(root=bench.root, listen="127.0.0.1:0", **settings), "1") as own:
+        (family,) = [one for one in own.handler.figures.families() if one.name == name]
+    assert datetime.fromtimestamp(family.samples[0].value, UTC).year > 2100
 
 
 def test_client_of_another_root_stream_or_log_is_refused(bench: Workbench) -> None:

@@ -140,3 +140,12 @@ def test_part_is_named_by_numbers_that_there_are(sealed):
         refused = server.refusal("part_bytes", NAME, shard=7, number=0, start=0, end=1)
         assert isinstance(refused, InvalidRequestError)
         assert server.ask("part_bytes", NAME, shard=0, number=2**32, start=0, end=1).status == 400
+
+
+def test_servers_over_several_roots_are_refused_in_a_line(sealed, tmp_path):
+    PartsLab(tmp_path / "other").stream.close()
+    with served(sealed) as address, served(tmp_path / "other") as other:
+        both = f"{address},{other.removeprefix('shardlog://')}"
+        with pytest.raises(InvalidRequestError, match="over several roots") as raised:
+            first_row(both, ALL, server=AT_ONCE)
+    assert "\n" not in str(raised.value)

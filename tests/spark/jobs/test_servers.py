@@ -5,14 +5,18 @@ A checkpoint names the stream and not the way to it.
 
 import random
 import signal
+from contextlib import ExitStack
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
 
 from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.drain_late import LATE_BY, drain_late
 from streaming_jobs.jobs.land_topic import land_topic
+from tests.log.serve.owners import NAME as TOPIC
+from tests.log.serve.owners import Root, Topic, served_at, together
 from tests.log.serve.serving_process import server_process
 from tests.log.served import served
 from tests.spark.jobs.test_land_topic import landed
@@ -40,6 +44,26 @@ def test_rows_land_once_by_either_door(lab, doors, tmp_path):
         ended(land_topic(lab.spark, doors[door], NAME, tmp_path / "lake", once=True, max_rows=7))
         assert landed(tmp_path / "lake") == list(range(10 * (number + 1)))
         lab.log.append(10, first=10 * (number + 1))
+
+
+def test_partitions_of_two_owners_land_once_and_take_no_corrections(spark, tmp_path):
+    topic = Topic(partitions=2)
+    with ExitStack() as opened:
+        owners = [opened.enter_context(Root(tmp_path / name, topic)) for name in ("a", "b")]
+        root = together(*(opened.enter_context(served_at(owner)) for owner in owners))
+        for run in range(2):
+            for shard, owner in enumerate(owners):
+                if not run:
+                    owner.take(shard)
+                topic.produce(shard, 10)
+                owner.store(shard, topic.ends[shard])
+            options: Any = {"partition": "none", "once": True, "max_rows": 12}
+            ended(land_topic(spark, root, TOPIC, tmp_path / "lake", **options))
+            rows = ds.dataset(tmp_path / "lake" / "all").to_table(columns=["partition", "offset"])
+            seen = sorted(tuple(row.values()) for row in rows.to_pylist())
+            assert seen == [(one.shard, one.address) for one in topic.below(topic.ends)]
+        with pytest.raises(InvalidRequestError, match="servers over several roots"):
+            drain_late(spark, root, TOPIC, checkpoint=tmp_path / "late", once=True)
 
 
 def test_late_rows_come_out_once_by_either_door(lab, doors, tmp_path):

@@ -58,8 +58,7 @@ class DyingServers:
 
     def _kill(self) -> None:
         for moment in self._moments:
-            is_there = self._watched(moment)
-            await_that(lambda at=is_there: self._has_ended.is_set() or at(), f"{moment} is there")
+            await_that(self._watched(moment), f"{moment} is there")
             if self._has_ended.is_set():
                 return
             # Who connects meanwhile meets nobody.
@@ -75,7 +74,7 @@ class DyingServers:
 
         def is_there() -> bool:
             has_come = moment != "mark" and any((stream / "staging").glob(moment))
-            return has_come or marks_of(stream) != before
+            return has_come or marks_of(stream) != before or self._has_ended.is_set()
 
         return is_there
 

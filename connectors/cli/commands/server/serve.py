@@ -90,6 +90,9 @@ def _tell(server: ShardServer, settings: ServeSettings) -> None:
     """Print the address, and what is open to whom."""
     place = f"listening on {server.url}, root {settings.root.absolute()} (id {server.root_id})"
     print_line(f"{place}, {_writing(settings)}")
+    out_of_date = server.out_of_date()
+    if out_of_date is not None:
+        typer.echo(f"shardlog: {out_of_date}", err=True)
     if is_loopback(server.host):
         return
     if not settings.has_tokens:

@@ -82,6 +82,22 @@ def test_path_is_told_what_it_needs(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("from storage_core.sql import connect", "'shardlog[sql]'"),
+        ("import storage_core.sql; storage_core.sql.query_batches", "'shardlog[sql]'"),
+        ("from storage_core.export import export_stream", "'shardlog[store]'"),
+        ("from connectors.kafka import Producer", "'shardlog[kafka]'"),
+        ("from connectors.registry import read_schema_files", "'shardlog[kafka]'"),
+    ],
+)
+def test_name_that_needs_an_extra_is_told_with_it(statement, told):
+    ran = ran_without((*OF_STORE_AND_KAFKA, *OF_COMMAND), statement)
+    assert ran.returncode == 1
+    assert f"is missing: pip install {told}" in ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     ("words", "extra"),
     [
         ("read /nowhere trips", "store"),

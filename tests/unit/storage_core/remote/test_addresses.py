@@ -18,6 +18,8 @@ from storage_core.remote.addresses import Address, names_servers, parse_servers
             False,
         ),
         ("a:1,a:1", (Address("a", 1),), False),
+        ("shardlogs://a:1, shardlogs://b:2", (Address("a", 1), Address("b", 2)), True),
+        ("shardlog://a:1+shardlog://b:2", (Address("a", 1), Address("b", 2)), False),
     ],
 )
 def test_addresses_are_read_with_their_ports(text, addresses, is_encrypted):
@@ -30,11 +32,31 @@ def test_addresses_are_read_with_their_ports(text, addresses, is_encrypted):
     "text",
     [
         *("", "shardlog://", "shardlog://a:0", "a:70000", "a:x", "a:1,,b:1", "a b:1", "::1:8085"),
-        *("shardlog://a:1/stream", "shardlog://a:1?token=x", "http://a:1", ",".join(["a"] * 65)),
+        *(
+            "shardlog://a:1/stream",
+            "shardlog://a:1?token=x",
+            "http://a:1",
+            "a:1,https://b:2",
+            ",".join(["a"] * 65),
+        ),
     ],
 )
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(InvalidRequestError):
+        parse_servers(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["shardlogs://a:1,shardlog://b:2", "a:1,shardlogs://b:2", "a:1+shardlogs://b:2"]
+)
+def test_servers_of_different_schemes_are_refused_by_what_is_wrong(text):
+    with pytest.raises(InvalidRequestError, match="all over TLS, or none"):
+        parse_servers(text)
+
+
+@pytest.mark.parametrize("text", ["https://b:2", "shardlog://https://b:2", "a:1,http://b:2"])
+def test_address_of_a_browser_is_told_as_ours(text):
+    with pytest.raises(InvalidRequestError, match="it is shardlog://HOST:PORT"):
         parse_servers(text)
 
 

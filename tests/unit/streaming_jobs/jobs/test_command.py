@@ -199,17 +199,17 @@ def test_end_of_spark_is_no_failure_of_a_job_that_was_asked_to_stop():
 
 def asked_of(arguments):
     """Return the root and the stream that a job's command is asked for, and what it says."""
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def job(_spark, root: command.Root, stream: command.StreamName, into: command.StreamName):
-        asked.append((root, stream, into))
+        calls.append((root, stream, into))
 
     def conduct(_name, _master, _settings, begin):
         begin(None)
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command("job", cls=ServerCommand)(command.command_of(job, "job", conduct))
-    return command.outcome(app, "job", "job", arguments), asked
+    return command.outcome(app, "job", "job", arguments), calls
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,40 @@ def test_unsuitable_settings_of_the_server_are_refused(worker, setting, complain
     expect_one_line(worker(setting, options=["--check"]), complaint)
 
 
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"read_token_file": "/nowhere/tokens"}, "the file of tokens cannot be read"),
+        ({"write_token_file": "SHORT"}, "a token has at least 16 characters"),
+        ({"tls_cert": "/nowhere/c.pem", "tls_key": "/nowhere/k.pem"}, "the TLS certificate"),
+        ({"listen": "nowhere.invalid:0", "anonymous": True}, "serve.listen: nowhere.invalid:0"),
+    ],
+)
+def test_check_refuses_what_a_start_refuses_of_the_server(worker, tmp_path, section, complaint):
+    short = tmp_path / "short"
+    short.write_text("short\n")
+    section = {name: str(short) if it == "SHORT" else it for name, it in section.items()}
+    serve = json.dumps({"listen": "127.0.0.1:0", **section})
+    expect_one_line(worker(f"serve={serve}", options=["--check"]), complaint)
+
+
+def test_check_refuses_an_address_of_metrics_that_is_none_of_this_machine(worker):
+    ran = worker("metrics.listen=nowhere.invalid:9404", options=["--check"])
+    expect_one_line(ran, "metrics.listen: nowhere.invalid:9404 is no address of this machine")
+
+
+def test_one_address_for_metrics_and_for_the_server_is_refused(worker):
+    ran = worker("metrics.listen=127.0.0.1:9404", "serve.listen=127.0.0.1:9404")
+    expect_one_line(ran, "metrics.listen and serve.listen are both 127.0.0.1:9404")
+
+
+@pytest.mark.parametrize(
+    "key", ["log.file", "serve.tls_cert", "serve.tls_key", "serve.read_token_file"]
+)
+def test_file_whose_name_is_empty_is_refused(worker, key):
+    expect_one_line(worker(f"{key}=", options=["--check"]), f"{key}: is empty; name a file")
+
+
 def test_setting_without_its_equals_sign_does_not_show_a_secret(worker):
     for mistyped in ("kafka.sasl.password:canary", "kafka.sasl.password canary"):
         ran = worker(mistyped)
