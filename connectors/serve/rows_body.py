@@ -7,9 +7,9 @@ from io import RawIOBase
 from typing import Any
 
 import pyarrow as pa
-from typing_extensions import override
 
 from connectors.serve.connection import Connection
+from storage_core.platform.overriding import override
 
 
 class RowsBody(RawIOBase):
@@ -37,4 +37,5 @@ class RowsBody(RawIOBase):
         # Arrow takes any buffer, and this one as it lies; a copy would be of all rows.
         buffer: Any = pa.allocate_buffer(wanted)
         self._connection.receive_rows(memoryview(buffer).cast("B"), self._until_s)
-        return buffer
+        rows: bytes = buffer
+        return rows

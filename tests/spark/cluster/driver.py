@@ -138,6 +138,8 @@ def _jvm_of(spark: SparkSession) -> int:
 
 
 def _session(plan: Plan) -> SparkSession:
+    # Spark's Python processes look into the folder they are started in, and this one has shardlog.
+    os.chdir(plan.place)
     for name in ("PYTHONPATH", _TOKEN_FILE):
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = plan.python

@@ -8,6 +8,7 @@ from tests.spark.cluster.lab import (
     INTO,
     JOB_MAX_S,
     WRITE_TOKEN,
+    failure,
     finish_queries,
     machines,
     numbers,
@@ -85,7 +86,10 @@ def test_query_moves_each_row_once_over_a_restart(full, driver, cluster):
     checkpoint = str(cluster.place / f"{full.place.name}-checkpoint")
     query = (full.options(maxOffsetsPerTrigger=60, **EARLY), full.options(stream=INTO), checkpoint)
     driver.do(start_query, *query)
-    await_that(lambda: full.landed_count() > 0, "a batch", JOB_MAX_S)
+    await_that(
+        lambda: full.landed_count() > 0 or driver.do(failure) is not None, "a batch", JOB_MAX_S
+    )
+    assert driver.do(failure) is None
     full.log.append(50, first=ROWS)
     driver.do(finish_queries)
     full.log.append(50, first=ROWS + 50)
