@@ -6,9 +6,9 @@ Of one thread, that of the connection. It ends where the body does.
 from io import RawIOBase
 
 import pyarrow as pa
-from typing_extensions import override
 
 from connectors.serve.connection import Connection
+from storage_core.platform.overriding import override
 
 
 class RowsBody(RawIOBase):

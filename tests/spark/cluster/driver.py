@@ -140,6 +140,8 @@ def _jvm_of(spark: SparkSession) -> int:
 
 
 def _session(plan: Plan) -> SparkSession:
+    # Spark's Python processes look into the folder they are started in, and this one has shardlog.
+    os.chdir(plan.place)
     for name in ("PYTHONPATH", _TOKEN_FILE):
         os.environ.pop(name, None)
     if plan.archive is not None:
