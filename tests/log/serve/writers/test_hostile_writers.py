@@ -150,7 +150,7 @@ def test_place_of_a_client_that_sends_nothing_more_is_given_to_who_waits(bench):
 
 
 def test_place_of_a_client_that_goes_on_sending_too_slowly_is_given_to_who_waits(bench):
-    slowly = {"stalled_s": 1e6, "send_s": 1e6, "slow_s": 0.2}
+    slowly: Any = {"stalled_s": 1e6, "send_s": 1e6, "slow_s": 0.2}
     with (
         serving(bench.root, is_writable=True, stagings=1, **slowly) as served_,
         served_.connected() as sock,
