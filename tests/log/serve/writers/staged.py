@@ -49,7 +49,7 @@ def land(area: StagingClient, transaction: TransactionId, parts: Any, *, wait_s:
 
 def stored(bench: Workbench) -> list[int]:
     with StreamReader.open(bench.root, bench.name) as reader:
-        primaries: list[int] = reader.read().column("primary").to_pylist()
+        primaries: list[Any] = reader.read().column("primary").to_pylist()
         return sorted(primaries)
 
 

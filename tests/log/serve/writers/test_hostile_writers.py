@@ -77,6 +77,20 @@ def test_half_a_character_is_no_text(bench, served_to_all):
         assert str(said).startswith(f"{field}: ")
 
 
+def as_arrow(batch: pa.RecordBatch, compression: Any = None) -> bytes:
+    """Return a batch as Arrow itself writes it."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def with_payload(payload: Any) -> pa.RecordBatch:
+    batch = rows(range(len(payload)))
+    return batch.set_column(batch.schema.get_field_index("payload"), "payload", payload)
+
+
 def broken_offsets() -> pa.RecordBatch:
     """Return rows one of whose payloads lies outside its column."""
     batch = rows([1, 2, 3])
@@ -96,8 +110,17 @@ def broken_offsets() -> pa.RecordBatch:
         (as_stream(rows([1]).rename_columns(["a", "b", "c"])), "column"),
         (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(100), "rows"),
         (bytes(1 << 17), "--stage-mib-max"),
+        # A few bytes that stand for many.
+        (as_arrow(rows(range(99)), "zstd"), "compressed"),
+        (as_arrow(rows(range(99)), "lz4"), "compressed"),
+        (as_arrow(with_payload(pa.array([b"x"] * 9).dictionary_encode())), "plain values"),
+        (as_arrow(with_payload(pa.array([b"x" * 99] * 9, pa.binary_view()))), "plain values"),
+        (as_stream(rows([1, 2]))[:8] + bytes(400), "ended early"),
     ],
-    ids=["nothing", "garbage", "cut", "offsets", "columns", "lengths", "size"],
+    ids=[
+        *("nothing", "garbage", "cut", "offsets", "columns", "lengths", "size"),
+        *("zstd", "lz4", "dictionary", "view", "schema"),
+    ],
 )
 def test_rows_that_are_none_are_refused_and_the_connection_goes_on(
     bench, served_to_all, body, said
@@ -127,7 +150,7 @@ def test_place_of_a_client_that_sends_nothing_more_is_given_to_who_waits(bench):
 
 
 def test_place_of_a_client_that_goes_on_sending_too_slowly_is_given_to_who_waits(bench):
-    slowly = {"stalled_s": 1e6, "send_s": 1e6, "slow_s": 0.2}
+    slowly: Any = {"stalled_s": 1e6, "send_s": 1e6, "slow_s": 0.2}
     with (
         serving(bench.root, is_writable=True, stagings=1, **slowly) as served_,
         served_.connected() as sock,
