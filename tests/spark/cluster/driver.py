@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tests.children import start_talking_child
@@ -140,12 +141,10 @@ def _jvm_of(spark: SparkSession) -> int:
 
 
 def _session(plan: Plan) -> SparkSession:
-    # Spark's Python processes look into the folder they are started in, and this one has shardlog.
-    os.chdir(plan.place)
     for name in ("PYTHONPATH", _TOKEN_FILE):
         os.environ.pop(name, None)
-    if plan.archive is not None:
-        # The planner of a stream's source, on the driver, gets nothing of what `--py-files` ships.
+    if plan.archive is not None and pyspark.__version__ < REGISTERED_SINCE:
+        # What is not registered runs by the driver's own paths.
         os.environ["PYTHONPATH"] = str(plan.archive)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = plan.python
     os.environ["SPARK_LAUNCHER_OPTS"] = JVM
