@@ -69,10 +69,10 @@ def test_each_library_that_is_imported_is_brought_by_some_extra() -> None:
         for name in imported_when_run(ast.parse(source)):
             needed.setdefault(name.partition(".")[0], path)
     # PySpark brings py4j.
-    known = {*sys.stdlib_module_names, *PACKAGES, "pyspark_shardlog", "py4j"}
+    available = {*sys.stdlib_module_names, *PACKAGES, "pyspark_shardlog", "py4j"}
     brought_by_some = {name.replace("-", "_") for name in brought(*EXTRAS)}
     assert {
-        name: path for name, path in needed.items() if name not in known | brought_by_some
+        name: path for name, path in needed.items() if name not in available | brought_by_some
     } == {}
 
 

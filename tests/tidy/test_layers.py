@@ -84,6 +84,8 @@ BESIDE_THE_LOG = {
     "pyroaring",
     "rocksdict",
     "storage_core",
+    # For type checkers alone (platform/overriding.py).
+    "typing_extensions",
     "xxhash",
 }
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
