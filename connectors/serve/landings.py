@@ -13,7 +13,7 @@ import typer
 
 from connectors.serve.refusals import BusyError
 from connectors.serve.settings import Bounds
-from storage_core import ShardlogError
+from storage_core import Clock, ShardlogError
 
 _FAILED: Final = "the server failed: {}; its standard error has more"
 
@@ -30,9 +30,10 @@ class _Landing:
 class Landings:
     """The transactions on their way."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, clock: Clock) -> None:
         """Begin with none."""
         self._bounds = bounds
+        self._clock = clock
         self._lock = threading.Lock()
         self._under_way: dict[Hashable, _Landing] = {}
 
@@ -79,10 +80,11 @@ class Landings:
 
     def close(self, wait_s: float) -> None:
         """Wait for what is on its way; what is not done then, is when the stream is opened next."""
+        until_s = self._clock.monotonic_s() + wait_s
         with self._lock:
             remaining = list(self._under_way.values())
         for landing in remaining:
-            landing.has_ended.wait(wait_s)
+            landing.has_ended.wait(max(0.0, until_s - self._clock.monotonic_s()))
 
     def _run(self, key: Hashable, landing: _Landing, work: Callable[[], int]) -> None:
         try:

@@ -40,7 +40,7 @@ class StagedWrites:
         self.places = Places(
             replace(bounds, answers=bounds.stagings), clock, "requests stage their rows"
         )
-        self.landings = Landings(bounds)
+        self.landings = Landings(bounds, clock)
 
     def result(
         self,
