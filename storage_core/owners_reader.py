@@ -271,12 +271,9 @@ def _of_one_root(  # noqa: PLR0913 - what an opener may say
 def _possibly_short(owners: Owners, silent: Sequence[Silent]) -> UnavailableError | None:
     """Return what is wrong where servers that do not answer may have some of the stream.
 
-    They have none where each shard is held by a root that answers and has all that there ever was.
+    Whatever those that answer have: of how many shards there are, none of them knows.
     """
     if not silent:
-        return None
-    views = owners.snapshot().shards.values()
-    if views and all(view.owner is not None and not view.whole.born for view in views):
         return None
     reasons = "; ".join(error.message for _, error in silent)
     message = (

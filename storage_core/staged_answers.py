@@ -18,6 +18,7 @@ from storage_core.errors import InvalidRequestError
 from storage_core.format.contents import Contents, decode_contents
 from storage_core.landing import OpenWriters, land_noted
 from storage_core.protocol.calls import Call
+from storage_core.protocol.plain_rows import PlainMessages, refuse_shared_values
 from storage_core.protocol.row_stream import RowStream
 from storage_core.staging import StagingArea
 from storage_core.stream import Stream
@@ -75,7 +76,8 @@ def stage(area: StagingArea, values: Mapping[str, Any], source: IOBase) -> tuple
     writer = area.writer(_transaction_of(dict(values)))
     try:
         try:
-            rows = RowStream(source, "the client")
+            rows = RowStream(PlainMessages(source), "the client")
+            refuse_shared_values(rows.schema)
             schemas = _schemas_of(rows.schema)
             for batch in rows:
                 # IMPORTANT: what others send may point anywhere; nothing is read of it before.
@@ -100,9 +102,13 @@ def land(area: StagingArea, writers: OpenWriters, values: Mapping[str, Any]) -> 
         ShardlogError: As `landing.land`.
     """
     contents = values.get("contents")
+    parts = tuple(_part_of(text) for text in values.get("parts", ()))
+    if len(set(parts)) < len(parts):
+        message = "parts: the same is named twice, and its rows would be there twice"
+        raise InvalidRequestError(message)
     batch = NotedBatch(
         _transaction_of(dict(values)),
-        tuple(_part_of(text) for text in values.get("parts", ())),
+        parts,
         None if contents is None else _contents_of(contents),
     )
     return land_noted(area, writers, batch, Waiting(values["wait"], values.get("purpose", "")))

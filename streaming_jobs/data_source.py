@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from storage_core import InvalidRequestError
 from streaming_jobs.common.field_types import parsed_schema
 from streaming_jobs.common.option_values import warn_of_idle_options
+from streaming_jobs.common.shipped_files import show_shipped_files_to_streams
 from streaming_jobs.common.spark_errors import RefusingReader, plain_errors
 from streaming_jobs.common.stream_location import RootLocation
 from streaming_jobs.source.driver.offsets import SourceOffset
@@ -50,6 +51,7 @@ class ShardlogSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns that the options ask for, once they are found to be sound."""
+        show_shipped_files_to_streams()
         with plain_errors():
             options = parse_source_options(self.options)
             check_streams(options)
@@ -78,16 +80,16 @@ class ShardlogSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return what writes a stream's batches, each once."""
-        from streaming_jobs.sink.writer import stream_writer  # noqa: PLC0415 - readers do without
-
         with plain_errors():
+            from streaming_jobs.sink.writer import stream_writer  # noqa: PLC0415 - readers do without
+
             return stream_writer(self.options, schema, overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes one batch."""
-        from streaming_jobs.sink.writer import batch_writer  # noqa: PLC0415 - as above
-
         with plain_errors():
+            from streaming_jobs.sink.writer import batch_writer  # noqa: PLC0415 - as above
+
             return batch_writer(self.options, schema, overwrite)
 
     def _checked(self, schema: StructType, mode: Mode) -> SourceOptions:

@@ -11,7 +11,7 @@ from functools import partial
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import (
     BaseHandler,
     HTTPHandler,
@@ -21,7 +21,10 @@ from urllib.request import (
     build_opener,
 )
 
-from typing_extensions import Buffer, override
+from storage_core.platform.overriding import override
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 # Returns how many seconds are left; raises TimeoutError if none are.
 Left = Callable[[], float]
@@ -88,7 +91,7 @@ class _TimedReader(RawIOBase):
         return True
 
     @override
-    def readinto(self, buffer: Buffer, /) -> int | None:
+    def readinto(self, buffer: "Buffer", /) -> int | None:
         self._sock.settimeout(self._left_s())
         return self._raw.readinto(buffer)
 

@@ -57,9 +57,10 @@ class Connection:
         self.is_cut = False
         self._rows_left = 0
         self._is_told_to_send = True
-        # What the client has taken of the answer, and for how long it was sent, not made.
-        self._taken_bytes = 0
-        self._sending_s = 0.0
+        # What the client has taken of the answer, or sent of its rows, and for how long it was
+        # waited for.
+        self._moved_bytes = 0
+        self._waited_s = 0.0
         # A batch that is sent when the answer's time is over, and the error behind it, have a
         # little more.
         self._answer_max_s = bounds.answer_s + bounds.send_s
@@ -98,7 +99,7 @@ class Connection:
             return None
         now_s = self._clock.monotonic_s()
         until_s = now_s + self._bounds.request_s
-        self._taken_bytes, self._sending_s = 0, 0.0
+        self._moved_bytes, self._waited_s = 0, 0.0
         self._answered_until_s = now_s + self._answer_max_s
         end = self._received.find(_HEAD_END)
         while end < 0:
@@ -199,10 +200,13 @@ class Connection:
         return not received
 
     def is_slow(self) -> bool:
-        """Tell whether the client has taken its answer too slowly as a whole. Any thread."""
-        sending_s = self._sending_s
-        is_judged = self.stalled_since_s is not None and sending_s > self._bounds.slow_s
-        return is_judged and self._taken_bytes < sending_s * self._bounds.slow_bytes_s
+        """Tell whether the client takes its answer, or sends its rows, too slowly as a whole.
+
+        Any thread.
+        """
+        waited_s = self._waited_s
+        is_judged = self.stalled_since_s is not None and waited_s > self._bounds.slow_s
+        return is_judged and self._moved_bytes < waited_s * self._bounds.slow_bytes_s
 
     def cut(self) -> None:
         """End the connection, whatever its thread does. Any thread."""
@@ -230,8 +234,8 @@ class Connection:
                 taken = self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
                 before_s, now_s = now_s, self._clock.monotonic_s()
                 self.stalled_since_s = now_s
-                self._sending_s += now_s - before_s
-                self._taken_bytes += taken
+                self._waited_s += now_s - before_s
+                self._moved_bytes += taken
                 sent += taken
                 if sent - counted >= _TAKEN_MIN:
                     counted, until_s = sent, now_s + self._bounds.send_s
@@ -258,7 +262,10 @@ class Connection:
                     message = "the client went away while it sent its rows"
                     raise GoneError(message)
                 came += count
-                now_s = self.stalled_since_s = self._clock.monotonic_s()
+                before_s, now_s = now_s, self._clock.monotonic_s()
+                self.stalled_since_s = now_s
+                self._waited_s += now_s - before_s
+                self._moved_bytes += count
                 if came - counted >= _TAKEN_MIN:
                     counted, next_s = came, now_s + self._bounds.send_s
         except OSError as error:

@@ -4,12 +4,11 @@ Of one thread, that of the connection. It ends where the body does.
 """
 
 from io import RawIOBase
-from typing import Any
 
 import pyarrow as pa
-from typing_extensions import override
 
 from connectors.serve.connection import Connection
+from storage_core.platform.overriding import override
 
 
 class RowsBody(RawIOBase):
@@ -35,7 +34,6 @@ class RowsBody(RawIOBase):
         left = self._connection.rows_left
         wanted = left if size < 0 else min(size, left)
         # Arrow takes any buffer, and this one as it lies; a copy would be of all rows.
-        buffer: Any = pa.allocate_buffer(wanted)
+        buffer = pa.allocate_buffer(wanted)
         self._connection.receive_rows(memoryview(buffer).cast("B"), self._until_s)
-        filled: bytes = buffer
-        return filled
+        return buffer  # type: ignore[return-value]  # as `read` of Arrow's own files

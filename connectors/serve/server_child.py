@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -101,8 +102,9 @@ class ServerChild:
     def close(self) -> None:
         """End the server: it stops at once to listen; answers have some seconds."""
         self._stopping.set()
-        self._listener.close()
         with self._lock:
+            # Under the lock: none is started with a number that is no socket any more.
+            self._listener.close()
             process = self._process
         if process is not None:
             _end(process)
@@ -141,7 +143,7 @@ class ServerChild:
         with suppress(OSError):
             process.stdin.write(self._order)
             process.stdin.flush()
-        failed = _failure_of(process.stdout.readline())
+        failed = _failure_of(process.stdout)
         if failed is None:
             self._is_ready = True
             self._log.info("serving", address=self.address, pid=process.pid)
@@ -177,12 +179,19 @@ def _bound(listen: str, clock: Clock) -> Any:  # noqa: ANN401 - a socket
         clock.sleep(_BIND_PAUSE_S)
 
 
-def _failure_of(line: bytes) -> str | None:
-    """Return what a server says that did not start; None of one that did, or died silently."""
-    if not line:
-        return "it ended before it answered; its standard error has more"
-    failed = json.loads(line).get("failed")
-    return None if failed is None else str(failed)
+def _failure_of(lines: Iterable[bytes]) -> str | None:
+    """Return what a server says that did not start; None of one that did.
+
+    What an interpreter's own start prints there, as a `sitecustomize` may, says nothing.
+    """
+    for line in lines:
+        with suppress(ValueError):
+            message = json.loads(line)
+            if isinstance(message, dict) and "failed" in message:
+                return str(message["failed"])
+            if isinstance(message, dict) and "ready" in message:
+                return None
+    return "it ended before it answered; its standard error has more"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -49,6 +49,8 @@ def main() -> None:
         sys.exit(1)
     with server:
         _say({"ready": True})
+        # Nobody reads standard output any more, and a full pipe would hold up who prints there.
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         sys.stdin.read()
         threading.Timer(_END_WITHIN_S, os._exit, (1,)).start()
     os._exit(0)

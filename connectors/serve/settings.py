@@ -31,9 +31,10 @@ class Bounds:
         request_s: Seconds of a handshake, and of a request from its first byte to its last.
         send_s: Seconds in which a client takes 64 KiB of an answer.
         stalled_s: Seconds after which a client that takes nothing gives its place to who waits.
-        slow_s: Seconds of sending one answer after which its client, too, may be cut for who waits,
-            where it has taken fewer than `slow_bytes_s` in each of them.
-        slow_bytes_s: Bytes a second, over the whole answer.
+        slow_s: Seconds that a client was waited for, to take its answer or to send its rows, after
+            which it, too, may be cut for who waits, where it moved fewer than `slow_bytes_s` in
+            each of them.
+        slow_bytes_s: Bytes a second, over the whole answer or all rows.
         queue_s: Seconds that a request waits for a place.
         idle_s: Seconds that a connection may be idle.
         stop_s: Seconds that answers have to end once the server is to stop.

@@ -18,7 +18,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "rocksdict": "store",
     "structlog": "kafka",
     "typer": "cli",
-    "xxhash": "store",
+    "xxhash": "avro",
 }
 
 

@@ -8,7 +8,8 @@ returns `json` answers {"result": …} (results.py), one that returns `rows` an 
 end of its own (row_stream.py); a refusal answers {"error": …} (error_documents.py). Calls of a
 stream that read have the names of `StreamReader`'s; what these take and return, they do. Those that
 write are for staged transactions: each may be repeated, and then changes nothing more. They take
-POST alone, and `stage` its parameters in the query, since its body is an Arrow stream.
+POST alone, and `stage` its parameters in the query, since its body is an Arrow stream: plain
+values, not compressed.
 """
 
 from collections.abc import Mapping

@@ -1,17 +1,20 @@
 """Values of the log as JSON documents, each beside its inverse.
 
-A field that is not known here, of a newer server, is left out; bytes are in hex.
+A field that is not known here, of a newer server, is left out; bytes are in hex. Values are of the
+types that they are declared with, or a document is refused: TypeError or ValueError.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.stream_meta import decode_options, encode_options
 from storage_core.format.counters import ClearedDeadLetters, Counters, IndexCounts, StreamStats
+from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, Tail
@@ -98,12 +101,15 @@ def encode_facts(facts: StreamFacts) -> dict[str, Any]:
 
 def decode_facts(document: Mapping[str, Any]) -> StreamFacts:
     """Return what `encode_facts` was given."""
+    # Of options the document's types are others, and are checked where they are decoded.
+    names = {one.name for one in fields(StreamOptions)}
+    options = {name: value for name, value in document["options"].items() if name in names}
     return StreamFacts(
         str(document["name"]),
         str(document["incarnation"]),
-        decode_options(_fields_of(StreamOptions, document["options"])),
+        decode_options(options),
         decode_origin(document["origin"]),
-        decode_by_shard(document["lineages"]),
+        {int(shard): bytes.fromhex(text).hex() for shard, text in document["lineages"].items()},
         decode_by_shard(document["births"]),
         decode_by_shard(document["committed"]),
         frozenset(map(str, document["archived"])),
@@ -115,14 +121,27 @@ def encode_by_shard(values: Mapping[int, T]) -> dict[str, T]:
     return {str(shard): value for shard, value in values.items()}
 
 
-def decode_by_shard(document: Mapping[str, T]) -> dict[int, T]:
-    """Return what `encode_by_shard` was given."""
-    return {int(shard): value for shard, value in document.items()}
+def decode_by_shard(document: Mapping[str, Any]) -> dict[int, int]:
+    """Return the numbers that `encode_by_shard` was given."""
+    return {int(shard): decode_number(value) for shard, value in document.items()}
+
+
+def decode_number(value: object) -> int:
+    """Return a number of 64 bits."""
+    if type(value) is not int or not INT64_MIN <= value <= INT64_MAX:
+        message = f"{value!r} is no number"
+        raise TypeError(message)
+    return value
+
+
+def decode_numbers(document: Iterable[object]) -> tuple[int, ...]:
+    """Return numbers."""
+    return tuple(map(decode_number, document))
 
 
 def decode_pairs(document: Iterable[Iterable[int]]) -> list[Pair]:
     """Return ranges of addresses, which JSON has as lists of two."""
-    return [(int(start), int(end)) for start, end in document]
+    return [(decode_number(start), decode_number(end)) for start, end in document]
 
 
 def decode_pairs_by_shard(document: Mapping[str, Any]) -> dict[int, list[Pair]]:
@@ -199,5 +218,18 @@ def decode_state(document: Mapping[str, Any]) -> ShardFacts:
 
 
 def _fields_of(kind: Any, document: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in document.items() if name in names}
+    hints = _hints_of(kind)
+    known_fields = {name: value for name, value in document.items() if name in hints}
+    for name, value in known_fields.items():
+        if hints[name] is int:
+            decode_number(value)
+        elif hints[name] in (bool, str) and not isinstance(value, hints[name]):
+            message = f"{name}: {value!r} is no {hints[name].__name__}"
+            raise TypeError(message)
+    return known_fields
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+    hints = get_type_hints(kind)
+    return {one.name: hints[one.name] for one in fields(kind)}

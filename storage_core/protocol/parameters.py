@@ -210,7 +210,18 @@ def _text(parameter: Parameter, value: object) -> str:
         raise _unfit(parameter, value)
     if parameter.choices and value not in parameter.choices:
         raise _unfit(parameter, value)
+    if not _is_unicode(value):
+        raise _unfit(parameter, value)
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be stored; JSON can name half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key(parameter: Parameter, value: object) -> bytes | None:

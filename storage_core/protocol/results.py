@@ -5,13 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from storage_core.catalog.position import Position
-from storage_core.errors import ForeignDataError
+from storage_core.errors import ForeignDataError, ShardlogError
 from storage_core.protocol.calls import Call
 from storage_core.protocol.documents import (
     decode_by_shard,
     decode_extents,
     decode_facts,
+    decode_number,
+    decode_numbers,
     decode_pairs,
     decode_pairs_by_shard,
     decode_parts,
@@ -27,6 +31,12 @@ from storage_core.protocol.documents import (
 )
 from storage_core.protocol.snapshots import decode_snapshot, encode_snapshot
 
+# What a decoder raises at a document that is none of ours.
+_UNLIKE: Final = (
+    *(ValueError, TypeError, LookupError, AttributeError, OverflowError),
+    *(RecursionError, pa.ArrowException, ShardlogError),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
@@ -37,13 +47,16 @@ class _Codec:
 
 
 _PLAIN: Final = _Codec()
+_NUMBER: Final = _Codec(decode=decode_number)
+_TRUTH: Final = _Codec(decode=lambda value: _of_type(value, bool))
+_TEXTS: Final = _Codec(list, lambda values: [_of_type(value, str) for value in values])
 _BY_SHARD: Final = _Codec(encode_by_shard, decode_by_shard)
 _PAIRS_BY_SHARD: Final = _Codec(encode_by_shard, decode_pairs_by_shard)
 _FACTS: Final = _Codec(encode_facts, decode_facts)
 _SCHEMAS: Final = _Codec(encode_schemas, decode_schemas)
 CODECS: Final[Mapping[str, _Codec]] = {
     "server": _PLAIN,
-    "streams": _PLAIN,
+    "streams": _TEXTS,
     "facts": _FACTS,
     "refresh": _FACTS,
     "committed": _BY_SHARD,
@@ -51,8 +64,8 @@ CODECS: Final[Mapping[str, _Codec]] = {
         lambda position: json.loads(position.to_json()),
         lambda document: Position.from_json(json.dumps(document)),
     ),
-    "wait": _PLAIN,
-    "earliest": _PLAIN,
+    "wait": _TRUTH,
+    "earliest": _Codec(decode=lambda value: None if value is None else decode_number(value)),
     "lost_ranges": _PAIRS_BY_SHARD,
     "gaps": _PAIRS_BY_SHARD,
     "unsealed": _BY_SHARD,
@@ -64,8 +77,8 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "source": _PLAIN,
     "schemas": _SCHEMAS,
     "shard_schemas": _SCHEMAS,
-    "start": _PLAIN,
-    "horizon": _Codec(list, tuple),
+    "start": _NUMBER,
+    "horizon": _Codec(list, decode_numbers),
     "missing": _Codec(list, decode_pairs),
     "owners": _Codec(encode_extents, decode_extents),
     "sizes": _BY_SHARD,
@@ -94,6 +107,13 @@ def decode_result(call: Call, body: bytes) -> Any:  # noqa: ANN401 - each call h
     """
     try:
         return CODECS[call.name].decode(json.loads(body)["result"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except _UNLIKE as error:
         message = f"what `{call.name}` was answered is not what a shardlog server returns: {error}"
         raise ForeignDataError(message) from error
+
+
+def _of_type(value: Any, kind: type) -> Any:  # noqa: ANN401 - JSON
+    if not isinstance(value, kind):
+        message = f"{value!r} is no {kind.__name__}"
+        raise TypeError(message)
+    return value

@@ -17,7 +17,6 @@ and a server holds one at a time.
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from io import IOBase
 from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
@@ -95,7 +94,7 @@ class _Encoder:
 class RowStream:
     """The batches of a stream, as its bytes come. An iterator, of one thread."""
 
-    def __init__(self, source: IOBase, server: str = "the server") -> None:
+    def __init__(self, source: Any, server: str = "the server") -> None:  # noqa: ANN401 - as Arrow
         """Read the schema.
 
         Args:
@@ -113,6 +112,10 @@ class RowStream:
             self._reader = pa.ipc.open_stream(source)
         except pa.ArrowInvalid as error:
             raise self._cut() from error
+        except OSError as error:
+            if _is_of_arrow(error):
+                raise self._cut() from error
+            raise
 
     @property
     def schema(self) -> pa.Schema:
@@ -162,8 +165,7 @@ class RowStream:
         except pa.ArrowInvalid as error:
             raise self._cut() from error
         except OSError as error:
-            if error.errno is None and type(error) is OSError:
-                # NOTE: pyarrow 26 tells of missing bytes so; what `read` raises has a number.
+            if _is_of_arrow(error):
                 raise self._cut() from error
             raise
 
@@ -189,6 +191,12 @@ class RowStream:
             f"the answer of {self._server} ended early, after {self._rows} rows; none of it counts"
         )
         return UnavailableError(message)
+
+
+def _is_of_arrow(error: OSError) -> bool:
+    """Tell whether Arrow says so of bytes; what `read` raises has a number."""
+    # NOTE: pyarrow 26 tells so of bytes that are missing, or no message.
+    return error.errno is None and type(error) is OSError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,12 @@ import pyarrow as pa
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.snapshot import Part
-from storage_core.protocol.documents import decode_parts, encode_parts
+from storage_core.protocol.documents import (
+    decode_number,
+    decode_pairs,
+    decode_parts,
+    encode_parts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +76,38 @@ def encode_snapshot(snapshot: ServedSnapshot) -> dict[str, Any]:
 
 
 def decode_snapshot(document: Mapping[str, Any]) -> ServedSnapshot:
-    """Return what `encode_snapshot` was given."""
+    """Return what `encode_snapshot` was given.
+
+    Raises:
+        ValueError: A part is in no group, or in several: its rows would be missing, or be twice.
+    """
     parts = decode_parts(document["parts"])
     shards = {int(shard): of_shard for shard, of_shard in document["shards"].items()}
+    groups = [
+        ServedGroup(
+            pa.ipc.read_schema(pa.py_buffer(b64decode(group["schema"]))),
+            bool(group["has_hidden"]),
+            decode_pairs(group["parts"]),
+        )
+        for group in document["groups"]
+    ]
+    places = sorted((part.shard, part.entry.number) for part in parts)
+    grouped = sorted(place for group in groups for place in group.parts)
+    if places != grouped or not shards.keys() >= {shard for shard, _ in places}:
+        message = "its groups have other parts than there are"
+        raise ValueError(message)
     return ServedSnapshot(
-        {shard: int(of_shard["end"]) for shard, of_shard in shards.items()},
+        {shard: decode_number(of_shard["end"]) for shard, of_shard in shards.items()},
         {
             shard: ShardParts(
-                int(of_shard["sealed"]),
+                decode_number(of_shard["sealed"]),
                 tuple(part.entry for part in parts if part.shard == shard),
-                int(of_shard["floor"]),
-                int(of_shard["cut"]),
-                tuple(AddressRange(int(start), int(end)) for start, end in of_shard["gaps"]),
+                decode_number(of_shard["floor"]),
+                decode_number(of_shard["cut"]),
+                tuple(AddressRange(*gap) for gap in decode_pairs(of_shard["gaps"])),
             )
             for shard, of_shard in shards.items()
         },
         parts,
-        [
-            ServedGroup(
-                pa.ipc.read_schema(pa.py_buffer(b64decode(group["schema"]))),
-                bool(group["has_hidden"]),
-                [(int(shard), int(number)) for shard, number in group["parts"]],
-            )
-            for group in document["groups"]
-        ],
+        groups,
     )

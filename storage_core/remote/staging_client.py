@@ -30,6 +30,7 @@ from storage_core.errors import (
 from storage_core.format.contents import Contents, encode_contents
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.window import Unit
+from storage_core.platform.arrow import concat
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.protocol import INCARNATION, ROOT, encode_rows
 from storage_core.remote.addresses import parse_servers
@@ -52,6 +53,8 @@ T = TypeVar("T")
 # As many as a task by path has in memory, so that ranges of shards are as large.
 _SENT_BYTES: Final = 32 * 2**20
 _BATCH_BYTES: Final = 2 * 2**20
+# Each batch that is sent takes some hundred bytes beside its rows, and time at both ends.
+_BATCHES_APART_MAX: Final = 1024
 # Who waits for a shard asks again as often, so that a server waits for nobody who is gone.
 _WAIT_AT_ONCE_S: Final = 5.0
 # A server answers such calls within its own `landing_s`, beside the wait.
@@ -227,11 +230,7 @@ class StagingClient:
         Raises:
             InvalidRequestError: They are.
         """
-        roots = self._client.roots()
-        if len(set(roots.values())) > 1:
-            listed = ", ".join(f"{address} over root {root}" for address, root in roots.items())
-            message = f"the servers are not over one root: {listed}; name those of one"
-            raise InvalidRequestError(message, stream=self._subject.stream)
+        _refuse_other_roots(self._client, self._subject.stream)
 
     def _decided(self, transaction: TransactionId) -> Decided:
         return _read(decode_decided, self._result("decided", _values_of(transaction)))
@@ -252,7 +251,7 @@ class RemoteStagingWriter:
         self._transaction = transaction
         self._pending: list[pa.RecordBatch] = []
         self._schemas: tuple[SchemaEntry, ...] = ()
-        self._bytes = 0
+        self._bytes = self._apart = 0
         self._staged: list[Parts] = []
 
     def write(self, batch: pa.RecordBatch, *, schemas: Sequence[SchemaEntry] = ()) -> None:
@@ -274,6 +273,10 @@ class RemoteStagingWriter:
                 self._send()
             self._pending.append(piece)
             self._bytes += piece.nbytes
+            self._apart += 1
+            if self._apart == _BATCHES_APART_MAX:
+                self._pending[-self._apart :] = [concat(self._pending[-self._apart :])]
+                self._apart = 0
 
     def finish(self) -> dict[int, tuple[StagedRows, ...]]:
         """Have all rows staged, durably, and tell what each shard has in which file."""
@@ -289,7 +292,8 @@ class RemoteStagingWriter:
 
     def abandon(self) -> None:
         """Have what was staged removed."""
-        self._pending, staged, self._staged = [], self._staged, []
+        self._pending, self._bytes, self._apart = [], 0, 0
+        staged, self._staged = self._staged, []
         # What made us abandon it is told; what cannot be removed goes with the transaction.
         with suppress(ShardlogError):
             self._area.discard(self._transaction, staged)
@@ -302,22 +306,33 @@ class RemoteStagingWriter:
         for message in encode_rows(schema, self._pending):
             sink.write(message)
         self._staged.append(self._area.stage(self._transaction, sink.getvalue()))
-        self._pending, self._bytes = [], 0
+        self._pending, self._bytes, self._apart = [], 0, 0
 
 
 def create_by_server(servers: str, name: str, options: StreamOptions) -> None:
     """Have a stream made.
 
     Raises:
-        InvalidRequestError: The name is bad or taken, or the server does not let us write.
+        InvalidRequestError: The name is bad or taken, the servers are over several roots, or do
+            not let us write.
     """
     client = ServerClient(parse_servers(servers), ServerOptions(), SystemClock())
     usual = encode_options(StreamOptions())
     chosen = {key: value for key, value in encode_options(options).items() if value != usual[key]}
     try:
+        # Before anything is made: of several roots it would be in the one that is asked first.
+        _refuse_other_roots(client, name)
         client.result("create", Subject(name), {"options": json.dumps(chosen)})
     finally:
         client.close()
+
+
+def _refuse_other_roots(client: ServerClient, stream: str | None) -> None:
+    roots = client.roots()
+    if len(set(roots.values())) > 1:
+        listed = ", ".join(f"{address} over root {root}" for address, root in roots.items())
+        message = f"the servers are not over one root: {listed}; name those of one"
+        raise InvalidRequestError(message, stream=stream)
 
 
 def _values_of(transaction: TransactionId) -> dict[str, Any]:

@@ -18,11 +18,12 @@ from typing import Final, NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from storage_core import InvalidRequestError, ShardlogError
+from storage_core.platform.extras import how_to_install
 from streaming_jobs.common.spark_features import SupportsTriggerAvailableNow
 
 _HIDES_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 # Every Python worker of Spark imports it before anything else; no other process does.
-_WORKERS_OWN: Final = "pyspark.worker_util"
+WORKERS_OWN: Final = "pyspark.worker_util"
 
 
 @contextmanager
@@ -30,10 +31,20 @@ def plain_errors() -> Iterator[None]:
     """Let shardlog's errors, and a missing extra, reach the user of Spark without a traceback."""
     try:
         yield
-    except (ShardlogError, ModuleNotFoundError):
-        if _WORKERS_OWN in sys.modules:
-            os.environ[_HIDES_TRACEBACK] = "1"
+    except ShardlogError:
+        _hide_traceback()
         raise
+    except ModuleNotFoundError as error:
+        _hide_traceback()
+        said = None if error.name is None else how_to_install(error.name.partition(".")[0])
+        if said is None:
+            raise
+        raise ModuleNotFoundError(said, name=error.name) from error
+
+
+def _hide_traceback() -> None:
+    if WORKERS_OWN in sys.modules:
+        os.environ[_HIDES_TRACEBACK] = "1"
 
 
 class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

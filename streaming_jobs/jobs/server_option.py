@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand
-from typing_extensions import override
 
+from storage_core.platform.overriding import override
 from storage_core.remote.addresses import PLAIN, names_servers
 
 # What typer says of a word that no argument takes.

@@ -3,17 +3,19 @@
 What reads from a server, and Spark's side of it, load nothing that an extra brings.
 """
 
+import ast
 import json
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import requires
 
 import pytest
 
 from storage_core.platform.extras import EXTRA_OF
-from tests.tidy.tree import ROOT
+from tests.tidy.tree import PACKAGES, ROOT, product_files
 
 OF_SQL = re.compile(r'^([\w-]+).*; extra == "sql"$')
 OURS = re.compile(r"^shardlog\[([\w,]+)\]$")
@@ -59,6 +61,34 @@ def test_each_library_of_an_extra_is_told_with_one_that_brings_it() -> None:
     assert {*EXTRA_OF} == of_extras
     for library, extra in EXTRA_OF.items():
         assert library in {name.replace("-", "_") for name in brought(extra)}
+
+
+def test_each_library_that_is_imported_is_brought_by_some_extra() -> None:
+    needed: dict[str, str] = {}
+    for path, source in product_files().items():
+        for name in imported_when_run(ast.parse(source)):
+            needed.setdefault(name.partition(".")[0], path)
+    # PySpark brings py4j.
+    known = {*sys.stdlib_module_names, *PACKAGES, "pyspark_shardlog", "py4j"}
+    brought_by_some = {name.replace("-", "_") for name in brought(*EXTRAS)}
+    assert {
+        name: path for name, path in needed.items() if name not in known | brought_by_some
+    } == {}
+
+
+def imported_when_run(tree: ast.AST) -> Iterator[str]:
+    """Return what code imports; what only a type checker sees is left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for other in node.orelse:
+                yield from imported_when_run(ast.Module([other], []))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            yield node.module
+        else:
+            yield from imported_when_run(node)
 
 
 # What an installation of the client alone does not have.
@@ -140,3 +170,10 @@ def test_source_without_spark_says_what_brings_it() -> None:
     imports = ("import pyspark_shardlog", "import streaming_jobs.data_source")
     said = "ModuleNotFoundError pyspark is missing: pip install 'shardlog[spark]'"
     assert said_without("pyspark", *imports) == [said] * len(imports)
+
+
+def test_sink_without_what_it_encodes_by_says_what_brings_it() -> None:
+    made = "from streaming_jobs.data_source import ShardlogSource as Source; Source({})"
+    calls = (f"{made}.writer(None, False)", f"{made}.streamWriter(None, False)")
+    said = "ModuleNotFoundError fastavro is missing: pip install 'shardlog[avro]'"
+    assert said_without("fastavro", *calls) == [said] * len(calls)

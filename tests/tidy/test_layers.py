@@ -110,6 +110,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.disk_usage",
     "storage_core.platform.durable_file",
     "storage_core.platform.name_suggestions",
+    "storage_core.platform.overriding",
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
     "storage_core.platform.extras",

@@ -77,7 +77,7 @@ def commands(path: str) -> list[list[str]]:
 
 
 def test_program_prints_what_the_readme_says(tmp_path: Path) -> None:
-    text = section(readme(), "Read and tail")
+    text = section(readme(), "Read, here or from other machines")
     (program,), (printed,) = fenced(text, "python"), fenced(text, "text")
     assert len(program.splitlines()) <= PROGRAM_LINES_MAX
     assert run(program, tmp_path) == printed

@@ -8,9 +8,8 @@ import io
 import sys
 from typing import Any, Final
 
-from typing_extensions import override
-
 from connectors.output_formats.whole_file import OutputFailedError, failing
+from storage_core.platform.overriding import override
 
 _WRITING: Final = "writing to standard output"
 

@@ -51,6 +51,8 @@ class ServedStreams:
         self._refuse_several_roots()
         client, facts = StreamClient.opened(self._client, name, None)
         served: ServedSnapshot = client.result("snapshot")
+        # No other server, over an older copy of the root, may be behind what the snapshot has.
+        client.know_reached(served.ends)
 
         def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
             end = served.ends[shard]

@@ -75,6 +75,16 @@ def test_server_that_dies_is_started_again_at_the_same_address(bench: Workbench)
         assert len(lines.of("serving")) == 2
 
 
+def test_what_the_start_of_python_prints_is_no_answer_of_the_server(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.keep([1])
+    (tmp_path / "sitecustomize.py").write_text('print("hello")\nprint("[1]")\n')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with beside(bench.root) as child:
+        assert rows_at(child, bench.name) == 1
+
+
 def test_root_that_is_not_there_yet_has_no_streams_until_the_worker_makes_some(
     tmp_path: Path,
 ) -> None:

@@ -20,7 +20,16 @@ from storage_core import (
     UnavailableError,
     list_streams,
 )
-from tests.log.serve.owners import NAME, Root, Topic, expect_all, served_at, together, triples
+from tests.log.serve.owners import (
+    NAME,
+    Produced,
+    Root,
+    Topic,
+    expect_all,
+    served_at,
+    together,
+    triples,
+)
 from tests.log.served import AT_ONCE
 from tests.log.workbench import Workbench, batch_of, column_of
 
@@ -168,6 +177,57 @@ def test_old_root_that_is_away_is_named_for_what_it_alone_has(topic, roots, stac
         reader.read()
 
 
+def test_end_is_not_known_while_the_owner_may_be_away(topic, roots, stack) -> None:
+    a, b = roots
+    a.take(0)
+    a.store(0, 60)
+    a.leave(0)
+    b.take(0, born=50)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    end = reader.committed()[0]
+    second.close()
+    with pytest.raises(UnavailableError, match=second.address):
+        reader.committed()
+    assert triples(reader.tail(0, 0, end)) == [one.row() for one in topic.between(0, 0, 60)]
+
+
+def test_rows_that_the_owner_let_expire_are_not_shown_from_another_root(
+    root: Path, topic, stack
+) -> None:
+    day = timedelta(days=1)
+    a, b = (stack.enter_context(Root(root / name, topic, retention=day)) for name in ("c", "d"))
+    a.take(0)
+    a.store(0, 60)
+    a.leave(0)
+    b.take(0, born=50)
+    b.store(0, 90)
+    reader = reader_of(stack, a, b)
+    b.stream.expire(now=30 + int(day.total_seconds()) * 1000)
+    kept = [one.row() for one in topic.between(0, 0, 90) if one.primary >= 30]
+    assert 0 < len(kept) < len(topic.between(0, 0, 90))
+    assert triples(reader.read()) == sorted(kept, key=lambda row: row[:4])
+    assert sorted(triples(reader.scan())) == sorted(kept)
+
+
+def test_tombstone_of_one_root_hides_what_another_has(roots, stack) -> None:
+    a, b = roots
+    a.topic.records[0] = b.topic.records[0] = [
+        Produced(0, 0, 7, 5, b"old"),
+        Produced(0, 1, 8, 5, b"kept"),
+        Produced(0, 2, 7, 5, None),
+    ]
+    a.take(0)
+    a.store(0, 2)
+    a.leave(0)
+    b.take(0, born=2)
+    b.store(0, 3)
+    reader = reader_of(stack, a, b)
+    assert reader.read(latest_by="primary").column("payload").to_pylist() == [b"kept"]
+    limited = reader.read(latest_by="primary", limit=1)
+    assert limited.column("payload").to_pylist() == [b"kept"]
+
+
 def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stack) -> None:
     a, b = roots
     a.take(0, born=10)
@@ -179,6 +239,17 @@ def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stac
     twins = f"shardlog://{first.address}+{second.address}"
     with StreamReader.open(twins, NAME, server=AT_ONCE) as reader:
         assert reader.read().num_rows == len(topic.between(0, 10, 60))
+
+
+def test_server_that_is_away_at_the_start_may_have_shards_that_no_other_has(roots, stack) -> None:
+    a, b = roots
+    for shard, root in enumerate((a, b)):
+        root.take(shard)
+        root.store(shard, 60)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    second.close()
+    with pytest.raises(UnavailableError, match=second.address):
+        StreamReader.open(together(first, second), NAME, server=AT_ONCE)
 
 
 def test_hole_between_two_copies_is_a_loss(topic, roots, stack) -> None:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from storage_core import (
@@ -19,9 +18,7 @@ from storage_core import (
     ForeignDataError,
     InvalidRequestError,
     SchemaEntry,
-    ServerOptions,
     ShardLockedError,
-    StagedRows,
     StagingArea,
     Stream,
     StreamOptions,
@@ -29,24 +26,31 @@ from storage_core import (
     TransactionId,
     UnavailableError,
     drop_stream,
+    list_streams,
 )
-from storage_core.protocol import PROTOCOL, PROTOCOL_NUMBER, encode_rows
+from storage_core.protocol import PROTOCOL
 from storage_core.remote.staging_client import StagingClient, create_by_server
 from storage_core.transactions.staged_batch import StagedBatch, Waiting
 from tests.log.serve.relay import Relay
-from tests.log.serve.served import Served, serving
+from tests.log.serve.served import serving
 from tests.log.serve.serving_process import server_process
+from tests.log.serve.writers.staged import (
+    NUMBERED,
+    PATIENT,
+    land,
+    left,
+    rows,
+    staged,
+    stored,
+    writing,
+)
 from tests.log.served import AT_ONCE, served
 from tests.log.workbench import Workbench, batch_of
 from tests.tidy.tree import ROOT
-from tests.waiting import WAIT_MAX_S, await_that
+from tests.waiting import WAIT_MAX_S
 
-NUMBERED = TransactionId("app", 1)
 PLAIN = TransactionId("write")
 BOTH = pytest.mark.parametrize("transaction", [NUMBERED, PLAIN], ids=["numbered", "plain"])
-PATIENT = ServerOptions(retry_for=timedelta(seconds=WAIT_MAX_S))
-AT_ONCE_WAITING = Waiting(0, "a test")
-OF_OURS = {PROTOCOL: str(PROTOCOL_NUMBER)}
 
 
 @pytest.fixture
@@ -55,47 +59,6 @@ def bench(make_bench: Any) -> Workbench:
     bench: Workbench = make_bench(shards=2)
     bench.release()
     return bench
-
-
-def rows(primaries: range | list[int]) -> pa.RecordBatch:
-    """Return rows whose secondaries alternate between the shards."""
-    numbers = list(primaries)
-    return batch_of(numbers, secondary=[number % 2 for number in numbers])
-
-
-def staged(
-    area: StagingClient, transaction: TransactionId, primaries: range | list[int]
-) -> dict[int, tuple[StagedRows, ...]]:
-    writer = area.writer(transaction)
-    writer.write(rows(primaries))
-    return writer.finish()
-
-
-def land(area: StagingClient, transaction: TransactionId, parts: Any, *, wait_s: float = 0) -> None:
-    count = sum(part.rows for of_shard in parts.values() for part in of_shard)
-    area.land(StagedBatch(transaction, parts, Contents(count, 1, 2)), Waiting(wait_s, "a test"))
-
-
-def stored(bench: Workbench) -> list[int]:
-    with StreamReader.open(bench.root, bench.name) as reader:
-        primaries: Any = reader.read().column("primary")
-        return sorted(primaries.to_pylist())
-
-
-def left(bench: Workbench) -> list[Path]:
-    return list(bench.staging.rglob("*"))
-
-
-@contextmanager
-def writing(
-    bench: Workbench, options: ServerOptions = AT_ONCE, **settings: Any
-) -> Iterator[StagingClient]:
-    """A client of a server that everybody on this machine may write to."""
-    with (
-        served(bench.root, is_writable=True, **settings) as address,
-        StagingClient.open(address, bench.name, options=options) as area,
-    ):
-        yield area
 
 
 # --- as by path -------------------------------------------------------------------------------
@@ -146,6 +109,20 @@ def test_large_batches_are_sent_in_pieces_and_land_in_order(bench, monkeypatch):
     assert stored(bench) == list(range(2000))
     with StreamReader.open(bench.root, bench.name) as reader:
         assert reader.stats().late_arrivals == 0
+
+
+def test_many_small_batches_are_sent_as_few(bench):
+    many = rows(range(5000))
+    with serving(bench.root, is_writable=True) as served_:
+        address = f"shardlog://{served_.server.address}"
+        with StagingClient.open(address, bench.name, options=PATIENT) as area:
+            writer = area.writer(NUMBERED)
+            for place in range(5000):
+                writer.write(many.slice(place, 1))
+            land(area, NUMBERED, writer.finish())
+        # Beside its rows each batch takes some hundred bytes, which count for rows, too.
+        assert served_.metric("shardlog_server_staged_bytes_total") < 10 * many.nbytes
+    assert stored(bench) == list(range(5000))
 
 
 def test_rows_with_keys_and_schemas_are_stored_with_them(make_bench):
@@ -275,6 +252,18 @@ def test_servers_over_two_roots_are_refused_in_one_line(bench, tmp_path):
         area.refuse_other_roots()
 
 
+def test_stream_is_made_in_none_of_two_roots(bench, tmp_path):
+    with Stream.create(tmp_path, bench.name):
+        pass
+    with (
+        served(bench.root, is_writable=True) as address,
+        served(tmp_path, is_writable=True) as other,
+        pytest.raises(InvalidRequestError, match="not over one root"),
+    ):
+        create_by_server(f"{address},{other.removeprefix('shardlog://')}", "made", StreamOptions())
+    assert [list_streams(root) for root in (bench.root, tmp_path)] == [[bench.name]] * 2
+
+
 def test_stream_made_anew_under_the_client_is_foreign(bench):
     with writing(bench) as area:
         parts = staged(area, NUMBERED, range(4))
@@ -355,98 +344,7 @@ def test_page_of_a_browser_cannot_write(bench):
         assert f"needs the header {PROTOCOL}" in str(said)
 
 
-# --- hostile clients --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def served_to_all(bench: Workbench) -> Iterator[Served]:
-    with serving(bench.root, is_writable=True, headers=OF_OURS, staged_bytes=1 << 16) as served_:
-        yield served_
-
-
-def staged_by(
-    served_: Served, stream: str, body: bytes, transaction: TransactionId = NUMBERED
-) -> Any:
-    """Post some bytes to be staged; return the answer's status and body."""
-    path = f"/v1/streams/{stream}/stage?series={transaction.series}&number=1"
-    return served_.post(path, body)
-
-
-def as_stream(batch: pa.RecordBatch) -> bytes:
-    return b"".join(bytes(memoryview(piece)) for piece in encode_rows(batch.schema, [batch]))
-
-
-def test_names_of_staged_rows_that_are_paths_or_others_are_refused(bench, served_to_all):
-    name = bench.name
-    with StagingClient.open(f"shardlog://{served_to_all.server.address}", name) as area:
-        parts = staged(area, NUMBERED, range(4))
-        (attempt,) = {part.file.partition("/")[0] for part in parts[0]}
-        own = {"series": "app", "number": 1, "wait": 0}
-        for part, said in {
-            "0:../../../root.json": "no name of staged rows",
-            "0:/etc/passwd": "no name of staged rows",
-            "0:0000000000000000": "deleted before they were published",
-            f"7:{attempt}": "no rows of shard 7",
-            f"x:{attempt}": "is not <shard>:<attempt>",
-        }.items():
-            assert said in str(served_to_all.refusal("land", name, parts=[part], **own))
-        other = {**own, "series": "other", "parts": [f"0:{attempt}"]}
-        assert "deleted before" in str(served_to_all.refusal("land", name, **other))
-        few = {**own, "parts": [f"0:{attempt}"], "contents": f"4:{0:032x}"}
-        assert "2 rows are staged" in str(served_to_all.refusal("land", name, **few))
-        removed = {"series": "app", "number": 1, "attempts": ["../.."]}
-        assert "no name of staged rows" in str(served_to_all.refusal("discard", name, **removed))
-        land(area, NUMBERED, parts)
-    assert stored(bench) == list(range(4))
-
-
-def broken_offsets() -> pa.RecordBatch:
-    """Return rows one of whose payloads lies outside its column."""
-    batch = rows([1, 2, 3])
-    offsets = pa.array([0, 1 << 30, 2, 3], pa.int32()).buffers()[1]
-    buffers = [None, offsets, batch.column("payload").buffers()[2]]
-    payload = pa.Array.from_buffers(pa.binary(), 3, buffers)
-    return batch.set_column(batch.schema.get_field_index("payload"), "payload", payload)
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b"", "ended early"),
-        (b"no Arrow at all", "ended early"),
-        (as_stream(rows([1, 2]))[:-40], "ended early"),
-        (as_stream(broken_offsets()), "the rows cannot be read"),
-        (as_stream(rows([1]).rename_columns(["a", "b", "c"])), "column"),
-        (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(100), "rows"),
-        (bytes(1 << 17), "--stage-mib-max"),
-    ],
-    ids=["nothing", "garbage", "cut", "offsets", "columns", "lengths", "size"],
-)
-def test_rows_that_are_none_are_refused_and_the_connection_goes_on(
-    bench, served_to_all, body, said
-):
-    status, answer = staged_by(served_to_all, bench.name, body)
-    assert status in (400, 413, 503)
-    assert said in answer
-    assert not list(bench.staging.rglob("*.arrow"))
-    assert served_to_all.result("committed", bench.name) == {0: 0, 1: 0}
-
-
-def test_place_of_a_client_that_sends_nothing_more_is_given_to_who_waits(bench):
-    with (
-        serving(bench.root, is_writable=True, stagings=1, stalled_s=0.1) as served_,
-        served_.connected() as sock,
-    ):
-        target = f"/v1/streams/{bench.name}/stage?series=slow"
-        head = f"POST {target} HTTP/1.1\r\n{PROTOCOL}: 1\r\nContent-Length: 1000\r\n\r\n"
-        sock.sendall(head.encode() + b"\xff\xff\xff\xff")
-        await_that(lambda: served_.metric("shardlog_server_stagings") == 1, "a place is taken")
-        address = f"shardlog://{served_.server.address}"
-        with StagingClient.open(address, bench.name, options=PATIENT) as area:
-            land(area, NUMBERED, staged(area, NUMBERED, range(4)))
-        assert served_.metric("shardlog_server_landed_total") == 1
-        assert served_.metric("shardlog_server_staged_rows_total") == 4
-    assert stored(bench) == list(range(4))
+# --- a full disk ----------------------------------------------------------------------------------
 
 
 @contextmanager

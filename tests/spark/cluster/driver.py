@@ -26,6 +26,8 @@ from tests.spark.support.session import JVM, QUICK, SETTINGS, with_classes
 # A job of a crowded machine, whose executors start.
 _ANSWER_MAX_S: Final = 600.0
 _END_MAX_S: Final = 120.0
+# PySpark 4.0 registers nothing that it finds by itself, and takes it from the same path everywhere.
+REGISTERED_SINCE: Final = "4.1"
 _TOKEN_FILE: Final = "SHARDLOG_SERVER_TOKEN_FILE"  # noqa: S105 - a name
 
 
@@ -138,16 +140,23 @@ def _jvm_of(spark: SparkSession) -> int:
 
 
 def _session(plan: Plan) -> SparkSession:
+    # Spark's Python processes look into the folder they are started in, and this one has shardlog.
+    os.chdir(plan.place)
     for name in ("PYTHONPATH", _TOKEN_FILE):
         os.environ.pop(name, None)
+    if plan.archive is not None:
+        # The planner of a stream's source, on the driver, gets nothing of what `--py-files` ships.
+        os.environ["PYTHONPATH"] = str(plan.archive)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = plan.python
     os.environ["SPARK_LAUNCHER_OPTS"] = JVM
+    # The driver's Python processes find what lies where they run, and are to find no shardlog here.
+    os.chdir(plan.place)
     builder = SparkSession.Builder().master(plan.master).appName("shardlog-tests")
     for name, value in {**SETTINGS, **with_classes(QUICK), **_of_cluster(plan)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    if plan.archive is not None:
+    if plan.archive is not None and session.version >= REGISTERED_SINCE:
         # As docs/SPARK.md says: what is shipped is registered, so that executors find it.
         from pyspark_shardlog import DefaultSource  # noqa: PLC0415 - as a job does
 

@@ -15,8 +15,10 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from storage_core import StreamReader
+from tests.spark.cluster.driver import Driver
 from tests.spark.cluster.serving import ServeCommand
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
+from tests.waiting import await_that
 
 # The stream that queries write to.
 INTO: Final = "landed"
@@ -68,6 +70,19 @@ class ClusterLab:
             self._into.close()
         self.server.kill()
         self.log.close()
+
+
+def await_landed(driver: Driver, lab: ClusterLab, count: int) -> None:
+    """Wait until so many rows have landed by a query, which must not fail."""
+
+    def have_landed() -> bool:
+        if lab.landed_count() >= count:
+            return True
+        error = driver.do(failure)
+        assert error is None, error
+        return False
+
+    await_that(have_landed, lambda: f"{count} rows: {lab.landed()}", JOB_MAX_S)
 
 
 # --- what drivers do --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.tidy.tree import ROOT
 
-_AVRO: Final = ("fastavro", "xxhash", "typing_extensions")
+_AVRO: Final = ("fastavro", "xxhash")
 HAD: Final = ("pyspark", "py4j", "pyarrow", "numpy", *_AVRO)
 LACKED: Final = ("rocksdict", "confluent_kafka", "duckdb", "pydantic", "typer", "prometheus_client")
 # What PySpark has as a zip is compiled anew by each process.

@@ -6,8 +6,8 @@ from tests.spark.cluster.driver import DriverError
 from tests.spark.cluster.lab import (
     EARLY,
     INTO,
-    JOB_MAX_S,
     WRITE_TOKEN,
+    await_landed,
     finish_queries,
     machines,
     numbers,
@@ -18,7 +18,6 @@ from tests.spark.cluster.lab import (
 from tests.spark.cluster.machines import WAYS, Machine, hide, works
 from tests.spark.cluster.package import LACKED
 from tests.spark.support.avro_rows import VERSIONS, append_heat
-from tests.waiting import await_that
 
 ROWS = 200
 
@@ -85,7 +84,7 @@ def test_query_moves_each_row_once_over_a_restart(full, driver, cluster):
     checkpoint = str(cluster.place / f"{full.place.name}-checkpoint")
     query = (full.options(maxOffsetsPerTrigger=60, **EARLY), full.options(stream=INTO), checkpoint)
     driver.do(start_query, *query)
-    await_that(lambda: full.landed_count() > 0, "a batch", JOB_MAX_S)
+    await_landed(driver, full, 1)
     full.log.append(50, first=ROWS)
     driver.do(finish_queries)
     full.log.append(50, first=ROWS + 50)

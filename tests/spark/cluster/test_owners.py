@@ -5,10 +5,9 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
-from tests.spark.cluster.lab import EARLY, INTO, JOB_MAX_S, finish_queries, start_query
+from tests.spark.cluster.lab import EARLY, INTO, await_landed, finish_queries, start_query
 from tests.spark.cluster.serving import ServeCommand
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
-from tests.waiting import await_that
 
 # The second owner begins below where the first one ends.
 BORN, MOVED, END = 30, 40, 90
@@ -56,9 +55,9 @@ def test_query_follows_a_partition_that_moves(lab, owners, driver, cluster):
     driver.do(start_query, options, lab.options(stream=INTO), str(checkpoint))
     first.put(0, MOVED)
     # One batch of two has landed.
-    await_that(lambda: lab.landed_count() > 0, "rows of the first owner", JOB_MAX_S)
+    await_landed(driver, lab, 1)
     first.log.close()
     second.put(BORN, END)
-    await_that(lambda: lab.landed_count() >= END, lambda: f"{lab.landed()}", JOB_MAX_S)
+    await_landed(driver, lab, END)
     driver.do(finish_queries)
     assert lab.landed() == [*range(END)]

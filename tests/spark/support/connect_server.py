@@ -29,7 +29,7 @@ import pyspark
 from connectors.devtools.fetch import locked
 from connectors.devtools.places import jars_directory
 from tests.spark.support.session import QUICK, SETTINGS, python_path, with_classes
-from tests.spark.support.worker_forks import start_forks
+from tests.spark.support.worker_forks import end_forks, start_forks
 from tests.tidy.tree import ROOT
 from tests.waiting import await_that
 
@@ -97,6 +97,8 @@ def connect_server(place: Path) -> Iterator[ConnectServer]:
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
+        # What runs the functions of batches would go on asking the server.
+        end_forks(forks)
 
 
 def connect_packages() -> Path:

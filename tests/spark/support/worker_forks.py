@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
@@ -45,7 +46,7 @@ _IMPORTED = (
 )
 # Where a driver below finds the program.
 _VARIABLE = "SHARDLOG_TEST_FORKS"
-_SERVERS: list[subprocess.Popen[bytes]] = []
+_SERVERS: dict[Path, subprocess.Popen[bytes]] = {}
 _SIZE_BYTES = 8
 _STANDARD = 3
 # Python alone, without what a site adds: all that a process still takes.
@@ -97,9 +98,21 @@ def start_forks(place: Path, environment: Mapping[str, str], imported: Sequence[
         start_new_session=True,
     )
     # It is left to end by itself.
-    _SERVERS.append(server)
+    _SERVERS[program] = server
     await_that(lambda: listens.exists() or server.poll() is not None, "a server of forks")
     return program
+
+
+def end_forks(program: Path) -> None:
+    """End a server and all its forks, of which some may wait for who has been killed."""
+    with _SERVERS.pop(program) as server:
+        server.kill()
+        # Spark's daemons make groups of their own, within the session.
+        for place in Path("/proc").glob("[0-9]*"):
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(place.name)) == server.pid:
+                    os.kill(int(place.name), signal.SIGKILL)
+    shutil.rmtree(program.parent, ignore_errors=True)
 
 
 def serve(place: Path, imported: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from storage_core.protocol import (
     status_of,
 )
 from storage_core.protocol.results import CODECS
+from storage_core.sql.access.served_snapshot import served_snapshot
 
 _KINDS = [
     kind
@@ -134,3 +135,38 @@ def test_every_call_that_answers_in_json_has_its_document() -> None:
 def test_document_of_somebody_else_is_foreign(body: bytes) -> None:
     with pytest.raises(errors.ForeignDataError):
         decode_result(CALLS["committed"], body)
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("committed", {"0": None}),
+        ("committed", {"0": 2**63}),
+        ("start", "3"),
+        ("wait", None),
+        ("horizon", [0, "x"]),
+        ("streams", [7]),
+        ("missing", [[0, None]]),
+        ("owners", {"0": {"born": "0", "start": 0, "committed": 1, "floor": 0, "holder": None}}),
+        ("snapshot", {"parts": [], "shards": {}, "groups": [{"schema": "", "parts": []}]}),
+    ],
+)
+def test_document_with_values_of_another_type_is_foreign(name: str, result: object) -> None:
+    with pytest.raises(errors.ForeignDataError):
+        decode_result(CALLS[name], json.dumps({"result": result}).encode())
+
+
+def test_snapshot_whose_groups_lack_a_part_is_foreign(tmp_path: Path) -> None:
+    with Stream.create(tmp_path, "s", StreamOptions(shards=1)) as stream:
+        for primary in range(50):
+            stream.append(primary, 1, b"x")
+        stream.commit()
+        stream.seal(rows_min=1)
+    call = CALLS["snapshot"]
+    with StreamReader.open(tmp_path, "s") as reader:
+        document = json.loads(encode_result(call, served_snapshot(reader)))
+    assert decode_result(call, json.dumps(document).encode()).parts
+    for groups in ([], document["result"]["groups"] * 2):
+        other = {"result": {**document["result"], "groups": groups}}
+        with pytest.raises(errors.ForeignDataError, match="other parts"):
+            decode_result(call, json.dumps(other).encode())

@@ -1,0 +1,1 @@
+"""Those who write over a server: their vocabulary, and the hostile ones."""
