@@ -48,7 +48,7 @@ def check_host(listen: str, option: str) -> None:
         InvalidRequestError: It is none.
     """
     host, _ = split_address(listen)
-    tried, address = _socket_for(f"[{host}]:0", option, shown=listen)
+    tried, address = _socket_for(f"[{host}]:0", option, named=listen)
     with tried:
         try:
             tried.bind(address)
@@ -56,7 +56,7 @@ def check_host(listen: str, option: str) -> None:
             raise _none_of_ours(listen, option, error) from error
 
 
-def _socket_for(listen: str, option: str, shown: str = "") -> tuple[socket.socket, Any]:
+def _socket_for(listen: str, option: str, named: str = "") -> tuple[socket.socket, Any]:
     host, port = split_address(listen)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -64,7 +64,7 @@ def _socket_for(listen: str, option: str, shown: str = "") -> tuple[socket.socke
         )[0]
         return socket.socket(family, kind, protocol), address
     except (OSError, UnicodeError) as error:
-        raise _none_of_ours(shown or listen, option, error) from error
+        raise _none_of_ours(named or listen, option, error) from error
 
 
 def _none_of_ours(listen: str, option: str, error: Exception) -> InvalidRequestError:

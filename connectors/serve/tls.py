@@ -36,12 +36,12 @@ class Certificate:
         self._looked_s = clock.monotonic_s()
 
     def expires_s(self) -> float | None:
-        """When the certificate in use expires, in seconds since 1970; None where that is unknown."""
+        """When the certificate in use expires, in seconds since 1970; None if unknown."""
         valid_s = self._valid_s
         return None if valid_s is None else valid_s[1]
 
     def out_of_date(self) -> str | None:
-        """Return what is wrong with the time of the certificate in use, which clients refuse then."""
+        """Return what is wrong with the time of the certificate in use; clients refuse it then."""
         if self._valid_s is None:
             return None
         begins_s, ends_s = self._valid_s
@@ -50,9 +50,9 @@ class Certificate:
             return None
         has_ended = now_s > ends_s
         moment = datetime.fromtimestamp(ends_s if has_ended else begins_s, UTC)
-        what = "expired at" if has_ended else "is not valid before"
+        verb = "expired at" if has_ended else "is not valid before"
         return (
-            f"the TLS certificate {self._files[0]} {what} {moment:%Y-%m-%dT%H:%M:%SZ}: "
+            f"the TLS certificate {self._files[0]} {verb} {moment:%Y-%m-%dT%H:%M:%SZ}: "
             "clients refuse it"
         )
 
@@ -124,9 +124,9 @@ def _valid_s(context: ssl.SSLContext, certificate: Path) -> tuple[float, float] 
             for end in (client_end, server_end):
                 with suppress(ssl.SSLWantReadError):
                     end.do_handshake()
-        shown = client_end.getpeercert() or {}
+        decoded = client_end.getpeercert() or {}
         begins, ends = (
-            ssl.cert_time_to_seconds(str(shown[name])) for name in ("notBefore", "notAfter")
+            ssl.cert_time_to_seconds(str(decoded[name])) for name in ("notBefore", "notAfter")
         )
     except (OSError, ValueError, KeyError):
         return None

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 
-from storage_core.platform.extras import how_to_install
-
 
 def lazy_exports(
     package: str, exports: Mapping[str, Iterable[str]], extra: str | None = None
@@ -48,7 +46,7 @@ def _imported(module: str, extra: str | None) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        told = how_to_install(library)
-        if told is None or told == error.msg:
+        how_to_install = import_module("storage_core.platform.extras").how_to_install
+        if how_to_install(library) in (None, error.msg):
             raise
         raise ModuleNotFoundError(how_to_install(library, extra), name=library) from error

@@ -50,12 +50,7 @@ def worker(
     if options.log.file is not None:
         check_log_file(options.log.file)
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
-    if options.metrics.listen:
-        check_host(options.metrics.listen, "metrics.listen")
-    if options.serve.listen:
-        out_of_date = check_serving(options.root, options.serve, SystemClock())
-        if out_of_date is not None:
-            typer.echo(f"shardlog: {out_of_date}", err=True)
+    _check_listening(options)
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
@@ -89,6 +84,17 @@ def worker(
         if child is not None:
             child.close()
     return end(code, running)
+
+
+def _check_listening(options: WorkerOptions) -> None:
+    """Refuse addresses and files with which nothing could be served; tell what clients refuse."""
+    if options.metrics.listen:
+        check_host(options.metrics.listen, "metrics.listen")
+    if not options.serve.listen:
+        return
+    out_of_date = check_serving(options.root, options.serve, SystemClock())
+    if out_of_date is not None:
+        typer.echo(f"shardlog: {out_of_date}", err=True)
 
 
 def _run_watched(

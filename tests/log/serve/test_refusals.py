@@ -194,23 +194,25 @@ def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, nam
 
 
 @pytest.mark.parametrize(
-    ("year", "told"),
+    ("year", "complaint"),
     [
         (1971, "certificate.pem is not valid before 20"),
         (2050, None),
         (9000, "certificate.pem expired at 21"),
     ],
 )
-def test_certificate_out_of_its_time_is_told(year: int, told: str | None) -> None:
+def test_certificate_out_of_its_time_is_told(year: int, complaint: str | None) -> None:
     moment_ns = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 10**9
     wrong = Certificate(CERTIFICATE, KEY, ManualClock(moment_ns)).out_of_date()
-    assert wrong is None if told is None else told in str(wrong)
+    assert wrong is None if complaint is None else complaint in str(wrong)
 
 
 def test_metric_says_when_the_certificate_expires(bench: Workbench) -> None:
     name = "shardlog_server_certificate_expires_timestamp_seconds"
-    settings = {"tls_certificate": CERTIFICATE, "tls_key": KEY}
-    with ShardServer(ServeSettings(root=bench.root, listen="127.0.0.1:0", **settings), "1") as own:
+    settings = ServeSettings(
+        root=bench.root, listen="127.0.0.1:0", tls_certificate=CERTIFICATE, tls_key=KEY
+    )
+    with ShardServer(settings, "1") as own:
         (family,) = [one for one in own.handler.figures.families() if one.name == name]
     assert datetime.fromtimestamp(family.samples[0].value, UTC).year > 2100
 

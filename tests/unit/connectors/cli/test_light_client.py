@@ -82,7 +82,7 @@ def test_path_is_told_what_it_needs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "package"),
     [
         ("from storage_core.sql import connect", "'shardlog[sql]'"),
         ("import storage_core.sql; storage_core.sql.query_batches", "'shardlog[sql]'"),
@@ -91,10 +91,10 @@ def test_path_is_told_what_it_needs(tmp_path):
         ("from connectors.registry import read_schema_files", "'shardlog[kafka]'"),
     ],
 )
-def test_name_that_needs_an_extra_is_told_with_it(statement, told):
+def test_name_that_needs_an_extra_is_told_with_it(statement, package):
     ran = ran_without((*OF_STORE_AND_KAFKA, *OF_COMMAND), statement)
     assert ran.returncode == 1
-    assert f"is missing: pip install {told}" in ran.stderr.splitlines()[-1]
+    assert f"is missing: pip install {package}" in ran.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
