@@ -56,5 +56,5 @@ def test_every_option_of_the_command_is_named_and_every_bound_has_a_line() -> No
     } | {"--read-token-file", "--write-token-file"}
     assert set(_OPTION.findall(PAGE)) == options
     # Four have none of their own: a queue, a client that stalls, or for how long it is slow, and
-    # the end of the server; one has two: `send_s`, of rows that come and of rows that go.
-    assert len(rows_under("Bounds")) == len(fields(Bounds)) - 4 + 1
+    # the end of the server.
+    assert len(rows_under("Bounds")) == len(fields(Bounds)) - 4
