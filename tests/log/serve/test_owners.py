@@ -204,10 +204,10 @@ def test_rows_that_the_owner_let_expire_are_not_shown_from_another_root(
     b.store(0, 90)
     reader = reader_of(stack, a, b)
     b.stream.expire(now=30 + int(day.total_seconds()) * 1000)
-    kept = [one.row() for one in topic.between(0, 0, 90) if one.primary >= 30]
-    assert 0 < len(kept) < len(topic.between(0, 0, 90))
-    assert triples(reader.read()) == sorted(kept, key=lambda row: row[:4])
-    assert sorted(triples(reader.scan())) == sorted(kept)
+    visible = [one.row() for one in topic.between(0, 0, 90) if one.primary >= 30]
+    assert 0 < len(visible) < len(topic.between(0, 0, 90))
+    assert triples(reader.read()) == sorted(visible, key=lambda row: row[:4])
+    assert sorted(triples(reader.scan())) == sorted(visible)
 
 
 def test_tombstone_of_one_root_hides_what_another_has(roots, stack) -> None:

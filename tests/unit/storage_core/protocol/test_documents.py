@@ -166,7 +166,8 @@ def test_snapshot_whose_groups_lack_a_part_is_foreign(tmp_path: Path) -> None:
     with StreamReader.open(tmp_path, "s") as reader:
         document = json.loads(encode_result(call, served_snapshot(reader)))
     assert decode_result(call, json.dumps(document).encode()).parts
-    for groups in ([], document["result"]["groups"] * 2):
-        other = {"result": {**document["result"], "groups": groups}}
+    whole = document["result"]
+    for count in (0, 2):
+        other = {"result": {**whole, "groups": count * whole["groups"]}}
         with pytest.raises(errors.ForeignDataError, match="other parts"):
             decode_result(call, json.dumps(other).encode())
