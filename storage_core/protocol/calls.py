@@ -189,7 +189,7 @@ _OF_TRANSACTION: Final = (
 _WRITES: Final = (
     Call(
         "create",
-        "makes the stream; `options` is a JSON object",
+        "makes the stream; `options` is a text with a JSON object",
         parameters=(Parameter("options", "text", is_required=True),),
         right="write",
     ),
