@@ -104,6 +104,7 @@ SERVED = {
     "open",
     "add_shards",
     "archive_shards",
+    "archived_lineages",
     "options",
     "origin",
     "has_ids",

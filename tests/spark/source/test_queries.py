@@ -22,7 +22,7 @@ def test_query_takes_as_much_as_it_may_and_reports_it(full):
         {"0": 4, "1": 4},
     ]
     # As docs/SPARK.md asks how far behind a query is.
-    end = json.loads(query.lastProgress["sources"][0]["endOffset"])[NAME]
+    end = json.loads(query.lastProgress.json)["sources"][0]["endOffset"][NAME]
     with StreamReader.open(full.log.root, NAME) as reader:
         assert {str(shard): last for shard, last in reader.committed().items()} == end
     if HAS_ADMISSION:

@@ -137,9 +137,10 @@ def test_mistake_in_naming_servers_is_told(lab, options, said):
 
 
 @pytest.mark.parametrize("named", [{"server": "a:1"}, {"path": "shardlog://a:1"}])
-def test_sink_refuses_servers(named):
-    with pytest.raises(InvalidRequestError, match=r"option server: .*by path|can only be read"):
-        parse_batch_options({"stream": "events", **named})
+def test_sink_takes_servers_in_either_option(named):
+    assert parse_batch_options({"stream": "events", **named}).path == "shardlog://a:1"
+    with pytest.raises(InvalidRequestError, match="options path and server name two roots"):
+        parse_batch_options({"stream": "events", "path": "/data", "server": "a:1"})
 
 
 def test_writer_refuses_servers_and_makes_no_directory_of_that_name(tmp_path, monkeypatch):
