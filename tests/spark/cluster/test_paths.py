@@ -6,6 +6,7 @@ Driver and executors have all of shardlog here, and the driver has the root.
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -54,14 +55,21 @@ def refusal(cluster: Standalone, driver: Driver, lab: ClusterLab, function=numbe
     return min(lines)
 
 
-def put_on_machines(cluster, lab, copy) -> None:
+@contextmanager
+def on_machines(cluster, lab, copy) -> Iterator[None]:
     """Let a directory lie at the root's path on each machine."""
     if cluster.way != "mounts":
         pytest.skip("machines have no disks of their own here")
-    for number in MACHINES:
-        worker = cluster.worker(number)
+    workers = [cluster.worker(number) for number in MACHINES]
+    for worker in workers:
         run_beside(worker, ["mkdir", "-p", str(lab.place)])
         run_beside(worker, ["cp", "-a", str(copy), str(lab.log.root)])
+    try:
+        yield
+    finally:
+        # Others count on machines that have nothing.
+        for worker in workers:
+            run_beside(worker, ["rm", "-rf", str(lab.place)])
 
 
 @pytest.mark.parametrize("function", [numbers, write_numbers])
@@ -74,8 +82,9 @@ def test_machine_with_an_older_copy_refuses(full, driver, cluster):
     copy = cluster.place / f"{full.place.name}-older"
     shutil.copytree(full.log.root, copy)
     full.log.append(ROWS, first=ROWS)
-    put_on_machines(cluster, full, copy)
-    assert f"a copy of stream 'events' at {full.log.root}" in refusal(cluster, driver, full)
+    with on_machines(cluster, full, copy):
+        line = refusal(cluster, driver, full)
+    assert f"a copy of stream 'events' at {full.log.root}" in line
 
 
 def test_machine_with_another_root_refuses(full, driver, cluster):
@@ -83,6 +92,6 @@ def test_machine_with_another_root_refuses(full, driver, cluster):
     other.create(shards=2)
     other.append(ROWS, first=500)
     other.close()
-    put_on_machines(cluster, full, other.root)
-    line = refusal(cluster, driver, full)
+    with on_machines(cluster, full, other.root):
+        line = refusal(cluster, driver, full)
     assert f"another root of stream 'events' at {full.log.root}" in line
