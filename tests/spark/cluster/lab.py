@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from storage_core import StreamReader
+from storage_core import StreamReader, list_streams
 from tests.spark.cluster.driver import Driver
 from tests.spark.cluster.serving import ServeCommand
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
@@ -51,14 +51,14 @@ class ClusterLab:
     def landed_count(self) -> int:
         """Return how many rows are in the stream that queries write to; asked often."""
         if self._into is None:
-            if not (self.log.root / INTO / "options.json").exists():
+            if INTO not in list_streams(self.log.root):
                 return 0
             self._into = StreamReader.open(self.log.root, INTO)
         return sum(self._into.refresh().values())
 
     def landed(self) -> list[int]:
         """Return the numbers in the stream that queries write to, as often as they are, sorted."""
-        if not (self.log.root / INTO / "options.json").exists():
+        if INTO not in list_streams(self.log.root):
             return []
         with StreamReader.open(self.log.root, INTO) as reader:
             payloads: Any = reader.read(columns=["payload"]).column("payload")
