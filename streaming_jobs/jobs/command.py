@@ -20,9 +20,9 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connectors.cli.parsing.servers import ServerCommand
 from storage_core import InvalidRequestError, ShardlogError
 from streaming_jobs.jobs.progress import Progress
-from streaming_jobs.jobs.server_option import Server, ServerCommand
 from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,
     SPARK_ERRORS,
@@ -138,16 +138,13 @@ def command_of(
     """Return a job as a command, of which those parameters are arguments that have a help text."""
 
     def command(
-        server: Server = None,
         master: Master = "local[*]",
         conf: Settings = None,
         **arguments: Any,  # noqa: ANN401 - the job's
     ) -> None:
-        # It stands in ROOT's place by now.
-        del server
         (conducted or conduct)(name, master, conf, partial(job, **arguments))
 
-    of_spark = list(signature(command).parameters.values())[:3]
+    of_spark = list(signature(command).parameters.values())[:2]
     arguments = [
         parameter.replace(annotation=_as_text(parameter.annotation))
         for parameter in signature(job).parameters.values()

@@ -90,7 +90,7 @@ BESIDE_THE_LOG = {
 }
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 # Of a sibling package: what stands on the log alone, and brings no Kafka client along.
-LENT = {"streaming_jobs": ("connectors.registry",)}
+LENT = {"streaming_jobs": ("connectors.registry", "connectors.cli.parsing.servers")}
 OPEN_TO_SIBLINGS = (
     "storage_core",
     "storage_core.answering",

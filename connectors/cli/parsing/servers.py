@@ -1,4 +1,4 @@
-"""`--server HOST:PORT` in the place of ROOT: the command reads from servers over a root.
+"""`--server HOST:PORT` in the place of ROOT: a command, or a job's, asks servers over a root.
 
 It is the same as the address in ROOT's place, `shardlog://HOST:PORT`. A token and certificates are
 named in the environment (SHARDLOG_SERVER_TOKEN_FILE, SHARDLOG_SERVER_CA_FILE): they are no part of
@@ -16,7 +16,6 @@ from connectors.cli.parsing.work import COMMAND_CLASS
 # What typer says of a word that no argument takes.
 _UNEXPECTED: Final = "unexpected extra argument(s)"
 _OPTION: Final = "--server"
-_SCHEMES: Final = ("shardlog://", "shardlogs://")
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -32,7 +31,10 @@ class ServerCommand(TyperCommand):
         """Put what --server names in ROOT's place."""
         rest, servers = _without_option(args)
         if servers is not None:
-            rest.insert(0, servers if servers.startswith(_SCHEMES) else _SCHEMES[0] + servers)
+            # Loaded for who names servers: `--help` does without.
+            from storage_core.remote.addresses import PLAIN, names_servers  # noqa: PLC0415
+
+            rest.insert(0, servers if names_servers(servers) else PLAIN + servers)
         try:
             return super().parse_args(ctx, rest)
         except typer.TyperException as error:
@@ -53,7 +55,7 @@ def _option() -> Any:  # noqa: ANN401 - typer has no public name for an option
             typer.Option(
                 _OPTION,
                 metavar="HOST:PORT",
-                help="Read from this server in the place of ROOT; several with commas between. "
+                help="Ask this server in the place of ROOT; several with commas between. "
                 "Over TLS it is shardlogs://HOST:PORT. SHARDLOG_SERVER_TOKEN_FILE names a file "
                 "with the token, SHARDLOG_SERVER_CA_FILE one with certificates.",
             ),
@@ -68,7 +70,7 @@ def _option() -> Any:  # noqa: ANN401 - typer has no public name for an option
 
 
 def by_server(declared: _F) -> _F:
-    """Let a declared command read from servers, too."""
+    """Let a declared command ask servers, too."""
     vars(declared)[COMMAND_CLASS] = ServerCommand
     return declared
 

@@ -11,9 +11,9 @@ import typer
 from pyspark.errors import PySparkRuntimeError
 
 from connectors.cli import exit_codes
+from connectors.cli.parsing.servers import ServerCommand
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
 from streaming_jobs.jobs import command, spark_failures
-from streaming_jobs.jobs.server_option import ServerCommand
 
 
 @pytest.mark.parametrize(("kind", "code"), spark_failures.EXIT_CODES)
