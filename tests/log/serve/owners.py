@@ -102,6 +102,16 @@ class Root:
             self.has.add(shard)
         self._own({*self.owned, shard})
 
+    def owns(self, shard: int, end: int, born: int = 0) -> None:
+        """Own a partition, with its records up to before an offset."""
+        self.take(shard, born)
+        self.store(shard, end)
+
+    def owned_before(self, shard: int, end: int, born: int = 0) -> None:
+        """Have a partition's records up to before an offset, and own it no more."""
+        self.owns(shard, end, born)
+        self.leave(shard)
+
     def leave(self, shard: int) -> None:
         self._own(self.owned - {shard})
 

@@ -74,9 +74,7 @@ def test_each_partition_is_read_from_the_root_that_has_it(topic, roots, stack) -
 
 def test_partition_that_moved_is_one_log_in_two_pieces(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 60)
-    a.leave(0)
+    a.owned_before(0, 60)
     b.take(0, born=50)
     reader = reader_of(stack, a, b)
     # The new owner is behind where the old one ended, and nothing goes back.
@@ -99,16 +97,14 @@ def a_end(topic: Topic, end: int) -> int:
 
 def test_owner_is_followed_in_mid_scan(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 100)
+    a.owns(0, 100)
     first = stack.enter_context(served_at(a))
     second = stack.enter_context(served_at(b))
     reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
     batches = reader.tail(0)
     seen = triples([next(batches)])
     a.leave(0)
-    b.take(0)
-    b.store(0, 110)
+    b.owns(0, 110)
     topic.produce(0, 20)
     end = a_end(topic, 100)
     first.close()
@@ -119,8 +115,7 @@ def test_owner_is_followed_in_mid_scan(topic, roots, stack) -> None:
 
 def test_tail_goes_on_at_the_new_owner(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 40)
+    a.owns(0, 40)
     reader = reader_of(stack, a, b)
     position = reader.committed()[0]
     seen = triples(reader.tail(0, 0, position))
@@ -160,11 +155,8 @@ def test_owner_that_is_away_is_named_and_nothing_is_short(topic, roots, stack) -
 
 def test_old_root_that_is_away_is_named_for_what_it_alone_has(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 60)
-    a.leave(0)
-    b.take(0, born=50)
-    b.store(0, 90)
+    a.owned_before(0, 60)
+    b.owns(0, 90, born=50)
     first, second = (stack.enter_context(served_at(each)) for each in (a, b))
     reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
     first.close()
@@ -179,9 +171,7 @@ def test_old_root_that_is_away_is_named_for_what_it_alone_has(topic, roots, stac
 
 def test_end_is_not_known_while_the_owner_may_be_away(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 60)
-    a.leave(0)
+    a.owned_before(0, 60)
     b.take(0, born=50)
     first, second = (stack.enter_context(served_at(each)) for each in (a, b))
     reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
@@ -197,11 +187,8 @@ def test_rows_that_the_owner_let_expire_are_not_shown_from_another_root(
 ) -> None:
     day = timedelta(days=1)
     a, b = (stack.enter_context(Root(root / name, topic, retention=day)) for name in ("c", "d"))
-    a.take(0)
-    a.store(0, 60)
-    a.leave(0)
-    b.take(0, born=50)
-    b.store(0, 90)
+    a.owned_before(0, 60)
+    b.owns(0, 90, born=50)
     reader = reader_of(stack, a, b)
     b.stream.expire(now=30 + int(day.total_seconds()) * 1000)
     visible = [one.row() for one in topic.between(0, 0, 90) if one.primary >= 30]
@@ -217,11 +204,8 @@ def test_tombstone_of_one_root_hides_what_another_has(roots, stack) -> None:
         Produced(0, 1, 8, 5, b"kept"),
         Produced(0, 2, 7, 5, None),
     ]
-    a.take(0)
-    a.store(0, 2)
-    a.leave(0)
-    b.take(0, born=2)
-    b.store(0, 3)
+    a.owned_before(0, 2)
+    b.owns(0, 3, born=2)
     reader = reader_of(stack, a, b)
     assert reader.read(latest_by="primary").column("payload").to_pylist() == [b"kept"]
     limited = reader.read(latest_by="primary", limit=1)
@@ -230,8 +214,7 @@ def test_tombstone_of_one_root_hides_what_another_has(roots, stack) -> None:
 
 def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0, born=10)
-    a.store(0, 60)
+    a.owns(0, 60, born=10)
     first, second = (stack.enter_context(served_at(each)) for each in (a, b))
     second.close()
     with pytest.raises(UnavailableError, match=second.address):
@@ -244,8 +227,7 @@ def test_server_that_is_away_at_the_start_may_have_some_of_it(topic, roots, stac
 def test_server_that_is_away_at_the_start_may_have_shards_that_no_other_has(roots, stack) -> None:
     a, b = roots
     for shard, root in enumerate((a, b)):
-        root.take(shard)
-        root.store(shard, 60)
+        root.owns(shard, 60)
     first, second = (stack.enter_context(served_at(each)) for each in (a, b))
     second.close()
     with pytest.raises(UnavailableError, match=second.address):
@@ -254,11 +236,8 @@ def test_server_that_is_away_at_the_start_may_have_shards_that_no_other_has(root
 
 def test_hole_between_two_copies_is_a_loss(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 40)
-    a.leave(0)
-    b.take(0, born=55)
-    b.store(0, 90)
+    a.owned_before(0, 40)
+    b.owns(0, 90, born=55)
     reader = reader_of(stack, a, b)
     end = a_end(topic, 40)
     for call in (reader.read, lambda: list(reader.scan()), lambda: list(reader.tail(0))):
@@ -294,13 +273,11 @@ def test_streams_that_are_no_copies_are_not_read_together(root: Path, stack) -> 
 
 def test_offsets_hold_whoever_owns_a_partition(roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 30)
+    a.owns(0, 30)
     reader = reader_of(stack, a, b)
     before = reader.position()
     a.leave(0)
-    b.take(0)
-    b.store(0, 60)
+    b.owns(0, 60)
     reader.refresh()
     after = reader.position()
     assert after.incarnation == before.incarnation
@@ -310,19 +287,16 @@ def test_offsets_hold_whoever_owns_a_partition(roots, stack) -> None:
 
 def test_stream_comes_to_a_root_later(topic, roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 60)
+    a.owns(0, 60)
     reader = reader_of(stack, a, b)
-    b.take(1)
-    b.store(1, 20)
+    b.owns(1, 20)
     reader.refresh()
     expect_all(reader, topic.below({0: 60, 1: 20}))
 
 
 def test_servers_over_one_root_are_asked_in_turn_as_before(topic, roots, stack) -> None:
     a, _ = roots
-    a.take(0)
-    a.store(0, 60)
+    a.owns(0, 60)
     first, second = (stack.enter_context(served_at(a)) for _ in range(2))
     reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
     with StreamReader.open(a.root, NAME) as by_path:
@@ -333,9 +307,7 @@ def test_servers_over_one_root_are_asked_in_turn_as_before(topic, roots, stack) 
 
 def test_counts_of_a_log_in_pieces_are_refused(roots, stack) -> None:
     a, b = roots
-    a.take(0)
-    a.store(0, 60)
-    a.leave(0)
+    a.owned_before(0, 60)
     b.take(0, born=50)
     reader = reader_of(stack, a, b)
     with pytest.raises(InvalidRequestError, match="each has counted"):
@@ -348,9 +320,7 @@ def test_rows_that_expired_at_the_owner_are_shown_from_nowhere(root: Path, stack
     options = {"unit": "ms", "retention": timedelta(milliseconds=WINDOW_MS)}
     a = stack.enter_context(Root(root / "a", topic, **options))
     b = stack.enter_context(Root(root / "b", topic, **options))
-    a.take(0)
-    a.store(0, 100)
-    a.leave(0)
+    a.owned_before(0, 100)
     b.take(0, born=80)
     b.store(0, topic.ends[0])
     reader = reader_of(stack, a, b)
@@ -432,8 +402,7 @@ def test_shard_that_a_worker_made_and_never_got_says_nothing(topic, roots, stack
     # With start=latest each worker makes the shards of all partitions, where these end by then.
     b.take(0, born=50)
     b.leave(0)
-    a.take(0)
-    a.store(0, 30)
+    a.owns(0, 30)
     reader = reader_of(stack, a, b)
     assert reader.committed() == {0: a.committed(0)}
     expect_all(reader, topic.below({0: 30}))
