@@ -5,13 +5,12 @@
     standard output   one line of JSON: {"ready": true}, or {"failed": "<reason>"}
     descriptor        of the listening socket, the only argument
 
-Signals that are meant for the worker's whole group leave it alone: a worker that stops still has
-its streams served until it is gone.
+Signals that are meant for the worker's whole group leave it alone, since it is started with them
+blocked: a worker that stops still has its streams served until it is gone.
 """
 
 import json
 import os
-import signal
 import socket
 import sys
 import threading
@@ -32,8 +31,6 @@ _END_WITHIN_S: Final = 15.0
 
 def main() -> None:
     """Serve until standard input ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     raise_file_limit()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     listener = socket.socket(fileno=int(sys.argv[1]))
