@@ -21,7 +21,7 @@ from connectors.monitoring.served_state import ServedState
 from connectors.serve.settings import settings_beside_worker
 from connectors.serve.tls import Certificate
 from connectors.serve.tokens import Tokens
-from connectors.settings.operations_settings import is_loopback
+from connectors.settings.operations_settings import is_loopback, join_address
 from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import Clock, UnavailableError
 
@@ -77,7 +77,7 @@ class ServerChild:
         check_serving(root, section, clock)
         self._listener = _bound(section.listen, clock)
         host, port = self._listener.getsockname()[:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = join_address(host, port)
         self.is_open_to_others = not is_loopback(host)
         order = {
             "root": str(root.absolute()),
