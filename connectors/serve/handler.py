@@ -101,7 +101,7 @@ class Handler:
         )
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
-        self.places = Places(settings.bounds, clock)
+        self.places = Places(settings.bounds.answers, settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
