@@ -63,7 +63,7 @@ def staged_result_of(area: StagingArea, call: Call, values: Mapping[str, Any]) -
     Raises:
         ShardlogError: The area's.
     """
-    return _RESULTS[call.name](area, dict(values))
+    return _RESULTS[call.name](area, values)
 
 
 def stage(area: StagingArea, values: Mapping[str, Any], source: IOBase) -> tuple[object, int]:
@@ -73,7 +73,8 @@ def stage(area: StagingArea, values: Mapping[str, Any], source: IOBase) -> tuple
         InvalidRequestError: The rows do not fit, or are none.
         UnavailableError: The stream was cut, or the disk takes no more; nothing is left.
     """
-    writer = area.writer(_transaction_of(dict(values)))
+    transaction = _transaction_of(values)
+    writer = area.writer(transaction)
     try:
         try:
             rows = RowStream(PlainMessages(source), "the client")
@@ -87,7 +88,7 @@ def stage(area: StagingArea, values: Mapping[str, Any], source: IOBase) -> tuple
             message = f"the rows cannot be read: {error}"
             raise InvalidRequestError(message) from error
         parts = writer.finish()
-        area.note(_transaction_of(dict(values)), parts)
+        area.note(transaction, parts)
     except BaseException:
         writer.abandon()
         raise
@@ -107,7 +108,7 @@ def land(area: StagingArea, writers: OpenWriters, values: Mapping[str, Any]) -> 
         message = "parts: the same is named twice, and its rows would be there twice"
         raise InvalidRequestError(message)
     batch = NotedBatch(
-        _transaction_of(dict(values)),
+        _transaction_of(values),
         parts,
         None if contents is None else _contents_of(contents),
     )
@@ -116,10 +117,10 @@ def land(area: StagingArea, writers: OpenWriters, values: Mapping[str, Any]) -> 
 
 def transaction_named(values: Mapping[str, Any]) -> str:
     """Return the name of the transaction that values name."""
-    return _transaction_of(dict(values)).name
+    return _transaction_of(values).name
 
 
-def _transaction_of(values: dict[str, Any]) -> TransactionId:
+def _transaction_of(values: Mapping[str, Any]) -> TransactionId:
     return TransactionId(values["series"], values.get("number"))
 
 
@@ -148,11 +149,11 @@ def _schemas_of(schema: pa.Schema) -> Any:  # noqa: ANN401 - as `schemas_of_part
         raise InvalidRequestError(message) from error
 
 
-def _staging(area: StagingArea, _: dict[str, Any]) -> object:
+def _staging(area: StagingArea, _: Mapping[str, Any]) -> object:
     return encode_facts(StagingFacts(area.incarnation, area.options, area.origin))
 
 
-def _decided(area: StagingArea, values: dict[str, Any]) -> object:
+def _decided(area: StagingArea, values: Mapping[str, Any]) -> object:
     transaction = _transaction_of(values)
     # In this order: what is decided between the two has contents all the same.
     is_decided = area.is_decided(transaction)
@@ -160,16 +161,16 @@ def _decided(area: StagingArea, values: dict[str, Any]) -> object:
     return encode_decided(Decided(is_decided, contents, mark))
 
 
-def _claim(area: StagingArea, values: dict[str, Any]) -> object:
+def _claim(area: StagingArea, values: Mapping[str, Any]) -> object:
     return area.claim(values["name"], values["owner"], takes_over=values.get("takes_over", False))
 
 
-def _discard(area: StagingArea, values: dict[str, Any]) -> object:
+def _discard(area: StagingArea, values: Mapping[str, Any]) -> object:
     area.discard_attempts(_transaction_of(values), values["attempts"])
     return None
 
 
-_RESULTS: Final[Mapping[str, Callable[[StagingArea, dict[str, Any]], object]]] = {
+_RESULTS: Final[Mapping[str, Callable[[StagingArea, Mapping[str, Any]], object]]] = {
     "staging": _staging,
     "decided": _decided,
     "claim": _claim,

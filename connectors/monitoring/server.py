@@ -15,6 +15,7 @@ from typing import Final
 
 from connectors.monitoring.answers import Answer
 from connectors.monitoring.listening import bound_socket
+from connectors.settings.operations_settings import join_address
 
 _CONNECTIONS_MAX: Final = 16
 _QUESTION_BYTES_MAX: Final = 8192
@@ -61,7 +62,7 @@ class OperationsServer:
     @property
     def address(self) -> str:
         """Host and port, the one that was taken where any was asked for."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_address(self.host, self.port)
 
     def close(self) -> None:
         """Stop; connections that are open are cut."""

@@ -56,7 +56,7 @@ class Connection:
         self.is_reserved = is_reserved
         self.is_cut = False
         self._rows_left = 0
-        self._is_told_to_send = True
+        self._awaits_continue = False
         # What the client has taken of the answer, or sent of its rows, and for how long it was
         # waited for.
         self._moved_bytes = 0
@@ -116,7 +116,7 @@ class Connection:
         if request.brings_rows:
             # They are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
-            self._is_told_to_send = not request.expects_continue
+            self._awaits_continue = request.expects_continue
             self.waiting_since_s = None
             return request
         body = self._body_of(request, until_s)
@@ -148,8 +148,8 @@ class Connection:
         Raises:
             GoneError: They did not come in time.
         """
-        if not self._is_told_to_send:
-            self._is_told_to_send = True
+        if self._awaits_continue:
+            self._awaits_continue = False
             self.send([_CONTINUE])
         size = len(view)
         came = min(size, len(self._received))
@@ -167,7 +167,7 @@ class Connection:
         until_s = self._clock.monotonic_s() + self._bounds.send_s
         passing = memoryview(bytearray(min(self._rows_left, _RECEIVED_AT_ONCE)))
         try:
-            while self._rows_left and self._is_told_to_send:
+            while self._rows_left and not self._awaits_continue:
                 self.receive_rows(passing[: self._rows_left], until_s)
         except GoneError:
             return False
@@ -232,10 +232,7 @@ class Connection:
                     raise GoneError(message)
                 self._socket.settimeout(remaining_s)
                 taken = self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
-                before_s, now_s = now_s, self._clock.monotonic_s()
-                self.stalled_since_s = now_s
-                self._waited_s += now_s - before_s
-                self._moved_bytes += taken
+                now_s = self._count_moved(taken, now_s)
                 sent += taken
                 if sent - counted >= _TAKEN_MIN:
                     counted, until_s = sent, now_s + self._bounds.send_s
@@ -262,10 +259,7 @@ class Connection:
                     message = "the client went away while it sent its rows"
                     raise GoneError(message)
                 came += count
-                before_s, now_s = now_s, self._clock.monotonic_s()
-                self.stalled_since_s = now_s
-                self._waited_s += now_s - before_s
-                self._moved_bytes += count
+                now_s = self._count_moved(count, now_s)
                 if came - counted >= _TAKEN_MIN:
                     counted, next_s = came, now_s + self._bounds.send_s
         except OSError as error:
@@ -273,6 +267,13 @@ class Connection:
             raise GoneError(message) from error
         finally:
             self.stalled_since_s = None
+
+    def _count_moved(self, count: int, since_s: float) -> float:
+        """Count bytes that the client took or sent since a time; return what time it is."""
+        now_s = self.stalled_since_s = self._clock.monotonic_s()
+        self._waited_s += now_s - since_s
+        self._moved_bytes += count
+        return now_s
 
     def _receive(self, until_s: float) -> bool:
         """Receive something until a time; return whether the client may send more."""

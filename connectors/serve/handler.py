@@ -31,7 +31,7 @@ from connectors.serve.places import Places
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
-    told_as_own,
+    client_error,
     too_many_connections,
 )
 from connectors.serve.settings import Bounds, ServeSettings
@@ -101,7 +101,7 @@ class Handler:
         )
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
-        self.places = Places(settings.bounds, clock)
+        self.places = Places(settings.bounds.answers, settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
@@ -157,7 +157,7 @@ class Handler:
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:
         """Send an error as an answer; return its status, and the bytes sent."""
-        error = told_as_own(error, self._bounds)
+        error = client_error(error, self._bounds)
         status = error.status if isinstance(error, RefusedError) else status_of(error)
         headers = dict(_JSON)
         if status is HTTPStatus.UNAUTHORIZED:
@@ -348,7 +348,7 @@ class Handler:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches as far as an answer may go; beyond, it ends with an error."""
         until_s = self._clock.monotonic_s() + self._bounds.answer_s
-        for batch in _told_as_own(batches, self._bounds):
+        for batch in _with_client_errors(batches, self._bounds):
             outcome.rows += batch.num_rows
             if self._bounds.rows and outcome.rows > self._bounds.rows:
                 message = f"the answer has more than {self._bounds.rows} rows; ask for fewer"
@@ -366,11 +366,13 @@ def _encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def _told_as_own(batches: Iterator[pa.RecordBatch], bounds: Bounds) -> Iterator[pa.RecordBatch]:
+def _with_client_errors(
+    batches: Iterator[pa.RecordBatch], bounds: Bounds
+) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
     except ShardlogError as error:
-        raise told_as_own(error, bounds) from error.__cause__
+        raise client_error(error, bounds) from error.__cause__
 
 
 def _failure_of(error: Exception) -> ShardlogError:

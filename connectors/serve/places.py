@@ -23,8 +23,9 @@ _ANSWERS: Final = "answers are on their way"
 class Places:
     """Who is answered with rows. Any thread."""
 
-    def __init__(self, bounds: Bounds, clock: Clock, users: str = _ANSWERS) -> None:
-        """Begin with all places free; `users` are what has them, as an error says."""
+    def __init__(self, most: int, bounds: Bounds, clock: Clock, users: str = _ANSWERS) -> None:
+        """Begin with `most` places, all free; `users` are what has them, as an error says."""
+        self._most = most
         self._bounds = bounds
         self._users = users
         self._clock = clock
@@ -53,9 +54,9 @@ class Places:
         """
         until_s = self._clock.monotonic_s() + self._bounds.queue_s
         with self._changed, self._one_more_waits():
-            while len(self._taken) >= self._bounds.answers:
+            while len(self._taken) >= self._most:
                 if self._clock.monotonic_s() >= until_s:
-                    message = f"{self._bounds.answers} {self._users}, as many as may be; try again"
+                    message = f"{self._most} {self._users}, as many as may be; try again"
                     raise BusyError(message)
                 self._cut_stalled()
                 self._changed.wait(_LOOK_EVERY_S)

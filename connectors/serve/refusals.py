@@ -36,7 +36,7 @@ def too_many_connections(bounds: Bounds) -> BusyError:
     return BusyError(f"{bounds.connections} connections are open, as many as may be; try again")
 
 
-def told_as_own(error: ShardlogError, bounds: Bounds) -> ShardlogError:
+def client_error(error: ShardlogError, bounds: Bounds) -> ShardlogError:
     """Return an error as a client is told it: the server's own bounds, and what it is short of."""
     if isinstance(error, ReadTooLargeError):
         message = (

@@ -23,7 +23,7 @@ from connectors.serve.handler import Handler
 from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
 from connectors.serve.settings import ServeSettings
 from connectors.serve.tls import Certificate
-from connectors.settings.operations_settings import is_loopback
+from connectors.settings.operations_settings import is_loopback, join_address
 from storage_core import Clock, SystemClock
 
 _LOOK_EVERY_S: Final = 0.05
@@ -95,7 +95,7 @@ class ShardServer:
     @property
     def address(self) -> str:
         """Host and port, the one that was taken where any was asked for."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_address(self.host, self.port)
 
     @property
     def url(self) -> str:

@@ -7,12 +7,13 @@ to 10 s, without end: it costs readers, and no record.
 """
 
 import json
-import subprocess
+import signal
 import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, Final
 
 from connectors.monitoring.listening import bound_socket, check_host
@@ -20,7 +21,7 @@ from connectors.monitoring.served_state import ServedState
 from connectors.serve.settings import settings_beside_worker
 from connectors.serve.tls import Certificate
 from connectors.serve.tokens import Tokens
-from connectors.settings.operations_settings import is_loopback
+from connectors.settings.operations_settings import is_loopback, join_address
 from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import Clock, UnavailableError
 
@@ -33,6 +34,8 @@ _PAUSE_MAX_S: Final = 10.0
 # One that ran for so long is no server that dies again and again.
 _SOUND_AFTER_S: Final = 60.0
 _END_WITHIN_S: Final = 3.0
+# They may be meant for the worker's whole group.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str | None:
@@ -74,7 +77,7 @@ class ServerChild:
         check_serving(root, section, clock)
         self._listener = _bound(section.listen, clock)
         host, port = self._listener.getsockname()[:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = join_address(host, port)
         self.is_open_to_others = not is_loopback(host)
         order = {
             "root": str(root.absolute()),
@@ -84,7 +87,7 @@ class ServerChild:
         self._order = json.dumps(order).encode() + b"\n"
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
         self._is_ready = False
         self._restarts = 0
         self._thread = threading.Thread(target=self._watch, name="shardlog-serve", daemon=True)
@@ -111,6 +114,8 @@ class ServerChild:
         self._thread.join(_END_WITHIN_S)
 
     def _watch(self) -> None:
+        # What this thread starts has them blocked from its first moment on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         pause = _PAUSE_FIRST_S
         while not self._stopping.is_set():
             begun_s = self._clock.monotonic_s()
@@ -154,15 +159,15 @@ class ServerChild:
             process.stdin.close()
         return failed or f"the process ended with {code}"
 
-    def _started(self) -> subprocess.Popen[bytes] | None:
+    def _started(self) -> Popen[bytes] | None:
         with self._lock:
             if self._stopping.is_set():
                 return None
             number = self._listener.fileno()
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+            self._process = Popen(  # noqa: S603 - this interpreter
                 [sys.executable, "-m", "connectors.serve.server_process", str(number)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 pass_fds=(number,),
             )
             return self._process
@@ -194,11 +199,11 @@ def _failure_of(lines: Iterable[bytes]) -> str | None:
     return "it ended before it answered; its standard error has more"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Popen[bytes]) -> None:
     with suppress(OSError):
         assert process.stdin is not None
         process.stdin.close()
     try:
         process.wait(_END_WITHIN_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         process.kill()

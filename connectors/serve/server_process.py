@@ -5,13 +5,12 @@
     standard output   one line of JSON: {"ready": true}, or {"failed": "<reason>"}
     descriptor        of the listening socket, the only argument
 
-Signals that are meant for the worker's whole group leave it alone: a worker that stops still has
-its streams served until it is gone.
+Signals that are meant for the worker's whole group leave it alone, since it is started with them
+blocked: a worker that stops still has its streams served until it is gone.
 """
 
 import json
 import os
-import signal
 import socket
 import sys
 import threading
@@ -32,10 +31,7 @@ _END_WITHIN_S: Final = 15.0
 
 def main() -> None:
     """Serve until standard input ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    raise_file_limit()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    prepare_process()
     listener = socket.socket(fileno=int(sys.argv[1]))
     order = json.loads(sys.stdin.readline())
     section = WorkerServeSettings.model_validate(order["serve"])
@@ -54,6 +50,13 @@ def main() -> None:
         sys.stdin.read()
         threading.Timer(_END_WITHIN_S, os._exit, (1,)).start()
     os._exit(0)
+
+
+def prepare_process() -> None:
+    """Set this process up to serve: open files, and turns of threads."""
+    raise_file_limit()
+    # A thread that comes back from a socket waits no 5 ms for one that reads.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
 def _say(message: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ once it was allowed to, and no answer here does.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,7 @@ class StagedWrites:
         self._clock = clock
         self._figures = figures
         self._of_queries, self._of_batches = OpenWriters(IDLE_S), OpenWriters(0)
-        self.places = Places(
-            replace(bounds, answers=bounds.stagings), clock, "requests stage their rows"
-        )
+        self.places = Places(bounds.stagings, bounds, clock, "requests stage their rows")
         self.landings = Landings(bounds, clock)
 
     def result(

@@ -53,6 +53,11 @@ def split_address(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
+def join_address(host: str, port: int) -> str:
+    """Return the address of a host and a port, as `split_address` takes it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine reaches a host's address."""
     try:

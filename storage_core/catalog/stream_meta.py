@@ -210,6 +210,18 @@ def unknown_options(options: Mapping[str, Any]) -> list[str]:
     return sorted(set(options) - option_names) + unknown_index_options(options.get("index", {}))
 
 
+def decode_known_options(options: Mapping[str, Any]) -> StreamOptions:
+    """Return what `encode_options` of another version was given, without what is unknown here."""
+    names = {one.name for one in fields(StreamOptions)}
+    decodable = {name: value for name, value in options.items() if name in names}
+    if "index" in decodable:
+        index = dict(decodable["index"])
+        for name in unknown_index_options(index):
+            del index[name]
+        decodable["index"] = index
+    return decode_options(decodable)
+
+
 def decode_options(options: Mapping[str, Any]) -> StreamOptions:
     """Return what `encode_options` was given, none of it unknown."""
     decoded = dict(options)

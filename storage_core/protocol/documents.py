@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
-from storage_core.catalog.stream_meta import decode_options, encode_options
+from storage_core.catalog.stream_meta import decode_known_options, encode_options
 from storage_core.format.counters import ClearedDeadLetters, Counters, IndexCounts, StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
@@ -101,13 +101,10 @@ def encode_facts(facts: StreamFacts) -> dict[str, Any]:
 
 def decode_facts(document: Mapping[str, Any]) -> StreamFacts:
     """Return what `encode_facts` was given."""
-    # Of options the document's types are others, and are checked where they are decoded.
-    names = {one.name for one in fields(StreamOptions)}
-    options = {name: value for name, value in document["options"].items() if name in names}
     return StreamFacts(
         str(document["name"]),
         str(document["incarnation"]),
-        decode_options(options),
+        decode_known_options(document["options"]),
         decode_origin(document["origin"]),
         {int(shard): bytes.fromhex(text).hex() for shard, text in document["lineages"].items()},
         decode_by_shard(document["births"]),

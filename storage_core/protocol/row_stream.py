@@ -17,6 +17,7 @@ and a server holds one at a time.
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
@@ -50,7 +51,7 @@ def encode_rows(
         compression: Of the buffers: lz4, zstd or None.
     """
     encoder = _Encoder(schema, compression)
-    yield schema.serialize()
+    yield encoder.head
     rows = count = 0
     try:
         for batch in batches:
@@ -72,7 +73,7 @@ class _Encoder:
 
     def __init__(self, schema: pa.Schema, compression: Compression | None) -> None:
         self._schema = schema
-        self._head = schema.serialize().size
+        self.head = schema.serialize()
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._is_plain = compression is None
 
@@ -80,15 +81,22 @@ class _Encoder:
         return batch.serialize() if self._is_plain else self._written(batch, None)
 
     def last(self, key: bytes, document: dict[str, Any]) -> pa.Buffer:
-        empty = pa.RecordBatch.from_pylist([], schema=self._schema)
-        return self._written(empty, {key: json.dumps(document, separators=(",", ":")).encode()})
+        data = json.dumps(document, separators=(",", ":")).encode()
+        return self._written(_no_rows(self._schema), {key: data})
 
     def _written(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None) -> pa.Buffer:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._schema, options=self._options) as writer:
             writer.write_batch(batch, custom_metadata=metadata)
         written = sink.getvalue()
-        return written.slice(self._head, written.size - self._head - len(_ARROW_END))
+        head = self.head.size
+        return written.slice(head, written.size - head - len(_ARROW_END))
+
+
+@lru_cache(maxsize=64)
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows; of a small answer, making one is much of the work."""
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 class RowStream:

@@ -1,12 +1,12 @@
 """What is told of staged transactions, as JSON documents, each beside its inverse."""
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
-from storage_core.catalog.stream_meta import decode_options, encode_options
+from storage_core.catalog.stream_meta import decode_known_options, encode_options
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.transactions.manifest import Parts
 from storage_core.transactions.series import Mark
@@ -51,7 +51,7 @@ def encode_staged(parts: Parts) -> dict[str, Any]:
 def decode_staged(document: Mapping[str, Any]) -> dict[int, tuple[StagedRows, ...]]:
     """Return what `encode_staged` was given."""
     return {
-        int(shard): tuple(StagedRows(*fields) for fields in staged)
+        int(shard): tuple(StagedRows(*values) for values in staged)
         for shard, staged in document.items()
     }
 
@@ -67,12 +67,9 @@ def encode_facts(facts: StagingFacts) -> dict[str, Any]:
 
 def decode_facts(document: Mapping[str, Any]) -> StagingFacts:
     """Return what `encode_facts` was given."""
-    names = {one.name for one in fields(StreamOptions)}
-    # A newer server may have options that are not known here.
-    options = {name: value for name, value in document["options"].items() if name in names}
     return StagingFacts(
         str(document["incarnation"]),
-        decode_options(options),
+        decode_known_options(document["options"]),
         decode_origin(document["origin"]),
     )
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connectors.serve import server_child
 from connectors.serve.server_child import ServerChild
 from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import (
@@ -73,6 +75,23 @@ def test_server_that_dies_is_started_again_at_the_same_address(bench: Workbench)
         (died,) = lines.of("server died, starting it again")
         assert (died["times"], died["reason"]) == (1, "the process ended with -9")
         assert len(lines.of("serving")) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_of_the_whole_group_leaves_a_server_alone_that_starts(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def started(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        monkeypatch.undo()
+        process = subprocess.Popen(*arguments, **options)
+        process.send_signal(number)
+        return process
+
+    bench.keep([1])
+    monkeypatch.setattr(server_child, "Popen", started)
+    with beside(bench.root) as child:
+        os.kill(child.state.pid, number)
+        assert (child.state.restarts, rows_at(child, bench.name)) == (0, 1)
 
 
 def test_what_the_start_of_python_prints_is_no_answer_of_the_server(

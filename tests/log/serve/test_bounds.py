@@ -172,7 +172,7 @@ def test_large_reads_are_made_one_after_the_other(large: Workbench) -> None:
 
 
 def test_large_read_holds_its_bytes_before_it_has_them() -> None:
-    places = Places(Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
+    places = Places(1, Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
     with places.reserving() as keep, places.reserving():
         with pytest.raises(UnavailableError, match="hold 200 bytes"), places.reserving():
             pass

@@ -6,7 +6,8 @@ from inspect import signature
 
 from connectors.cli.parsers.server.serve import serve
 from connectors.serve.figures import Figures
-from connectors.serve.settings import Bounds
+from connectors.serve.settings import LISTEN_DEFAULT, Bounds, settings_beside_worker
+from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core.protocol import CALLS, Call
 from tests.tidy.tree import ROOT
 
@@ -58,3 +59,14 @@ def test_every_option_of_the_command_is_named_and_every_bound_has_a_line() -> No
     # Four have none of their own: a queue, a client that stalls, or for how long it is slow, and
     # the end of the server.
     assert len(rows_under("Bounds")) == len(fields(Bounds)) - 4
+
+
+def test_command_and_worker_serve_by_the_bounds_of_the_server() -> None:
+    of_command = {name: one.default for name, one in signature(serve).parameters.items()}
+    of_worker = {name: one.default for name, one in WorkerServeSettings.model_fields.items()}
+    shared = [name for name in of_worker if name.endswith("_max")]
+    assert {name: of_command[name] for name in shared} == {name: of_worker[name] for name in shared}
+    assert (
+        settings_beside_worker(ROOT, WorkerServeSettings(listen=LISTEN_DEFAULT)).bounds == Bounds()
+    )
+    assert of_command["stage_mib_max"] * 2**20 == Bounds().staged_bytes

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -12,13 +11,12 @@ import typer
 from connectors.cli.exit_codes import EXIT_AT_ONCE
 from connectors.cli.output.printing import print_line
 from connectors.cli.version import installed_version
-from connectors.ingest.start_checks import raise_file_limit
 from connectors.serve.server import ShardServer
+from connectors.serve.server_process import prepare_process
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.settings.operations_settings import is_loopback
 
 _MIB: Final = 2**20
-_SWITCH_INTERVAL_S: Final = 0.000_5
 
 
 def serve(  # noqa: PLR0913 - one parameter an option
@@ -63,9 +61,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
     # Threads that begin from here on leave both to this one, which waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     try:
-        raise_file_limit()
-        # A thread that comes back from a socket waits no 5 ms for one that reads.
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        prepare_process()
         with ShardServer(settings, installed_version()) as server:
             _tell(server, settings)
             signal.sigwait(ending)

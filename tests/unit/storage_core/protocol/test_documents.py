@@ -21,6 +21,7 @@ from storage_core.protocol import (
 )
 from storage_core.protocol.results import CODECS
 from storage_core.sql.access.served_snapshot import served_snapshot
+from storage_core.transactions.documents import StagingFacts, decode_facts, encode_facts
 
 _KINDS = [
     kind
@@ -125,6 +126,16 @@ def test_parts_and_an_origin_come_back(tmp_path: Path) -> None:
         parts = stream.parts()
     assert parts
     assert decode_result(CALLS["parts"], encode_result(CALLS["parts"], parts)) == parts
+
+
+def test_options_of_a_newer_server_are_left_out() -> None:
+    facts = StreamFacts("t", "ab", StreamOptions(), None, {}, {}, {})
+    document = json.loads(encode_result(CALLS["facts"], facts))
+    options = document["result"]["options"]
+    options |= {"newer": 1, "index": {**options["index"], "newer": 2}}
+    assert decode_result(CALLS["facts"], json.dumps(document).encode()) == facts
+    staging = StagingFacts("ab", StreamOptions(), None)
+    assert decode_facts({**encode_facts(staging), "options": options}) == staging
 
 
 def test_every_call_that_answers_in_json_has_its_document() -> None:

@@ -31,6 +31,13 @@ def test_stream_without_rows_is_whole_and_has_its_schema() -> None:
     assert stream.read_all() == _BATCH.schema.empty_table()
 
 
+def test_stream_has_the_metadata_of_its_own_schema() -> None:
+    for metadata in ({b"of": b"one"}, {b"of": b"two"}):
+        schema = _BATCH.schema.with_metadata(metadata)
+        stream = RowStream(BytesIO(b"".join(map(bytes, encode_rows(schema, ())))))
+        assert stream.read_all().schema.metadata == metadata
+
+
 def test_stream_cut_anywhere_never_looks_whole() -> None:
     data = _bytes_of(iter([_BATCH, _BATCH]), compression=None)
     for size in range(len(data) - _ARROW_END):
