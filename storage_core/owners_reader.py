@@ -23,6 +23,7 @@ from storage_core.protocol import StreamFacts
 from storage_core.read.shard_reader import FollowedShard
 from storage_core.reader import StreamReader
 from storage_core.remote.addresses import Servers, parse_servers
+from storage_core.remote.backoff import Backoff
 from storage_core.remote.client import ServerClient
 from storage_core.remote.finding import ServedStream, Silent, find
 from storage_core.remote.options import ServerOptions
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 _ID_BYTES: Final = 16
 # Whoever waits for an owner looks so often whether another has taken over.
 _SLICE_S: Final = 1.0
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
+_PAUSE_S: Final = 0.05
 
 
 def open_by_servers(  # noqa: PLR0913 - what an opener may say
@@ -71,8 +71,7 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
     options, clock = options or ServerOptions(), clock or SystemClock()
     if len(named.groups) == 1 or archived is not None:
         return _of_one_root(named, name, archived, options, read_bytes_max, clock)
-    until_s = clock.monotonic_s() + options.retry_for.total_seconds()
-    pause_s = _PAUSE_FIRST_S
+    backoff = Backoff(clock, options.retry_for.total_seconds())
     while True:
         served, silent = find(named.groups, name, options, clock)
         error: UnavailableError | None = None
@@ -89,11 +88,7 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
         if error is None:
             _refuse_several(served, name)
             return _of_one_root(named, name, None, options, read_bytes_max, clock)
-        left_s = until_s - clock.monotonic_s()
-        if left_s <= 0:
-            raise error
-        clock.sleep(min(pause_s, left_s))
-        pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        backoff.pause(error)
 
 
 def _refuse_several(served: Sequence[ServedStream], name: str) -> None:
@@ -176,7 +171,7 @@ class OwnersReader(StreamReader):
             if is_there or left_s <= 0:
                 return bool(is_there)
             if is_there is None:
-                self._clock.sleep(min(_PAUSE_FIRST_S, left_s))
+                self._clock.sleep(min(_PAUSE_S, left_s))
 
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one shard has counted, or all of them, if each lies in one root.
@@ -227,7 +222,7 @@ class _OwnedShards(OpenShards[FollowedShard]):
     def opened(self) -> Mapping[int, OwnedShard]:
         """Return the shards by number, as every root says now."""
         self.refuse_if_closed()
-        views = self._owners.patient_snapshot().shards
+        views = self._owners.retried_snapshot()
         self.by_number = owned = {
             number: OwnedShard(self._owners, view, self.meta)
             for number, view in views.items()

@@ -45,6 +45,7 @@ from storage_core.protocol import (
 )
 from storage_core.read.rows import Collected
 from storage_core.remote.addresses import Servers
+from storage_core.remote.backoff import Backoff
 from storage_core.remote.connections import (
     TRANSPORT_ERRORS,
     Answer,
@@ -56,8 +57,6 @@ from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")
 
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
 _WHERE_A_TOKEN_IS: Final = f"name a file with one by {TOKEN_FILE_VARIABLE}"
 # A longer query is sent as a body.
 _QUERY_LENGTH_MAX: Final = 4000
@@ -253,19 +252,14 @@ class ServerClient:
         decoded: Callable[[Answer], T],
         patience_s: float = 0.0,
     ) -> T:
-        deadline = self._clock.monotonic_s() + self._options.retry_for.total_seconds()
-        pause = _PAUSE_FIRST_S
+        backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
         while True:
             try:
                 return self._one_round(question, subject, decoded, patience_s)
             except ShardLockedError:
                 raise
-            except UnavailableError:
-                left = deadline - self._clock.monotonic_s()
-                if left <= 0:
-                    raise
-            self._clock.sleep(min(pause, left))
-            pause = min(2 * pause, _PAUSE_MAX_S)
+            except UnavailableError as error:
+                backoff.pause(error)
 
     def _one_round(
         self,

@@ -24,7 +24,7 @@ from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.remote.coverage import Segment
 from storage_core.remote.merged_answers import merged_by_time, put_together, question_to_each
-from storage_core.remote.owners import Owners, Patience, Root
+from storage_core.remote.owners import Owners, Root
 from storage_core.remote.shard_view import ShardView
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class OwnedShard:
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
         view = self._trying(lambda view: _ended(view, end))
-        position, most, patience = start, view.end_of(end), Patience(self._owners)
+        position, most, backoff = start, view.end_of(end), self._owners.backoff()
         while position < most:
             try:
                 segment = _of_dead_letters(view, position, most)
@@ -145,9 +145,9 @@ class OwnedShard:
                         yield dead_letter
                         position = dead_letter[0] + 1
                 position = segment.end
-                patience.begin()
+                backoff.reset()
             except UnavailableError as error:
-                view = patience.next_view(view, error)
+                view = self._owners.next_view(view, error, backoff)
 
     def wait(self, address: int, timeout_s: float, slice_s: float) -> bool | None:
         """Sleep for a while until committed is above an address; None where nobody can be asked."""
@@ -186,7 +186,7 @@ class OwnedShard:
         is_replay = request.order == "replay"
         view = self._trying(lambda view: _ended(view, request.end_address))
         end = view.end_of(request.end_address)
-        position, patience = self._begin(view, request), Patience(self._owners)
+        position, backoff = self._begin(view, request), self._owners.backoff()
         # What nobody has is refused before the first row; what falls silent later, once it is next.
         self._trying(lambda view: view.require(position, end, is_replay=is_replay))
         question = replace(request, columns=tuple(dict.fromkeys((*columns, "address"))))
@@ -203,9 +203,9 @@ class OwnedShard:
                         yield batch.select([*columns])
                         position = int(batch.column("address")[-1].as_py()) + 1
                 position = segment.end
-                patience.begin()
+                backoff.reset()
             except UnavailableError as error:
-                view = patience.next_view(view, error)
+                view = self._owners.next_view(view, error, backoff)
 
     def _by_time(self, request: ReadRequest, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         def begun(view: ShardView) -> tuple[ShardView, list[Segment]]:
