@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from storage_core.catalog.stream_file import StreamFiles
-from storage_core.errors import ForeignDataError, InvalidRequestError, UnavailableError
+from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.facade import StreamFacade
 from storage_core.format.counters import StreamStats
 from storage_core.open_shards import OpenShards
@@ -24,8 +24,8 @@ from storage_core.read.shard_reader import FollowedShard
 from storage_core.reader import StreamReader
 from storage_core.remote.addresses import Servers, parse_servers
 from storage_core.remote.backoff import Backoff
-from storage_core.remote.client import ServerClient
-from storage_core.remote.finding import ServedStream, Silent, find
+from storage_core.remote.client import ServerClient, none_answered
+from storage_core.remote.finding import ServedStream, Silent, find, refuse_other_topics
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.owned_shard import OwnedShard
 from storage_core.remote.owners import Owners
@@ -74,32 +74,34 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
     backoff = Backoff(clock, options.retry_for.total_seconds())
     while True:
         served, silent = find(named.groups, name, options, clock)
-        error: UnavailableError | None = None
-        if any(each.facts is not None and each.facts.origin is not None for each in served):
-            owners = Owners(name, served, [one for one, _ in silent], options, clock)
-            try:
-                error = _possibly_short(owners, silent)
-                if error is None and len({each.root for each in served}) > 1:
-                    return OwnersReader(owners, clock, read_bytes_max)
-            except BaseException:
-                owners.close()
-                raise
-            owners.close()
+        _refuse_other_topics(served)
+        error = None if _is_of_one_root(served) else _possibly_short(name, served, silent)
         if error is None:
-            _refuse_several(served, name)
-            return _of_one_root(named, name, None, options, read_bytes_max, clock)
+            break
         backoff.pause(error)
+    has_origin = any(each.facts is not None and each.facts.origin is not None for each in served)
+    if not has_origin or len({each.root for each in served}) == 1:
+        return _of_one_root(named, name, None, options, read_bytes_max, clock)
+    owners = Owners(name, served, options, clock)
+    try:
+        return OwnersReader(owners, clock, read_bytes_max)
+    except BaseException:
+        owners.close()
+        raise
 
 
-def _refuse_several(served: Sequence[ServedStream], name: str) -> None:
-    """Refuse roots of which several have a stream that is no copy of a topic."""
-    having = {each.root: each.servers.text for each in served if each.facts is not None}
-    if len(having) > 1:
-        message = (
-            f"{' and '.join(having.values())} are over roots of their own, and only streams that "
-            "are copies of one topic are read together: name the servers of one root"
-        )
-        raise ForeignDataError(message, stream=name)
+def _refuse_other_topics(served: Sequence[ServedStream]) -> None:
+    """Refuse roots of which several have a stream, and not copies of one topic."""
+    having = [(each, each.facts) for each in served if each.facts is not None]
+    for stream, facts in having[1:]:
+        first, first_facts = having[0]
+        if stream.root != first.root:
+            refuse_other_topics(first_facts, first.servers.text, facts, stream.servers.text)
+
+
+def _is_of_one_root(served: Sequence[ServedStream]) -> bool:
+    """Tell whether the stream has no origin: such a stream lies in one root alone."""
+    return any(each.facts is not None and each.facts.origin is None for each in served)
 
 
 class OwnersReader(StreamReader):
@@ -263,19 +265,24 @@ def _of_one_root(  # noqa: PLR0913 - what an opener may say
     return RemoteReader(asks, facts, clock, read_bytes_max)
 
 
-def _possibly_short(owners: Owners, silent: Sequence[Silent]) -> UnavailableError | None:
+def _possibly_short(
+    name: str, served: Sequence[ServedStream], silent: Sequence[Silent]
+) -> UnavailableError | None:
     """Return what is wrong where servers that do not answer may have some of the stream.
 
     Whatever those that answer have: of how many shards there are, none of them knows.
     """
     if not silent:
         return None
-    reasons = "; ".join(error.message for _, error in silent)
+    errors = [error for _, error in silent]
+    if not served:
+        return none_answered(errors)
+    reasons = "; ".join(error.message for error in errors)
     message = (
         f"{reasons}: it may have some of the stream (servers over one root are written with a plus "
         "between them, as a:8085+b:8085, of which one need not answer)"
     )
-    return UnavailableError(message, stream=owners.name)
+    return UnavailableError(message, stream=name)
 
 
 def _facts_of(owners: Owners) -> StreamFacts:

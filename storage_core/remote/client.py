@@ -10,7 +10,7 @@ come by address, resumed_rows.py goes on behind the last.
 The server that answered last is asked first. Any thread may call.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -288,10 +288,7 @@ class ServerClient:
             return value
         if count == 1:
             raise failed[0]
-        message = "; ".join(failed[place].message for place in sorted(failed))
-        raise _with_message(failed[0], f"none of {count} servers answered: {message}") from failed[
-            0
-        ]
+        raise none_answered([failed[place] for place in sorted(failed)]) from failed[0]
 
     def _answer(
         self, connections: Connections, question: Question, subject: Subject, patience_s: float
@@ -362,14 +359,17 @@ def _unknown_protocol(answer: Answer, spoken: str | None) -> ShardlogError:
     return UnsupportedFormatError(message)
 
 
-def _with_message(error: UnavailableError, message: str) -> UnavailableError:
-    return type(error)(
-        message,
-        stream=error.stream,
-        shard=error.shard,
-        path=error.path,
-        start=error.start,
-        end=error.end,
+def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
+    """Return why none of several servers has answered, as one error."""
+    first = errors[0]
+    reasons = "; ".join(error.message for error in errors)
+    return type(first)(
+        f"none of {len(errors)} servers answered: {reasons}",
+        stream=first.stream,
+        shard=first.shard,
+        path=first.path,
+        start=first.start,
+        end=first.end,
     )
 
 

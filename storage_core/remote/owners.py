@@ -71,11 +71,10 @@ class Owners:
         self,
         name: str,
         served: Sequence[ServedStream],
-        silent: Sequence[Servers],
         options: ServerOptions,
         clock: Clock,
     ) -> None:
-        """Take over what `find` returned; of the silent it is known that they lack nothing now.
+        """Take over what `find` returned, where no server was silent.
 
         Raises:
             ForeignDataError: Two roots have streams that are no copies of one topic.
@@ -89,11 +88,11 @@ class Owners:
         self._bytes_max = 0
         self._check_first: Callable[[], None] = lambda: None
         self._roots: list[Root] = []
-        self._others = [*silent, *(each.servers for each in served)]
+        self._others = [each.servers for each in served]
         self._silent: list[Servers] = []
         self._asked_s = clock.monotonic_s()
         self._reached: dict[int, int] = {}
-        self._take(served, silent)
+        self._take(served, [])
 
     @property
     def roots(self) -> Sequence[Root]:
