@@ -64,3 +64,11 @@ def test_stream_that_a_silent_server_may_have_is_not_told_to_be_none(owners, sta
     silent = stack.enter_context(Relay(None))
     with pytest.raises(UnavailableError, match=silent.address):
         StreamReader.open(together(server, silent), "another", server=AT_ONCE)
+
+
+def test_end_of_a_shard_without_rows_is_there(owners, stack) -> None:
+    owners[0].take(2)
+    servers = [stack.enter_context(served_at(each)) for each in owners]
+    reader = stack.enter_context(StreamReader.open(together(*servers), NAME, server=AT_ONCE))
+    assert reader.wait(2, -1, 0)
+    assert not reader.wait(2, 0, 0)
