@@ -1,6 +1,7 @@
 """The streams of a root as SQL reads them from servers over it.
 
-A snapshot is one call, so it is one moment as by path. Hot rows come as a tail; of parts the byte
+A snapshot is one call, so it is one moment as by path. Hot rows come as a tail, which goes on where
+an answer was cut; of parts the byte
 ranges come that DuckDB reads, which are those of the columns and row groups that it needs. All of
 them are compared with their digests here, so a server need not be believed.
 """
@@ -19,6 +20,7 @@ from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.options import ServerOptions
+from storage_core.remote.resumed_rows import resumed_rows
 from storage_core.remote.stream_client import StreamClient
 from storage_core.sql.access.path_streams import ReadPart
 from storage_core.sql.part_files import PartBytes
@@ -55,12 +57,13 @@ class ServedStreams:
         client.know_reached(served.ends)
 
         def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            end = served.ends[shard]
-            first = max(served.shards[shard].sealed, client.result("start", shard=shard))
+            sealed, end = served.shards[shard].sealed, served.ends[shard]
+            first = end if sealed >= end else max(sealed, client.result("start", shard=shard))
             if first >= end:
                 return iter(())
             places = {"start_address": first, "end_address": end}
-            return client.batches("tail", {"shard": shard, **places, "columns": tuple(columns)})
+            values = {"shard": shard, **places, "columns": tuple(columns)}
+            return resumed_rows(client, "tail", values)
 
         def schemas(shard: int) -> Sequence[SchemaEntry]:
             return tuple(client.result("shard_schemas", shard=shard))
