@@ -1,9 +1,9 @@
 """The streams of a root as SQL reads them from servers over it.
 
 A snapshot is one call, so it is one moment as by path. Hot rows come as a tail, which goes on where
-an answer was cut; of parts the byte
-ranges come that DuckDB reads, which are those of the columns and row groups that it needs. All of
-them are compared with their digests here, so a server need not be believed.
+an answer was cut; of parts the byte ranges come that DuckDB reads, which are those of the columns
+and row groups that it needs. All of them are compared with their digests here, so a server need not
+be believed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,8 +65,8 @@ class ServedStreams:
             values = {"shard": shard, **places, "columns": tuple(columns)}
             return resumed_rows(client, "tail", values)
 
-        def schemas(shard: int) -> Sequence[SchemaEntry]:
-            return tuple(client.result("shard_schemas", shard=shard))
+        def schemas() -> Sequence[SchemaEntry]:
+            return tuple(client.result("schemas"))
 
         by_place = {(part.shard, part.entry.number): part for part in served.parts}
         reads = SnapshotReads(
