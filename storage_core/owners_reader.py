@@ -7,7 +7,6 @@ incarnation and lineages follow from the topic's id and are the same whoever own
 offset of Spark's holds after a partition moved.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.facade import StreamFacade
 from storage_core.format.counters import StreamStats
 from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock, SystemClock
@@ -111,10 +109,7 @@ class OwnersReader(StreamReader):
         """Take over roots; use `open_by_servers`."""
         self.owners = owners
         shards = _OwnedShards(owners, files_of(_facts_of(owners)))
-        StreamFacade.__init__(self, shards, read_bytes_max)
-        self._clock = clock
-        self._stamp = None
-        self._growing = threading.Lock()
+        super().__init__(shards, clock, read_bytes_max)
         owners.configure(read_bytes_max or 0, shards.refuse_if_closed)
 
     def __repr__(self) -> str:

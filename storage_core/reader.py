@@ -1,7 +1,6 @@
 """A stream as any process reads it, beside a writer or without one."""
 
 import threading
-from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -47,13 +46,12 @@ class StreamReader(StreamFacade[FollowedShard]):
 
     def __init__(
         self,
-        files: StreamFiles,
-        followers: Mapping[int, FollowedShard],
+        shards: OpenShards[FollowedShard],
         clock: Clock,
         read_bytes_max: int | None = None,
     ) -> None:
-        """Take over followers; use `open`."""
-        super().__init__(OpenShards(files, followers, "reader"), read_bytes_max)
+        """Take over shards; use `open`."""
+        super().__init__(shards, read_bytes_max)
         self._clock = clock
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
@@ -112,7 +110,7 @@ class StreamReader(StreamFacade[FollowedShard]):
             return read_archived(place, name, archived)
 
         return opened_by_files(
-            files, lambda read: cls(read, _followers(read, clock), clock, read_bytes_max)
+            files, lambda read: cls(_followed(read, clock), clock, read_bytes_max)
         )
 
     def refresh(self) -> dict[int, int]:
@@ -282,8 +280,8 @@ class StreamReader(StreamFacade[FollowedShard]):
             self._stamp = stamp
 
 
-def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
-    """Return what follows each shard; after an error none is open."""
+def _followed(files: StreamFiles, clock: Clock) -> OpenShards[FollowedShard]:
+    """Return all shards, each with what follows it; after an error none is open."""
     shards = len(files.settings.lineages)
     open_files().require_for_reader(shards, f"{shards} markers to read", files.meta.name)
     followers: dict[int, ShardFollower] = {}
@@ -292,4 +290,4 @@ def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
             followers[number] = ShardFollower(files, number, clock)
             undo.callback(followers[number].close)
         undo.pop_all()
-    return followers
+    return OpenShards(files, followers, "reader")

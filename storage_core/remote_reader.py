@@ -22,6 +22,7 @@ from storage_core.format.counters import StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.open_shards import OpenShards
 from storage_core.parts.snapshot import Part
 from storage_core.platform.clock import Clock
 from storage_core.protocol import StreamFacts
@@ -59,7 +60,7 @@ class RemoteReader(StreamReader):
         """Take over a client; use `open_by_servers`."""
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
-        super().__init__(files_of(facts), shards, clock, read_bytes_max)
+        super().__init__(OpenShards(files_of(facts), shards, "reader"), clock, read_bytes_max)
         self._archived = facts.archived
         client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
