@@ -81,14 +81,21 @@ class OwnedShard:
             facts: ShardFacts = first.probes.result("state", shard=view.number)
             if self._is_all_of(first, view):
                 return replace(facts, committed=view.end)
-            states = [(each, self._state_at(view, each)) for each in view.whole.segments]
+            roots = self._owners.roots
+            by_root = {
+                n: facts
+                if roots[n] is first
+                else roots[n].probes.result("state", shard=view.number)
+                for n in {segment.root for segment in view.whole.segments}
+            }
+            states = [(by_root[segment.root], segment) for segment in view.whole.segments]
             return replace(
                 facts,
                 start=view.whole.start,
                 committed=view.end,
-                lost=tuple(one for at, state in states for one in _clipped(state.lost, at)),
-                gaps=tuple(one for at, state in states for one in _clipped(state.gaps, at)),
-                passed=tuple(one for at, state in states for one in _clipped(state.passed, at)),
+                lost=tuple(one for state, at in states for one in _clipped(state.lost, at)),
+                gaps=tuple(one for state, at in states for one in _clipped(state.gaps, at)),
+                passed=tuple(one for state, at in states for one in _clipped(state.passed, at)),
             )
 
         return self._trying(report)
@@ -300,11 +307,6 @@ class OwnedShard:
 
     def _roots_of(self, view: ShardView) -> list[Root]:
         return [self._owners.roots[n] for n in {one.root: None for one in view.whole.segments}]
-
-    def _state_at(self, view: ShardView, segment: Segment) -> ShardFacts:
-        root = self._owners.roots[segment.root]
-        facts: ShardFacts = root.probes.result("state", shard=view.number)
-        return facts
 
 
 def _ended(view: ShardView, end_address: int | None) -> ShardView:
