@@ -157,10 +157,7 @@ class OwnersReader(StreamReader):
 
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address, whoever owns it meanwhile."""
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
-        deadline = self._clock.monotonic_s() + timeout
+        deadline = self._deadline_of_wait(address, timeout)
         while True:
             left_s = max(0.0, deadline - self._clock.monotonic_s())
             is_there = self._owned(shard).wait(address, left_s, _SLICE_S)

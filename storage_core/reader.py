@@ -196,10 +196,7 @@ class StreamReader(StreamFacade[FollowedShard]):
             [[b'end']]
         """
         follower = self._open.shard(shard)
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
-        deadline = self._clock.monotonic_s() + timeout
+        deadline = self._deadline_of_wait(address, timeout)
         pause = _WAIT_PAUSE_FIRST_S
         while follower.committed() <= address:
             left = deadline - self._clock.monotonic_s()
@@ -262,6 +259,17 @@ class StreamReader(StreamFacade[FollowedShard]):
         """Close; a fork that ends by an exception leaves the reader to its parent."""
         if error is None or not self._open.home.is_elsewhere:
             self.close()
+
+    def _deadline_of_wait(self, address: object, timeout: object) -> float:
+        """Return when a wait is over, by the clock.
+
+        Raises:
+            InvalidRequestError: Something else than an address or a time is waited for.
+        """
+        if type(address) is not int or not isinstance(timeout, int | float):
+            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
+            raise InvalidRequestError(message)
+        return self._clock.monotonic_s() + timeout
 
     def _grow(self) -> None:
         """Take in what options.json says, if it was replaced since it was read."""

@@ -267,14 +267,10 @@ class RemoteReader(StreamReader):
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address; the server wakes the caller."""
         self._open.shard(shard)
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
+        deadline = self._deadline_of_wait(address, timeout)
         if address < 0:
             # The end of a shard without rows is there.
-            self._open.refuse_if_closed()
             return True
-        deadline = self._clock.monotonic_s() + timeout
         while True:
             left = min(max(0.0, deadline - self._clock.monotonic_s()), WAIT_S_MAX)
             is_there = self._client.result("wait", left, shard=shard, address=address, timeout=left)
