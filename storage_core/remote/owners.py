@@ -11,6 +11,7 @@ known end, and addresses that only the silent have are not to be had. Any thread
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import Lock
@@ -188,13 +189,7 @@ class Owners:
         """Ask all roots what the stream is now, for shards and options that came since."""
         self._asked_s = float("-inf")
         self._ask_others()
-        for root in self._roots:
-            try:
-                root.facts = root.probes.result("refresh")
-            except UnavailableError:
-                continue
-            root.asks.know(root.facts)
-            root.probes.know(root.facts)
+        self._threads.map(_learn_of, list(self._roots))
 
     def close(self) -> None:
         """Close all connections."""
@@ -294,3 +289,11 @@ def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
     root.asks.know_reached(committed)
     root.probes.know_reached(committed)
     return extents
+
+
+def _learn_of(root: Root) -> None:
+    """Ask a root what the stream is now; while it is silent, it is what it was."""
+    with suppress(UnavailableError):
+        root.facts = root.probes.result("refresh")
+        root.asks.know(root.facts)
+        root.probes.know(root.facts)
