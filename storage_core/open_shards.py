@@ -15,7 +15,7 @@ from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.schema_order import in_order_of_all
 from storage_core.format.shard_state import AddressRange
-from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.platform.fork_guard import Home
 from storage_core.platform.threads import Threads
 from storage_core.read.shard_reader import ShardFacts, ShardReader
@@ -135,12 +135,13 @@ class OpenShards(Generic[S]):
 
     def parts(self) -> list[Part]:
         """Return the parts of the open shards: the files of Parquet that have their sealed rows."""
-        parts = []
-        for number, shard in self.opened().items():
-            directory = parts_directory(self.files.shard_directory(number))
-            entries = shard.parts().entries
-            parts += [Part(number, part_path(directory, entry), entry) for entry in entries]
-        return parts
+        return [
+            part
+            for number, shard in self.opened().items()
+            for part in listed_parts(
+                number, self.files.shard_directory(number), shard.parts().entries
+            )
+        ]
 
     def unsealed(self) -> dict[int, int]:
         """Return how many committed addresses of each open shard are in no part yet."""

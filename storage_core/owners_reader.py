@@ -7,15 +7,13 @@ incarnation and lineages follow from the topic's id and are the same whoever own
 offset of Spark's holds after a partition moved.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from storage_core.catalog.stream_file import StreamFiles
-from storage_core.errors import ForeignDataError, InvalidRequestError, UnavailableError
-from storage_core.facade import StreamFacade
+from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.format.counters import StreamStats
 from storage_core.open_shards import OpenShards
 from storage_core.platform.clock import Clock, SystemClock
@@ -23,8 +21,9 @@ from storage_core.protocol import StreamFacts
 from storage_core.read.shard_reader import FollowedShard
 from storage_core.reader import StreamReader
 from storage_core.remote.addresses import Servers, parse_servers
-from storage_core.remote.client import ServerClient
-from storage_core.remote.finding import ServedStream, Silent, find
+from storage_core.remote.backoff import Backoff
+from storage_core.remote.client import ServerClient, none_answered
+from storage_core.remote.finding import ServedStream, Silent, find, refuse_other_topics
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.owned_shard import OwnedShard
 from storage_core.remote.owners import Owners
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 _ID_BYTES: Final = 16
 # Whoever waits for an owner looks so often whether another has taken over.
 _SLICE_S: Final = 1.0
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
+_PAUSE_S: Final = 0.05
 
 
 def open_by_servers(  # noqa: PLR0913 - what an opener may say
@@ -71,40 +69,37 @@ def open_by_servers(  # noqa: PLR0913 - what an opener may say
     options, clock = options or ServerOptions(), clock or SystemClock()
     if len(named.groups) == 1 or archived is not None:
         return _of_one_root(named, name, archived, options, read_bytes_max, clock)
-    until_s = clock.monotonic_s() + options.retry_for.total_seconds()
-    pause_s = _PAUSE_FIRST_S
+    backoff = Backoff(clock, options.retry_for.total_seconds())
     while True:
         served, silent = find(named.groups, name, options, clock)
-        error: UnavailableError | None = None
-        if any(each.facts is not None and each.facts.origin is not None for each in served):
-            owners = Owners(name, served, [one for one, _ in silent], options, clock)
-            try:
-                error = _possibly_short(owners, silent)
-                if error is None and len({each.root for each in served}) > 1:
-                    return OwnersReader(owners, clock, read_bytes_max)
-            except BaseException:
-                owners.close()
-                raise
-            owners.close()
+        _refuse_other_topics(served)
+        error = None if _is_of_one_root(served) else _possibly_short(name, served, silent)
         if error is None:
-            _refuse_several(served, name)
-            return _of_one_root(named, name, None, options, read_bytes_max, clock)
-        left_s = until_s - clock.monotonic_s()
-        if left_s <= 0:
-            raise error
-        clock.sleep(min(pause_s, left_s))
-        pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+            break
+        backoff.pause(error)
+    has_origin = any(each.facts is not None and each.facts.origin is not None for each in served)
+    if not has_origin or len({each.root for each in served}) == 1:
+        return _of_one_root(named, name, None, options, read_bytes_max, clock)
+    owners = Owners(name, served, options, clock)
+    try:
+        return OwnersReader(owners, clock, read_bytes_max)
+    except BaseException:
+        owners.close()
+        raise
 
 
-def _refuse_several(served: Sequence[ServedStream], name: str) -> None:
-    """Refuse roots of which several have a stream that is no copy of a topic."""
-    having = {each.root: each.servers.text for each in served if each.facts is not None}
-    if len(having) > 1:
-        message = (
-            f"{' and '.join(having.values())} are over roots of their own, and only streams that "
-            "are copies of one topic are read together: name the servers of one root"
-        )
-        raise ForeignDataError(message, stream=name)
+def _refuse_other_topics(served: Sequence[ServedStream]) -> None:
+    """Refuse roots of which several have a stream, and not copies of one topic."""
+    having = [(each, each.facts) for each in served if each.facts is not None]
+    for stream, facts in having[1:]:
+        first, first_facts = having[0]
+        if stream.root != first.root:
+            refuse_other_topics(first_facts, first.servers.text, facts, stream.servers.text)
+
+
+def _is_of_one_root(served: Sequence[ServedStream]) -> bool:
+    """Tell whether the stream has no origin: such a stream lies in one root alone."""
+    return any(each.facts is not None and each.facts.origin is None for each in served)
 
 
 class OwnersReader(StreamReader):
@@ -114,10 +109,7 @@ class OwnersReader(StreamReader):
         """Take over roots; use `open_by_servers`."""
         self.owners = owners
         shards = _OwnedShards(owners, files_of(_facts_of(owners)))
-        StreamFacade.__init__(self, shards, read_bytes_max)
-        self._clock = clock
-        self._stamp = None
-        self._growing = threading.Lock()
+        super().__init__(shards, clock, read_bytes_max)
         owners.configure(read_bytes_max or 0, shards.refuse_if_closed)
 
     def __repr__(self) -> str:
@@ -165,18 +157,14 @@ class OwnersReader(StreamReader):
 
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address, whoever owns it meanwhile."""
-        self._open.shard(shard)
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
-        deadline = self._clock.monotonic_s() + timeout
+        deadline = self._deadline_of_wait(address, timeout)
         while True:
             left_s = max(0.0, deadline - self._clock.monotonic_s())
-            is_there = self._owned(shard).wait(max(0, address), left_s, _SLICE_S)
+            is_there = self._owned(shard).wait(address, left_s, _SLICE_S)
             if is_there or left_s <= 0:
                 return bool(is_there)
             if is_there is None:
-                self._clock.sleep(min(_PAUSE_FIRST_S, left_s))
+                self._clock.sleep(min(_PAUSE_S, left_s))
 
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one shard has counted, or all of them, if each lies in one root.
@@ -227,7 +215,7 @@ class _OwnedShards(OpenShards[FollowedShard]):
     def opened(self) -> Mapping[int, OwnedShard]:
         """Return the shards by number, as every root says now."""
         self.refuse_if_closed()
-        views = self._owners.patient_snapshot().shards
+        views = self._owners.retried_snapshot()
         self.by_number = owned = {
             number: OwnedShard(self._owners, view, self.meta)
             for number, view in views.items()
@@ -268,19 +256,24 @@ def _of_one_root(  # noqa: PLR0913 - what an opener may say
     return RemoteReader(asks, facts, clock, read_bytes_max)
 
 
-def _possibly_short(owners: Owners, silent: Sequence[Silent]) -> UnavailableError | None:
+def _possibly_short(
+    name: str, served: Sequence[ServedStream], silent: Sequence[Silent]
+) -> UnavailableError | None:
     """Return what is wrong where servers that do not answer may have some of the stream.
 
     Whatever those that answer have: of how many shards there are, none of them knows.
     """
     if not silent:
         return None
-    reasons = "; ".join(error.message for _, error in silent)
+    errors = [error for _, error in silent]
+    if not served:
+        return none_answered(errors)
+    reasons = "; ".join(error.message for error in errors)
     message = (
         f"{reasons}: it may have some of the stream (servers over one root are written with a plus "
         "between them, as a:8085+b:8085, of which one need not answer)"
     )
-    return UnavailableError(message, stream=owners.name)
+    return UnavailableError(message, stream=name)
 
 
 def _facts_of(owners: Owners) -> StreamFacts:

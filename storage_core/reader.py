@@ -1,7 +1,6 @@
 """A stream as any process reads it, beside a writer or without one."""
 
 import threading
-from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -47,13 +46,12 @@ class StreamReader(StreamFacade[FollowedShard]):
 
     def __init__(
         self,
-        files: StreamFiles,
-        followers: Mapping[int, FollowedShard],
+        shards: OpenShards[FollowedShard],
         clock: Clock,
         read_bytes_max: int | None = None,
     ) -> None:
-        """Take over followers; use `open`."""
-        super().__init__(OpenShards(files, followers, "reader"), read_bytes_max)
+        """Take over shards; use `open`."""
+        super().__init__(shards, read_bytes_max)
         self._clock = clock
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
@@ -112,7 +110,7 @@ class StreamReader(StreamFacade[FollowedShard]):
             return read_archived(place, name, archived)
 
         return opened_by_files(
-            files, lambda read: cls(read, _followers(read, clock), clock, read_bytes_max)
+            files, lambda read: cls(_followed(read, clock), clock, read_bytes_max)
         )
 
     def refresh(self) -> dict[int, int]:
@@ -198,10 +196,7 @@ class StreamReader(StreamFacade[FollowedShard]):
             [[b'end']]
         """
         follower = self._open.shard(shard)
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
-        deadline = self._clock.monotonic_s() + timeout
+        deadline = self._deadline_of_wait(address, timeout)
         pause = _WAIT_PAUSE_FIRST_S
         while follower.committed() <= address:
             left = deadline - self._clock.monotonic_s()
@@ -265,6 +260,17 @@ class StreamReader(StreamFacade[FollowedShard]):
         if error is None or not self._open.home.is_elsewhere:
             self.close()
 
+    def _deadline_of_wait(self, address: object, timeout: object) -> float:
+        """Return when a wait is over, by the clock.
+
+        Raises:
+            InvalidRequestError: Something else than an address or a time is waited for.
+        """
+        if type(address) is not int or not isinstance(timeout, int | float):
+            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
+            raise InvalidRequestError(message)
+        return self._clock.monotonic_s() + timeout
+
     def _grow(self) -> None:
         """Take in what options.json says, if it was replaced since it was read."""
         stamp = self._open.files.settings_stamp()
@@ -282,8 +288,8 @@ class StreamReader(StreamFacade[FollowedShard]):
             self._stamp = stamp
 
 
-def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
-    """Return what follows each shard; after an error none is open."""
+def _followed(files: StreamFiles, clock: Clock) -> OpenShards[FollowedShard]:
+    """Return all shards, each with what follows it; after an error none is open."""
     shards = len(files.settings.lineages)
     open_files().require_for_reader(shards, f"{shards} markers to read", files.meta.name)
     followers: dict[int, ShardFollower] = {}
@@ -292,4 +298,4 @@ def _followers(files: StreamFiles, clock: Clock) -> dict[int, ShardFollower]:
             followers[number] = ShardFollower(files, number, clock)
             undo.callback(followers[number].close)
         undo.pop_all()
-    return followers
+    return OpenShards(files, followers, "reader")

@@ -22,6 +22,7 @@ from storage_core.format.counters import StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.open_shards import OpenShards
 from storage_core.parts.snapshot import Part
 from storage_core.platform.clock import Clock
 from storage_core.protocol import StreamFacts
@@ -59,7 +60,7 @@ class RemoteReader(StreamReader):
         """Take over a client; use `open_by_servers`."""
         self._client = client
         shards = {number: RemoteShard(client, number) for number in sorted(facts.lineages)}
-        super().__init__(files_of(facts), shards, clock, read_bytes_max)
+        super().__init__(OpenShards(files_of(facts), shards, "reader"), clock, read_bytes_max)
         self._archived = facts.archived
         client.gather(read_bytes_max or 0)
         client.check_first(self._open.refuse_if_closed)
@@ -266,14 +267,10 @@ class RemoteReader(StreamReader):
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address; the server wakes the caller."""
         self._open.shard(shard)
-        if type(address) is not int or not isinstance(timeout, int | float):
-            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
-            raise InvalidRequestError(message)
+        deadline = self._deadline_of_wait(address, timeout)
         if address < 0:
             # The end of a shard without rows is there.
-            self._open.refuse_if_closed()
             return True
-        deadline = self._clock.monotonic_s() + timeout
         while True:
             left = min(max(0.0, deadline - self._clock.monotonic_s()), WAIT_S_MAX)
             is_there = self._client.result("wait", left, shard=shard, address=address, timeout=left)

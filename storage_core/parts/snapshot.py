@@ -10,7 +10,7 @@ equal entries, so a snapshot with a cached sum reads no entry. Any thread may as
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -210,3 +210,10 @@ def visible_directory(shard_directory: Path) -> Path:
 def part_path(directory: Path, part: PartEntry) -> Path:
     """Return the file of a part, of a shard's directory of parts."""
     return directory / part.file_name
+
+
+def listed_parts(shard: int, shard_directory: Path, entries: Iterable[PartEntry]) -> Iterator[Part]:
+    """Yield the parts of a shard's part list, with their files."""
+    directory = parts_directory(shard_directory)
+    for entry in entries:
+        yield Part(shard, part_path(directory, entry), entry)

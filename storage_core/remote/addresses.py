@@ -44,13 +44,13 @@ class Servers:
     Attributes:
         addresses: Where they listen.
         is_encrypted: Whether they are asked over TLS.
-        twins: How many addresses each group has that is said to be over one root, in their order;
-            empty for one each.
+        group_sizes: How many addresses each group has that is said to be over one root, in their
+            order; empty for one each.
     """
 
     addresses: tuple[Address, ...]
     is_encrypted: bool
-    twins: tuple[int, ...] = ()
+    group_sizes: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -63,7 +63,7 @@ class Servers:
     @property
     def groups(self) -> "tuple[Servers, ...]":
         """Those that are said to be over one root, together."""
-        counts = self.twins or (1,) * len(self.addresses)
+        counts = self.group_sizes or (1,) * len(self.addresses)
         ends = list(accumulate(counts))
         pairs = zip(ends, counts, strict=True)
         return tuple(
@@ -115,14 +115,14 @@ def parse_servers(text: str) -> Servers:
         message = f"{count} addresses of servers are more than {_ADDRESSES_MAX}"
         raise InvalidRequestError(message)
     addresses: dict[Address, None] = {}
-    twins = []
+    sizes = []
     for group in groups:
         named = dict.fromkeys(_address(each) for each in group)
         own = [address for address in named if address not in addresses]
         addresses.update(dict.fromkeys(own))
-        twins += [len(own)] if own else []
-    has_twins = any(twin > 1 for twin in twins)
-    return Servers(tuple(addresses), is_encrypted, tuple(twins) if has_twins else ())
+        sizes += [len(own)] if own else []
+    has_groups = any(size > 1 for size in sizes)
+    return Servers(tuple(addresses), is_encrypted, tuple(sizes) if has_groups else ())
 
 
 def _without_scheme(text: str, *, encrypted: bool) -> str:

@@ -10,7 +10,7 @@ come by address, resumed_rows.py goes on behind the last.
 The server that answered last is asked first. Any thread may call.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -45,6 +45,7 @@ from storage_core.protocol import (
 )
 from storage_core.read.rows import Collected
 from storage_core.remote.addresses import Servers
+from storage_core.remote.backoff import Backoff
 from storage_core.remote.connections import (
     TRANSPORT_ERRORS,
     Answer,
@@ -56,8 +57,6 @@ from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")
 
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
 _WHERE_A_TOKEN_IS: Final = f"name a file with one by {TOKEN_FILE_VARIABLE}"
 # A longer query is sent as a body.
 _QUERY_LENGTH_MAX: Final = 4000
@@ -253,19 +252,14 @@ class ServerClient:
         decoded: Callable[[Answer], T],
         patience_s: float = 0.0,
     ) -> T:
-        deadline = self._clock.monotonic_s() + self._options.retry_for.total_seconds()
-        pause = _PAUSE_FIRST_S
+        backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
         while True:
             try:
                 return self._one_round(question, subject, decoded, patience_s)
             except ShardLockedError:
                 raise
-            except UnavailableError:
-                left = deadline - self._clock.monotonic_s()
-                if left <= 0:
-                    raise
-            self._clock.sleep(min(pause, left))
-            pause = min(2 * pause, _PAUSE_MAX_S)
+            except UnavailableError as error:
+                backoff.pause(error)
 
     def _one_round(
         self,
@@ -294,10 +288,7 @@ class ServerClient:
             return value
         if count == 1:
             raise failed[0]
-        message = "; ".join(failed[place].message for place in sorted(failed))
-        raise _with_message(failed[0], f"none of {count} servers answered: {message}") from failed[
-            0
-        ]
+        raise none_answered([failed[place] for place in sorted(failed)]) from failed[0]
 
     def _answer(
         self, connections: Connections, question: Question, subject: Subject, patience_s: float
@@ -368,14 +359,17 @@ def _unknown_protocol(answer: Answer, spoken: str | None) -> ShardlogError:
     return UnsupportedFormatError(message)
 
 
-def _with_message(error: UnavailableError, message: str) -> UnavailableError:
-    return type(error)(
-        message,
-        stream=error.stream,
-        shard=error.shard,
-        path=error.path,
-        start=error.start,
-        end=error.end,
+def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
+    """Return why none of several servers has answered, as one error."""
+    first = errors[0]
+    reasons = "; ".join(error.message for error in errors)
+    return type(first)(
+        f"none of {len(errors)} servers answered: {reasons}",
+        stream=first.stream,
+        shard=first.shard,
+        path=first.path,
+        start=first.start,
+        end=first.end,
     )
 
 

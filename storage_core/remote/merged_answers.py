@@ -55,8 +55,7 @@ def put_together(
     elif request.latest_by is not None:
         rows = Contest(request.latest_by, has_keys).in_shard(rows)
         rows = without_tombstones(rows, tombstones=request.tombstones)
-    limit = request.limit if request.order == "primary" else 0
-    rows = in_order([rows], SORT_COLUMNS, columns, limit)
+    rows = in_order([rows], SORT_COLUMNS, columns, request.limit)
     return unnumbered(rows) if has_keys else rows
 
 

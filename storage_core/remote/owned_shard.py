@@ -24,7 +24,7 @@ from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.remote.coverage import Segment
 from storage_core.remote.merged_answers import merged_by_time, put_together, question_to_each
-from storage_core.remote.owners import Owners, Patience, Root
+from storage_core.remote.owners import Owners, Root
 from storage_core.remote.shard_view import ShardView
 
 T = TypeVar("T")
@@ -81,14 +81,21 @@ class OwnedShard:
             facts: ShardFacts = first.probes.result("state", shard=view.number)
             if self._is_all_of(first, view):
                 return replace(facts, committed=view.end)
-            states = [(each, self._state_at(view, each)) for each in view.whole.segments]
+            roots = self._owners.roots
+            by_root = {
+                n: facts
+                if roots[n] is first
+                else roots[n].probes.result("state", shard=view.number)
+                for n in {segment.root for segment in view.whole.segments}
+            }
+            states = [(by_root[segment.root], segment) for segment in view.whole.segments]
             return replace(
                 facts,
                 start=view.whole.start,
                 committed=view.end,
-                lost=tuple(one for at, state in states for one in _clipped(state.lost, at)),
-                gaps=tuple(one for at, state in states for one in _clipped(state.gaps, at)),
-                passed=tuple(one for at, state in states for one in _clipped(state.passed, at)),
+                lost=tuple(one for state, at in states for one in _clipped(state.lost, at)),
+                gaps=tuple(one for state, at in states for one in _clipped(state.gaps, at)),
+                passed=tuple(one for state, at in states for one in _clipped(state.passed, at)),
             )
 
         return self._trying(report)
@@ -135,7 +142,7 @@ class OwnedShard:
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
         view = self._trying(lambda view: _ended(view, end))
-        position, most, patience = start, view.end_of(end), Patience(self._owners)
+        position, most, backoff = start, view.end_of(end), self._owners.backoff()
         while position < most:
             try:
                 segment = _of_dead_letters(view, position, most)
@@ -145,9 +152,9 @@ class OwnedShard:
                         yield dead_letter
                         position = dead_letter[0] + 1
                 position = segment.end
-                patience.begin()
+                backoff.reset()
             except UnavailableError as error:
-                view = patience.next_view(view, error)
+                view = self._owners.next_view(view, error, backoff)
 
     def wait(self, address: int, timeout_s: float, slice_s: float) -> bool | None:
         """Sleep for a while until committed is above an address; None where nobody can be asked."""
@@ -186,7 +193,7 @@ class OwnedShard:
         is_replay = request.order == "replay"
         view = self._trying(lambda view: _ended(view, request.end_address))
         end = view.end_of(request.end_address)
-        position, patience = self._begin(view, request), Patience(self._owners)
+        position, backoff = self._begin(view, request), self._owners.backoff()
         # What nobody has is refused before the first row; what falls silent later, once it is next.
         self._trying(lambda view: view.require(position, end, is_replay=is_replay))
         question = replace(request, columns=tuple(dict.fromkeys((*columns, "address"))))
@@ -203,9 +210,9 @@ class OwnedShard:
                         yield batch.select([*columns])
                         position = int(batch.column("address")[-1].as_py()) + 1
                 position = segment.end
-                patience.begin()
+                backoff.reset()
             except UnavailableError as error:
-                view = patience.next_view(view, error)
+                view = self._owners.next_view(view, error, backoff)
 
     def _by_time(self, request: ReadRequest, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         def begun(view: ShardView) -> tuple[ShardView, list[Segment]]:
@@ -300,11 +307,6 @@ class OwnedShard:
 
     def _roots_of(self, view: ShardView) -> list[Root]:
         return [self._owners.roots[n] for n in {one.root: None for one in view.whole.segments}]
-
-    def _state_at(self, view: ShardView, segment: Segment) -> ShardFacts:
-        root = self._owners.roots[segment.root]
-        facts: ShardFacts = root.probes.result("state", shard=view.number)
-        return facts
 
 
 def _ended(view: ShardView, end_address: int | None) -> ShardView:

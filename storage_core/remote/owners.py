@@ -11,6 +11,7 @@ known end, and addresses that only the silent have are not to be had. Any thread
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import Lock
@@ -24,6 +25,7 @@ from storage_core.platform.threads import Threads
 from storage_core.protocol import StreamFacts
 from storage_core.protocol.documents import ShardExtent
 from storage_core.remote.addresses import Servers
+from storage_core.remote.backoff import Backoff
 from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.coverage import Piece
 from storage_core.remote.finding import ServedStream, find, impatient, refuse_other_topics
@@ -34,8 +36,6 @@ from storage_core.remote.stream_client import StreamClient
 T = TypeVar("T")
 
 _ASKED_AGAIN_S: Final = 1.0
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
 _AT_ONCE_MAX: Final = 8
 
 
@@ -65,13 +65,6 @@ class Root:
         return self.servers.text
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Who has what of each shard, at one moment."""
-
-    shards: Mapping[int, ShardView]
-
-
 class Owners:
     """Asks the roots that have a stream's shards between them."""
 
@@ -79,18 +72,16 @@ class Owners:
         self,
         name: str,
         served: Sequence[ServedStream],
-        silent: Sequence[Servers],
         options: ServerOptions,
         clock: Clock,
     ) -> None:
-        """Take over what `find` returned; of the silent it is known that they lack nothing now.
+        """Take over what `find` returned, where no server was silent.
 
         Raises:
             ForeignDataError: Two roots have streams that are no copies of one topic.
         """
         self.name = name
-        self.clock = clock
-        self.retry_for_s = options.retry_for.total_seconds()
+        self._clock = clock
         self._options = options
         self._lock = Lock()
         self._threads = Threads(_AT_ONCE_MAX)
@@ -98,11 +89,11 @@ class Owners:
         self._bytes_max = 0
         self._check_first: Callable[[], None] = lambda: None
         self._roots: list[Root] = []
-        self._others = [*silent, *(each.servers for each in served)]
+        self._others = [each.servers for each in served]
         self._silent: list[Servers] = []
         self._asked_s = clock.monotonic_s()
         self._reached: dict[int, int] = {}
-        self._take(served, silent)
+        self._take(served, [])
 
     @property
     def roots(self) -> Sequence[Root]:
@@ -122,8 +113,8 @@ class Owners:
                 asks.gather(bytes_max)
                 asks.check_first(check_first)
 
-    def snapshot(self) -> Snapshot:
-        """Ask every root what it has; those that are silent are named in what is returned.
+    def snapshot(self) -> Mapping[int, ShardView]:
+        """Return who has what of each shard; roots that are silent are named in it.
 
         Raises:
             UnavailableError: None answers.
@@ -153,16 +144,20 @@ class Owners:
             ]
             away = {root.text: root.last[number] for root, _ in silent if number in root.last}
             views[number] = self._view(number, pieces, away, others)
-        return Snapshot(views)
+        return views
 
-    def patient_snapshot(self) -> Snapshot:
-        """Return a snapshot; while no server answers, after some time."""
-        patience = Patience(self)
+    def retried_snapshot(self) -> Mapping[int, ShardView]:
+        """Return a snapshot; while no server answers, for as long as the options say."""
+        backoff = self.backoff()
         while True:
             try:
                 return self.snapshot()
             except UnavailableError as error:
-                patience.pause(error)
+                backoff.pause(error)
+
+    def backoff(self) -> Backoff:
+        """Return the pauses between tries, for as long as the options say."""
+        return Backoff(self._clock, self._options.retry_for.total_seconds())
 
     def trying(self, view: ShardView, do: Callable[[ShardView], T]) -> T:
         """Do something by what is known of a shard; what is not to be had is asked for anew.
@@ -170,24 +165,31 @@ class Owners:
         Raises:
             UnavailableError: It was not to be had for as long as the options say.
         """
-        patience = Patience(self)
+        backoff = self.backoff()
         while True:
             try:
                 return do(view)
             except UnavailableError as error:
-                view = patience.next_view(view, error)
+                view = self.next_view(view, error, backoff)
+
+    def next_view(self, view: ShardView, error: UnavailableError, backoff: Backoff) -> ShardView:
+        """Return what is known of a shard after a pause.
+
+        Raises:
+            UnavailableError: The time of the tries is over.
+        """
+        while True:
+            backoff.pause(error)
+            try:
+                return self.snapshot()[view.number]
+            except UnavailableError as again:
+                error = again
 
     def learn(self) -> None:
         """Ask all roots what the stream is now, for shards and options that came since."""
         self._asked_s = float("-inf")
         self._ask_others()
-        for root in self._roots:
-            try:
-                root.facts = root.probes.result("refresh")
-            except UnavailableError:
-                continue
-            root.asks.know(root.facts)
-            root.probes.know(root.facts)
+        self._threads.map(_learn_of, list(self._roots))
 
     def close(self) -> None:
         """Close all connections."""
@@ -227,12 +229,12 @@ class Owners:
     def _ask_others(self) -> None:
         """Ask servers that have not told of the stream yet, now and then."""
         with self._lock:
-            now_s = self.clock.monotonic_s()
+            now_s = self._clock.monotonic_s()
             if not self._others or now_s - self._asked_s < _ASKED_AGAIN_S:
                 return
             self._asked_s = now_s
             others = list(self._others)
-        served, silent = find(others, self.name, self._options, self.clock)
+        served, silent = find(others, self.name, self._options, self._clock)
         self._take(served, [servers for servers, _ in silent])
 
     def _take(self, served: Sequence[ServedStream], silent: Sequence[Servers]) -> None:
@@ -267,54 +269,13 @@ class Owners:
         root.probes = self._client(root, impatient(self._options))
 
     def _client(self, root: Root, options: ServerOptions) -> StreamClient:
-        client = ServerClient(root.servers, options, self.clock)
+        client = ServerClient(root.servers, options, self._clock)
         self._closing.append(client)
         asks = StreamClient(client, Subject(self.name))
         asks.know(root.facts, root.id)
         asks.gather(self._bytes_max)
         asks.check_first(self._check_first)
         return asks
-
-
-class Patience:
-    """How long something is tried again that is not to be had. Of one thread."""
-
-    def __init__(self, owners: Owners) -> None:
-        """Begin with all of it."""
-        self._owners = owners
-        self.begin()
-
-    def begin(self) -> None:
-        """Have all of it again, since there was progress."""
-        clock = self._owners.clock
-        self._until_s = clock.monotonic_s() + self._owners.retry_for_s
-        self._pause_s = _PAUSE_FIRST_S
-
-    def next_view(self, view: ShardView, error: UnavailableError) -> ShardView:
-        """Return what is known of a shard after a pause.
-
-        Raises:
-            UnavailableError: There is no patience left.
-        """
-        while True:
-            self.pause(error)
-            try:
-                return self._owners.snapshot().shards[view.number]
-            except UnavailableError as again:
-                error = again
-
-    def pause(self, error: UnavailableError) -> None:
-        """Wait a little before something is tried again.
-
-        Raises:
-            UnavailableError: There is no patience left.
-        """
-        clock = self._owners.clock
-        left_s = self._until_s - clock.monotonic_s()
-        if left_s <= 0:
-            raise error
-        clock.sleep(min(self._pause_s, left_s))
-        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
 
 
 def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
@@ -328,3 +289,11 @@ def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
     root.asks.know_reached(committed)
     root.probes.know_reached(committed)
     return extents
+
+
+def _learn_of(root: Root) -> None:
+    """Ask a root what the stream is now; while it is silent, it is what it was."""
+    with suppress(UnavailableError):
+        root.facts = root.probes.result("refresh")
+        root.asks.know(root.facts)
+        root.probes.know(root.facts)

@@ -38,9 +38,9 @@ def ask_root(
     groups = named.groups
     served, silent = find_roots(groups, options, clock) if len(groups) > 1 else ([], [])
     roots = sorted({root for _, root, _ in served})
-    if len(roots) > 1:
-        if silent:
-            raise silent[0]
+    if len(roots) > 1 and silent:
+        raise silent[0]
+    if roots and not silent:
         names = {name for _, _, names in served for name in names}
         return ServedRoot(named.text, ",".join(roots), tuple(sorted(names)))
     client = ServerClient(named, options, clock)

@@ -43,7 +43,7 @@ from storage_core.transactions.documents import (
     decode_facts,
     decode_staged,
 )
-from storage_core.transactions.manifest import Parts, attempts_of
+from storage_core.transactions.manifest import Parts, attempt_of, attempts_of
 from storage_core.transactions.series import Mark, TransactionId
 from storage_core.transactions.staged_batch import StagedBatch, Waiting
 from storage_core.transactions.staged_rows import StagedRows, with_schemas_noted
@@ -344,7 +344,7 @@ def _texts_of(parts: Parts) -> list[str]:
     return [
         f"{shard}:{attempt}"
         for shard, staged in parts.items()
-        for attempt in dict.fromkeys(part.file.partition("/")[0] for part in staged)
+        for attempt in dict.fromkeys(map(attempt_of, staged))
     ]
 
 

@@ -98,9 +98,9 @@ def one_line(message: str) -> str:
 def missing_part_error(root: RootStreams, streams: Iterable[str]) -> ShardlogError:
     """Return the error for parts that were not found: one is missing, or they kept changing."""
     for name in streams:
-        for part in root.parts(name):
-            if not root.has(name, part):
-                return damaged_part(name, part, "a part is missing")
+        for read in root.parts(name):
+            if not root.has(read):
+                return damaged_part(name, read.part, "a part is missing")
     return UnavailableError("parts were superseded faster than they could be read")
 
 
@@ -111,8 +111,8 @@ def verify_part_digests(root: RootStreams, streams: Iterable[str]) -> None:
         CorruptionError: A file differs from its digest.
     """
     for name in streams:
-        for part in root.parts(name):
-            text = root.difference(name, part)
+        for read in root.parts(name):
+            text = root.difference(read)
             # A file that was deleted meanwhile has expired or was superseded.
-            if text and root.has(name, part):
-                raise damaged_part(name, part, f"a part {text}")
+            if text and root.has(read):
+                raise damaged_part(name, read.part, f"a part {text}")

@@ -10,16 +10,13 @@ snapshot then.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 
 import pyarrow as pa
 
 from storage_core.avro import AvroSchema
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.schema_order import in_order_of_all
 from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.parts.typed_columns import Writer
@@ -57,25 +54,24 @@ def take_snapshot(root: str | PathLike[str], name: str) -> StreamSnapshot:
         PartGoneError: A part was deleted meanwhile.
         CorruptionError: A part cannot be read.
     """
-    # IMPORTANT: files are opened later, whatever the working directory is by then.
-    absolute = Path(root).absolute()
     with StreamReader.open(root, name) as reader:
-        return snapshot_of(reader, read_stream(absolute, name))
+        return snapshot_of(reader)
 
 
-def snapshot_of(reader: StreamReader, stream_files: StreamFiles) -> StreamSnapshot:
+def snapshot_of(reader: StreamReader) -> StreamSnapshot:
     """Return a snapshot of the stream of a reader by path.
 
     Raises:
         PartGoneError: A part was deleted meanwhile.
         CorruptionError: A part cannot be read.
     """
-    shards = snapshot_of_shards(reader, stream_files)
-    directories = {shard: stream_files.shard_directory(shard) for shard in shards}
+    # Its paths are absolute: files are opened later, whatever the working directory is by then.
+    files = reader.rows.shards.files
+    shards = snapshot_of_shards(reader, files)
 
     def groups() -> list[PartGroup]:
         try:
-            return part_groups((directories[n], shards[n].parts) for n in shards)
+            return part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
 
@@ -84,11 +80,9 @@ def snapshot_of(reader: StreamReader, stream_files: StreamFiles) -> StreamSnapsh
         start = min(max(snapshot.parts.sealed, reader.start(shard)), snapshot.end)
         return reader.tail(shard, start, snapshot.end, columns=columns)
 
-    def schemas(shard: int) -> Sequence[SchemaEntry]:
-        return reader.shard(shard).schemas()
-
     parts = {n: snapshot.parts for n, snapshot in shards.items()}
-    return united_snapshot(reader.options, parts, SnapshotReads(hot_rows, schemas, groups))
+    reads = SnapshotReads(hot_rows, reader.schemas, groups)
+    return united_snapshot(reader.options, parts, reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +91,12 @@ class SnapshotReads:
 
     Attributes:
         hot_rows: Yields the rows of a shard that no part has, with some columns.
-        schemas: Returns the schemas of a shard, as they came.
+        schemas: Returns the schemas of all shards, in one order.
         groups: Returns the parts of all shards in groups.
     """
 
     hot_rows: Callable[[int, Sequence[str]], Iterator[pa.RecordBatch]]
-    schemas: Callable[[int], Sequence[SchemaEntry]]
+    schemas: Callable[[], Sequence[SchemaEntry]]
     groups: Callable[[], list[PartGroup]]
 
 
@@ -122,8 +116,7 @@ def united_snapshot(
         batch for shard in shards for batch in reads.hot_rows(shard, stored) if batch.num_rows
     ]
     # IMPORTANT: after the rows are read, so that the schema of each is among them.
-    orders = [reads.schemas(shard) for shard in shards]
-    entries = in_order_of_all(orders)
+    entries = reads.schemas()
     numbers = numbers_of(entries)
     writers = [Writer(AvroSchema.stored(entry.text), entry.registry_id) for entry in entries]
     own = row_columns(has_keys=has_keys)

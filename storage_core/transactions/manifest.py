@@ -257,7 +257,12 @@ def remove_attempts(directory: Path, attempts: Iterable[str]) -> None:
 
 def attempts_of(parts: Parts) -> set[str]:
     """Return the attempts in whose directories parts lie."""
-    return {part.file.partition("/")[0] for of_shard in parts.values() for part in of_shard}
+    return {attempt_of(part) for of_shard in parts.values() for part in of_shard}
+
+
+def attempt_of(part: StagedRows) -> str:
+    """Return the attempt in whose directory a part lies."""
+    return part.file.partition("/")[0]
 
 
 def staged_transactions(staging: Staging) -> Iterator[Manifest]:

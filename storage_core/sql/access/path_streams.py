@@ -4,41 +4,28 @@ PathStreams(root)             the files of this machine
 ServedStreams(servers, …)     the same by calls of a server (served_streams.py)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import O_RDONLY, PathLike
 from pathlib import Path
 from typing import Protocol
 
 from storage_core.catalog.root_file import list_streams
-from storage_core.catalog.stream_file import read_stream
-from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 from storage_core.reader import StreamReader
 from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_files import PartBytes
-from storage_core.sql.stream_snapshot import StreamSnapshot, take_snapshot
+from storage_core.sql.stream_snapshot import StreamSnapshot, snapshot_of
 from storage_core.verify.part_checks import difference
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """A part of a snapshot, and what opens its file."""
+    """A part, and what opens its file, or raises FileNotFoundError."""
 
     part: Part
-    opener: "PartOpener"
-
-
-class PartOpener(Protocol):
-    """Opens the file of a part."""
-
-    def __call__(self) -> PartBytes:
-        """Return its bytes.
-
-        Raises:
-            FileNotFoundError: It is not there.
-        """
-        ...
+    opener: Callable[[], PartBytes]
 
 
 class RootStreams(Protocol):
@@ -52,15 +39,15 @@ class RootStreams(Protocol):
         """Return a snapshot of a stream, and its parts by path."""
         ...
 
-    def parts(self, name: str) -> Iterator[Part]:
+    def parts(self, name: str) -> Iterator[ReadPart]:
         """Yield the parts that a stream has now."""
         ...
 
-    def has(self, name: str, part: Part) -> bool:
+    def has(self, read: ReadPart) -> bool:
         """Tell whether the file of a part is there."""
         ...
 
-    def difference(self, name: str, part: Part) -> str:
+    def difference(self, read: ReadPart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
         ...
 
@@ -82,31 +69,35 @@ class PathStreams:
 
     def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
         """Return a snapshot of a stream, and its parts by path."""
-        snapshot = take_snapshot(self._root, name)
-        stream_files = read_stream(self._root, name)
-        parts: dict[str, ReadPart] = {}
-        for shard, shard_parts in snapshot.shards.items():
-            directory = parts_directory(stream_files.shard_directory(shard))
-            for entry in shard_parts.entries:
-                path = part_path(directory, entry)
-                parts[str(path)] = ReadPart(Part(shard, path, entry), FileOpener(path))
+        with StreamReader.open(self._root, name) as reader:
+            snapshot = snapshot_of(reader)
+            files = reader.rows.shards.files
+        parts = {
+            str(part.path): _read_part(part)
+            for shard, shard_parts in snapshot.shards.items()
+            for part in listed_parts(shard, files.shard_directory(shard), shard_parts.entries)
+        }
         return snapshot, parts
 
-    def parts(self, name: str) -> Iterator[Part]:
+    def parts(self, name: str) -> Iterator[ReadPart]:
         """Yield the parts that a stream has now."""
         with StreamReader.open(self._root, name) as reader:
-            yield from reader.parts()
+            yield from map(_read_part, reader.parts())
 
-    def has(self, name: str, part: Part) -> bool:  # noqa: ARG002 - its path says all
+    def has(self, read: ReadPart) -> bool:
         """Tell whether the file of a part is there."""
-        return part.path.exists()
+        return read.part.path.exists()
 
-    def difference(self, name: str, part: Part) -> str:  # noqa: ARG002 - its path says all
+    def difference(self, read: ReadPart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
-        return difference(part.path, part.entry)
+        return difference(read.part.path, read.part.entry)
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _read_part(part: Part) -> ReadPart:
+    return ReadPart(part, FileOpener(part.path))
 
 
 @dataclass(frozen=True, slots=True)

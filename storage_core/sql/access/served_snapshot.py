@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage_core.format.part_entry import part_file_name
 from storage_core.parts.footer import read_error
-from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.parts.snapshot import Part, listed_parts, parts_directory
 from storage_core.platform.descriptor import OwnedDescriptor, opened
 from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.reader import StreamReader
@@ -47,9 +47,9 @@ def served_snapshot(reader: StreamReader) -> ServedSnapshot:
     for _ in range(SNAPSHOT_TRIES_MAX):
         shards = snapshot_of_shards(reader, files)
         parts = [
-            Part(n, part_path(parts_directory(files.shard_directory(n)), entry), entry)
+            part
             for n, snapshot in shards.items()
-            for entry in snapshot.parts.entries
+            for part in listed_parts(n, files.shard_directory(n), snapshot.parts.entries)
         ]
         try:
             groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)

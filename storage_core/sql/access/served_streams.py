@@ -1,12 +1,14 @@
 """The streams of a root as SQL reads them from servers over it.
 
-A snapshot is one call, so it is one moment as by path. Hot rows come as a tail; of parts the byte
-ranges come that DuckDB reads, which are those of the columns and row groups that it needs. All of
-them are compared with their digests here, so a server need not be believed.
+A snapshot is one call, so it is one moment as by path. Hot rows come as a tail, which goes on where
+an answer was cut; of parts the byte ranges come that DuckDB reads, which are those of the columns
+and row groups that it needs. All of them are compared with their digests here, so a server need not
+be believed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,13 +21,13 @@ from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject
 from storage_core.remote.options import ServerOptions
+from storage_core.remote.resumed_rows import resumed_rows
 from storage_core.remote.stream_client import StreamClient
 from storage_core.sql.access.path_streams import ReadPart
-from storage_core.sql.part_files import PartBytes
 from storage_core.sql.part_groups import PartGroup
 from storage_core.sql.stream_snapshot import SnapshotReads, StreamSnapshot, united_snapshot
 
-_READ_BYTES = 2**24
+_READ_BYTES: Final = 2**24
 
 
 class ServedStreams:
@@ -55,15 +57,16 @@ class ServedStreams:
         client.know_reached(served.ends)
 
         def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            end = served.ends[shard]
-            first = max(served.shards[shard].sealed, client.result("start", shard=shard))
+            sealed, end = served.shards[shard].sealed, served.ends[shard]
+            first = end if sealed >= end else max(sealed, client.result("start", shard=shard))
             if first >= end:
                 return iter(())
             places = {"start_address": first, "end_address": end}
-            return client.batches("tail", {"shard": shard, **places, "columns": tuple(columns)})
+            values = {"shard": shard, **places, "columns": tuple(columns)}
+            return resumed_rows(client, "tail", values)
 
-        def schemas(shard: int) -> Sequence[SchemaEntry]:
-            return tuple(client.result("shard_schemas", shard=shard))
+        def schemas() -> Sequence[SchemaEntry]:
+            return tuple(client.result("schemas"))
 
         by_place = {(part.shard, part.entry.number): part for part in served.parts}
         reads = SnapshotReads(
@@ -72,15 +75,16 @@ class ServedStreams:
         snapshot = united_snapshot(facts.options, served.shards, reads)
         return snapshot, {str(part.path): _read_part(client, part) for part in served.parts}
 
-    def parts(self, name: str) -> Iterator[Part]:
+    def parts(self, name: str) -> Iterator[ReadPart]:
         """Yield the parts that a stream has now."""
         client, _ = StreamClient.opened(self._client, name, None)
-        yield from client.result("parts")
+        for part in client.result("parts"):
+            yield _read_part(client, part)
 
-    def has(self, name: str, part: Part) -> bool:
+    def has(self, read: ReadPart) -> bool:
         """Tell whether the file of a part is there."""
         try:
-            self._bytes_of(name, part).read(0, 1)
+            read.opener().read(0, 1)
         except FileNotFoundError:
             return False
         except CorruptionError:
@@ -88,18 +92,18 @@ class ServedStreams:
             return True
         return True
 
-    def difference(self, name: str, part: Part) -> str:
+    def difference(self, read: ReadPart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
-        file, size = self._bytes_of(name, part), part.entry.size
+        file, entry = read.opener(), read.part.entry
         digest = xxh3.xxh3_128()
         try:
-            for begin in range(0, size, _READ_BYTES):
-                digest.update(file.read(begin, min(_READ_BYTES, size - begin)))
+            for begin in range(0, entry.size, _READ_BYTES):
+                digest.update(file.read(begin, min(_READ_BYTES, entry.size - begin)))
         except FileNotFoundError:
             return "is missing"
         except CorruptionError as error:
             return f"cannot be read: {error.message}"
-        return "" if digest.digest() == part.entry.digest else "does not match its digest"
+        return "" if digest.digest() == entry.digest else "does not match its digest"
 
     def close(self) -> None:
         """Close all connections."""
@@ -117,10 +121,6 @@ class ServedStreams:
             )
             raise InvalidRequestError(message)
         self._is_one_root = True
-
-    def _bytes_of(self, name: str, part: Part) -> PartBytes:
-        client, _ = StreamClient.opened(self._client, name, None)
-        return _ServedPart(client, part.shard, part.entry.number)
 
 
 def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> PartGroup:

@@ -4,6 +4,7 @@ with Relay(port) as relay:                 passes all on to a port of this machi
     relay.port = another                   … and new connections to another
     relay.bytes_of_last_answer()
     relay.connections                      how many came, up to now
+    relay.has_cut                          whether one was cut
     relay.cut_next_answer_at(100)          the connection ends behind so many bytes of it
     relay.cut_answers_at(100)              the same, of each answer from now on
 with speaking(b"...") as address:          somebody who answers everybody so, and ends; None: never
@@ -25,6 +26,7 @@ class Relay:
     def __init__(self, port: int | None) -> None:
         self.port = port
         self.connections = 0
+        self.has_cut = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sent = 0
         self._cut_at: int | None = None
@@ -85,6 +87,7 @@ class Relay:
                         continue
                     if self._cut_at is not None and self._sent + len(piece) > self._cut_at:
                         client.sendall(piece[: self._cut_at - self._sent])
+                        self.has_cut = True
                         if not self._cuts_each:
                             self._cut_at = None
                         return

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage_core import ReadRequest, Record, StreamReader, root_id
+from storage_core import ReadRequest, Record, Stream, StreamReader, root_id
 from storage_core.answering import facts_of
 from storage_core.protocol import CALLS, COMPRESSION, PROTOCOL, ROOT, RowStream, request_values
 from tests.log.fixtures import MEMORY
 from tests.log.serve.served import Served, serving
-from tests.log.topics import NAME
+from tests.log.topics import NAME, TopicCopy
 from tests.log.workbench import Workbench, batch_of
 
 STREAM = "stream-0"
@@ -254,3 +254,23 @@ def test_stream_needs_no_writer(bench: Workbench) -> None:
     with serving(bench.root) as served:
         assert served.rows("read", bench.name).num_rows == 2
         assert served.metric("shardlog_server_rows_total") == 2
+
+
+def test_holder_of_each_shard_is_told_as_long_as_it_holds_it(copy: TopicCopy) -> None:
+    copy.add({1: 100, 4: 7})
+    copy.open(1)
+    copy.append(1, [100, 104])
+    copy.stream.commit()
+    with serving(copy.root) as served:
+        owners = served.result("owners", NAME)
+        assert {n: (one.born, one.start, one.committed) for n, one in owners.items()} == {
+            1: (100, 100, 105),
+            4: (7, 7, 7),
+        }
+        assert [one.holder is not None for _, one in sorted(owners.items())] == [True, False]
+        copy.open(4)
+        owners = served.result("owners", NAME)
+        assert [one.holder is not None for _, one in sorted(owners.items())] == [False, True]
+        copy.stream.close()
+        assert not any(one.holder for one in served.result("owners", NAME).values())
+        copy.stream = Stream.open(copy.root, NAME)

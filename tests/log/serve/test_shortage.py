@@ -4,18 +4,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from storage_core import ServerOptions, StreamReader, UnavailableError
+from storage_core import StreamReader, UnavailableError
 from tests.log.serve.served import ANSWER_MAX_S, Served, received_of, serving
 from tests.log.serve.serving_process import server_process
+from tests.log.served import AT_ONCE
 from tests.log.workbench import Workbench
 from tests.waiting import await_that
 
-AT_ONCE = ServerOptions(retry_for=timedelta(0))
 GETS = "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 LARGE_ROWS = 400
 

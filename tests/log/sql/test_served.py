@@ -18,8 +18,9 @@ from storage_core import (
 )
 from storage_core.sql import connect, query_batches
 from tests.log.parts.parts_lab import NAME, PartsLab, schema_of
+from tests.log.serve.relay import Relay
 from tests.log.serve.served import serving
-from tests.log.served import AT_ONCE, served
+from tests.log.served import AT_ONCE, PATIENT, listening, served
 from tests.snapshots import snapshot
 
 ORDERS = 12_000
@@ -149,3 +150,16 @@ def test_servers_over_several_roots_are_refused_in_a_line(sealed, tmp_path):
         with pytest.raises(InvalidRequestError, match="over several roots") as raised:
             first_row(both, ALL, server=AT_ONCE)
     assert "\n" not in str(raised.value)
+
+
+def test_hot_rows_go_on_where_an_answer_was_cut(tmp_path):
+    lab = PartsLab(tmp_path / "root")
+    schema = schema_of([{"name": "number", "type": "string"}], "Order")
+    rng = np.random.default_rng(9)
+    lab.append_values(schema, [{"number": rng.bytes(99).hex()} for _ in range(ORDERS)], 30)
+    with listening(lab.root) as server, Relay(server.port) as relay:
+        relay.cut_next_answer_at(2**19)
+        count = f"SELECT count(DISTINCT number) AS n FROM {NAME}"
+        assert first_row(f"shardlog://{relay.address}", count, server=PATIENT) == {"n": ORDERS}
+        assert relay.has_cut
+    lab.stream.close()

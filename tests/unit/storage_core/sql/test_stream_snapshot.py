@@ -8,7 +8,6 @@ import pyarrow as pa
 from typing_extensions import override
 
 from storage_core import StreamReader
-from storage_core.catalog.stream_file import read_stream
 from storage_core.sql.stream_snapshot import snapshot_of
 from tests.log.parts.parts_lab import NAME, PartsLab
 
@@ -30,6 +29,6 @@ def test_rows_of_a_schema_that_comes_meanwhile_do_not_stop_a_look(root):
     lab.append(np.random.default_rng(22), 50)
     with SlowReader.open(lab.root, NAME) as reader:
         reader.then = lambda: lab.append_orders(10)
-        moment = snapshot_of(reader, read_stream(lab.root, NAME))
+        moment = snapshot_of(reader)
     assert sum(rows.num_rows for _, rows in moment.hot) == 50
     lab.stream.close()

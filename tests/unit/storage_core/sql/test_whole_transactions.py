@@ -13,7 +13,6 @@ import pytest
 from typing_extensions import override
 
 from storage_core import CorruptionError, StreamReader, TransactionId
-from storage_core.catalog.stream_file import read_stream
 from storage_core.platform.clock import SystemClock
 from storage_core.read.shard_reader import FollowedShard
 from storage_core.sql import query_batches
@@ -125,7 +124,7 @@ def primaries_beside(bench: Workbench, meanwhile: Callable[[], None]) -> list[in
     """Return the primaries of a snapshot that is taken while something goes on."""
     with ReaderBesideWriter.open(bench.root, bench.name) as reader:
         reader.meanwhile = meanwhile
-        moment = snapshot_of(reader, read_stream(bench.root, bench.name))
+        moment = snapshot_of(reader)
     gaps = [(n, gap) for n, parts in moment.shards.items() for gap in parts.gaps]
     hidden = {(n, at) for n, gap in gaps for at in range(gap.start, gap.end)}
     rows = [row for _, table in moment.hot for row in table.to_pylist()]
