@@ -117,8 +117,8 @@ def test_container_is_healthy_once_its_shell_is_done(
 
     def is_healthy(command: Iterable[str]) -> bool:
         process.write_text("".join(f"{word}\0" for word in command))
-        told = check.replace("/proc/1/cmdline", str(process))
-        return subprocess.run(["sh", "-c", told], check=False).returncode == 0
+        here = check.replace("/proc/1/cmdline", str(process))
+        return subprocess.run(["sh", "-c", here], check=False).returncode == 0
 
     assert not is_healthy(service["command"])
     assert is_healthy(RUNS[name])
