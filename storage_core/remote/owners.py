@@ -93,6 +93,8 @@ class Owners:
         self._silent: list[Servers] = []
         self._asked_s = clock.monotonic_s()
         self._reached: dict[int, int] = {}
+        # Where the logs began when nobody was silent of whom it is not known what they have.
+        self._born: dict[int, int] = {}
         self._take(served, [])
 
     @property
@@ -143,7 +145,9 @@ class Owners:
                 if not isinstance(answer, UnavailableError) and number in answer
             ]
             away = {root.text: root.last[number] for root, _ in silent if number in root.last}
-            views[number] = self._view(number, pieces, away, others)
+            # What had nothing of the shard when it answered last may have taken it since.
+            unknown = [root.text for root, _ in silent if number not in root.last]
+            views[number] = self._view(number, pieces, away, [*unknown, *others])
         return views
 
     def retried_snapshot(self) -> Mapping[int, ShardView]:
@@ -208,10 +212,12 @@ class Owners:
         if number >= RETRY_SHARDS_FROM:
             self._refuse_two_retry_shards(number, pieces, away)
         with self._lock:
-            reached = self._reached.get(number, 0)
-            view = ShardView(self.name, number, tuple(pieces), reached, away, tuple(others))
+            reached, born = self._reached.get(number, 0), self._born.get(number, 0)
+            view = ShardView(self.name, number, tuple(pieces), reached, born, away, tuple(others))
             if view.end > reached:
                 self._reached[number] = view.end
+            if not others:
+                self._born[number] = view.whole.born
         return view
 
     def _refuse_two_retry_shards(

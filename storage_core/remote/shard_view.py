@@ -1,7 +1,7 @@
 """What is known of one shard at one moment, where several roots have pieces of its log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,14 +20,16 @@ class ShardView:
         number: The shard's.
         pieces: What each root has of it, of those that answer.
         reached: How far it was known to be committed before.
+        born: Where it began when it was last known what everybody had of it; 0 if it never was.
         away: What roots had of it that do not answer now, by their addresses.
-        others: Addresses that do not answer, of which nobody knows what they have.
+        others: Addresses that do not answer, of which nobody knows what they have of it.
     """
 
     stream: str
     number: int
     pieces: tuple[Piece, ...]
     reached: int
+    born: int
     away: Mapping[str, ShardExtent]
     others: tuple[str, ...]
 
@@ -51,7 +53,12 @@ class ShardView:
     def whole(self) -> Coverage:
         """Who has what of all that is committed."""
         away = [Piece(AWAY, extent) for extent in self.away.values()]
-        return covered([*self.pieces, *away], self.end)
+        whole = covered([*self.pieces, *away], self.end)
+        if not self.others or self.born >= whole.born:
+            return whole
+        # One of the others may have what is below.
+        below = AddressRange(self.born, whole.born)
+        return replace(whole, born=self.born, lacking=(below, *whole.lacking))
 
     def committed(self) -> int:
         """Return the exclusive end of the rows that reads return.

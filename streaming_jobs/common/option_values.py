@@ -35,6 +35,20 @@ _FOREIGN_NAMES: Final = frozenset(
     }
 )
 _FILE_HERE: Final = re.compile(r"file:(?://)?(?P<path>/(?!/).*)")
+_NOT_IN_PLANS: Final = (
+    "plans and the UI show options; name a file with the token in the environment of driver and "
+    "executors, SHARDLOG_SERVER_TOKEN_FILE"
+)
+_NO_CERTIFICATE: Final = (
+    "it is named in the environment of driver and executors, SHARDLOG_SERVER_CA_FILE; TLS is asked "
+    "for by shardlogs:// in option server"
+)
+# What else is asked for where servers may be named.
+_BESIDE_SERVER: Final = {
+    "servers": "servers are one option, server, with commas between",
+    **dict.fromkeys(("token", "tokenfile", "servertoken", "servertokenfile"), _NOT_IN_PLANS),
+    **dict.fromkeys(("tls", "ssl", "cafile", "cacert", "certificate"), _NO_CERTIFICATE),
+}
 # Spark adds it to the options of a table that is being made, and to no others.
 _OF_A_TABLE: Final = "provider"
 _NO_TABLES: Final = (
@@ -106,7 +120,8 @@ class OptionValues:
             set(self._values) - {name.lower() for name in names} - set(_foreign_names(options))
         )
         if unknown:
-            raise InvalidRequestError(_unknown(sorted(unknown), instead or {}, names))
+            hints = {**(_BESIDE_SERVER if "server" in names else {}), **(instead or {})}
+            raise InvalidRequestError(_unknown(sorted(unknown), hints, names))
 
     def has(self, name: str) -> bool:
         """Tell whether an option was given."""

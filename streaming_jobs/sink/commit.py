@@ -26,6 +26,7 @@ set back, and its new rows would be lost. It is refused.
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -88,13 +89,9 @@ def commit(
 
 def abort(target: StreamLocation, messages: Messages) -> None:
     """Remove what was staged for a batch that was not decided."""
-    try:
-        area = target.area()
-    except (ForeignDataError, UnavailableError):
-        # What failed the job says it already; there is nothing here to clear, or nobody to ask.
-        return
     staged = [one for one in messages if isinstance(one, StagedMessage) and one.target == target]
-    with area:
+    # What failed the job says it already; there is nothing here to clear, or nobody to ask.
+    with suppress(ForeignDataError, UnavailableError), target.area() as area:
         for transaction in {one.transaction for one in staged}:
             own = [one.parts for one in staged if one.transaction == transaction]
             area.discard(transaction, own)

@@ -33,21 +33,8 @@ if TYPE_CHECKING:
     from streaming_jobs.source.field_options import FieldRequest
 
 _LOG: Final = logging.getLogger("shardlog")
-_NOT_IN_PLANS: Final = (
-    "plans and the UI show options; name a file with the token in the environment of driver and "
-    "executors, SHARDLOG_SERVER_TOKEN_FILE"
-)
-_NO_CERTIFICATE: Final = (
-    "it is named in the environment of driver and executors, SHARDLOG_SERVER_CA_FILE; TLS is asked "
-    "for by shardlogs:// in option server"
-)
-_INSTEAD: Final = {
-    # What Spark makes of several paths in `load`.
-    "paths": "a source reads one root, load(root); subscribe names its streams",
-    "servers": "the servers over one root are one option, server, with commas between",
-    **dict.fromkeys(("token", "tokenfile", "servertoken", "servertokenfile"), _NOT_IN_PLANS),
-    **dict.fromkeys(("tls", "ssl", "cafile", "cacert", "certificate"), _NO_CERTIFICATE),
-}
+# What Spark makes of several paths in `load`.
+_INSTEAD: Final = {"paths": "a source reads one root, load(root); subscribe names its streams"}
 _SNAPSHOT_NOW: Final = "now"
 _DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31

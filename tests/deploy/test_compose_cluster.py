@@ -5,7 +5,9 @@ Method: as in test_files.py; nobody has run it where these tests run.
 
 import json
 import re
+import subprocess
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,28 @@ from tests.unit.connectors.command import Shardlog, runner
 CLUSTER = DEPLOY / "compose-cluster.yml"
 SPARK = ("spark-master", "spark-worker")
 CONFIG = "/etc/shardlog/worker.toml"
+# The first process of a container once all is installed.
+RUNS = {
+    "worker": (
+        "/usr/local/bin/python3.11",
+        "/usr/local/bin/shardlog",
+        "worker",
+        "--config",
+        CONFIG,
+    ),
+    "spark-master": (
+        "/usr/lib/jvm/bin/java",
+        "-cp",
+        "jars/*",
+        "org.apache.spark.deploy.master.Master",
+    ),
+    "spark-worker": (
+        "/usr/lib/jvm/bin/java",
+        "-cp",
+        "jars/*",
+        "org.apache.spark.deploy.worker.Worker",
+    ),
+}
 
 
 @pytest.fixture
@@ -80,6 +104,24 @@ def test_worker_serves_with_a_token_and_no_container_of_spark_has_its_streams(
         assert not any("streams" in volume for volume in service["volumes"])
     for name in ("worker", *SPARK):
         assert cluster["services"][name]["secrets"] == [*cluster["secrets"]]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_container_is_healthy_once_its_shell_is_done(
+    name: str, cluster, beside, tmp_path: Path
+) -> None:
+    service = beside["services"].get(name, {}) | cluster["services"][name]
+    kind, check = service["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    process = tmp_path / "cmdline"
+
+    def is_healthy(command: Iterable[str]) -> bool:
+        process.write_text("".join(f"{word}\0" for word in command))
+        here = check.replace("/proc/1/cmdline", str(process))
+        return subprocess.run(["sh", "-c", here], check=False).returncode == 0
+
+    assert not is_healthy(service["command"])
+    assert is_healthy(RUNS[name])
 
 
 def test_what_it_waits_for_and_mounts_is_there(cluster, beside) -> None:

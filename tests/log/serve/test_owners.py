@@ -182,6 +182,47 @@ def test_end_is_not_known_while_the_owner_may_be_away(topic, roots, stack) -> No
     assert triples(reader.tail(0, 0, end)) == [one.row() for one in topic.between(0, 0, 60)]
 
 
+def test_shard_that_a_server_took_while_it_was_away_is_not_shown_short(
+    root: Path, topic, roots, stack
+) -> None:
+    a, b = roots
+    c = stack.enter_context(Root(root / "c", topic))
+    a.take(0)
+    servers = [stack.enter_context(served_at(each)) for each in (a, b, c)]
+    reader = stack.enter_context(StreamReader.open(together(*servers), NAME, server=AT_ONCE))
+    servers[2].close()
+    a.leave(0)
+    c.take(0)
+    c.store(0, 60)
+    with pytest.raises(UnavailableError, match=servers[2].address):
+        reader.committed()
+    c.leave(0)
+    b.take(0, born=60)
+    b.store(0, 90)
+    assert reader.refresh() == {0: b.committed(0)}
+    assert triples(reader.tail(0, 60)) == [one.row() for one in topic.between(0, 60, 90)]
+    for call in (reader.scan, lambda: reader.tail(0)):
+        with pytest.raises(UnavailableError, match=servers[2].address) as raised:
+            list(call())
+        assert (raised.value.shard, raised.value.start, raised.value.end) == (0, 0, 60)
+    stack.enter_context(served_at(c, servers[2].port))
+    reader.refresh()
+    assert triples(reader.tail(0)) == [one.row() for one in topic.between(0, 0, 90)]
+
+
+def test_log_that_begins_late_is_whole_though_a_server_without_it_is_away(roots, stack) -> None:
+    a, b = roots
+    a.take(0, born=10)
+    a.store(0, 60)
+    b.take(1)
+    first, second = (stack.enter_context(served_at(each)) for each in (a, b))
+    reader = stack.enter_context(StreamReader.open(together(first, second), NAME, server=AT_ONCE))
+    rows = triples(reader.tail(0))
+    second.close()
+    assert rows == triples(reader.tail(0))
+    assert len(rows) > 0
+
+
 def test_rows_that_the_owner_let_expire_are_not_shown_from_another_root(
     root: Path, topic, stack
 ) -> None:

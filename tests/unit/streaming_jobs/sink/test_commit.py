@@ -3,9 +3,11 @@
 import logging
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
+from typing_extensions import override
 
 from storage_core import (
     ForeignDataError,
@@ -19,9 +21,10 @@ from storage_core import (
 from storage_core.transactions import merge_sorted
 from storage_core.transactions.series import CONTENTS_KEPT_MAX
 from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
+from streaming_jobs.common.stream_location import StreamLocation
 from streaming_jobs.sink.options import parse_batch_options
 from streaming_jobs.sink.target import find_or_make
-from streaming_jobs.sink.task import stage
+from streaming_jobs.sink.task import StagedMessage, stage
 from streaming_jobs.sink.writer import ShardStreamWriter
 from tests.snapshots import snapshot
 from tests.unit.forks import in_fork
@@ -227,6 +230,29 @@ def test_abort_spares_a_batch_that_is_decided_and_not_finished(lab):
     lab.abort(message)
     Stream.open(lab.root, "s").close()
     assert (lab.stored, lab.staged) == ([1, 2], [])
+
+
+class AwayLocation(StreamLocation):
+    """Where a stream is whose servers fall silent once it is opened."""
+
+    @override
+    def area(self) -> Any:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def discard(self, *_: object) -> None:
+        message = "none of 2 servers answered"
+        raise UnavailableError(message)
+
+
+def test_abort_leaves_to_its_age_what_nobody_can_be_asked_to_clear(lab):
+    lab.target = AwayLocation("shardlog://a:1,b:1", "s", "root", "incarnation")
+    lab.abort(StagedMessage(lab.target, lab.batch(0), {}))
 
 
 def test_abort_spares_another_attempt(lab):

@@ -65,6 +65,8 @@ def test_options_of_a_new_stream_are_taken():
         ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
         ({"resetQuery": "true"}, "unknown option resetquery; there are columns"),
         ({"IDS": "1"}, "unknown option ids: it is for reading; leave it out"),
+        ({"token": "secret"}, "SHARDLOG_SERVER_TOKEN_FILE"),
+        ({"caFile": "/ca"}, "SHARDLOG_SERVER_CA_FILE; TLS is asked for by shardlogs://"),
     ],
 )
 def test_what_does_not_fit_a_batch_write_is_refused(options, said):
