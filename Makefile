@@ -51,7 +51,7 @@ export OPENBLAS_NUM_THREADS := 1
 
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
-SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py hatch_build.py demo examples tests bench)
+SOURCES := $(wildcard storage_core connectors streaming_jobs typed_events pyspark_shardlog.py hatch_build.py demo examples tests bench)
 # The compiled library: what it is made of, and whether it can be. Without a compiler all works too.
 NATIVE := connectors/kafka/native
 CC_FOUND := $(shell command -v $(CC))
@@ -126,7 +126,7 @@ $(STAMP): pyproject.toml uv.lock hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 		exit 1; \
 	fi; \
 	stop_telling; \
-	$(BIN)/python -m compileall -q $(wildcard storage_core connectors streaming_jobs) || true; \
+	$(BIN)/python -m compileall -q $(wildcard storage_core connectors streaming_jobs typed_events) || true; \
 	new=$$(( $$(cached) - before )); \
 	if (( new > 5 )); then told=": $$new MB of packages are new in the cache"; \
 	elif (( before > 5 )); then told=': all packages were cached'; else told=; fi; \

@@ -27,7 +27,7 @@ TIDY: Final = "tests/tidy"
 PROGRAMS: Final = "examples/"
 # What runs them, by their paths.
 PROGRAMS_RUN_BY: Final = "tests/example_programs.py"
-PRODUCT: Final = ("storage_core", "connectors", "streaming_jobs")
+PRODUCT: Final = ("storage_core", "connectors", "streaming_jobs", "typed_events")
 # No test is begun later, counted from the start; the rest is for those that run then.
 BEGUN_WITHIN_S: Final = 48
 # More are not collected in that time.

@@ -34,7 +34,8 @@ from tests.unit.connectors.workers import AllAreRight, open_worker
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = tuple(
-    f"{ROOT / package}{os.sep}" for package in ("storage_core", "connectors", "streaming_jobs")
+    f"{ROOT / package}{os.sep}"
+    for package in ("storage_core", "connectors", "streaming_jobs", "typed_events")
 )
 # None of it due or refused by itself.
 OPTIONS: Final = StreamOptions(shards=1, unit="s", block_records=8)

@@ -10,6 +10,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "duckdb": "sql",
     "fastavro": "avro",
     "fsspec": "sql",
+    "lark": "events",
     "pandas": "spark",
     "pydantic": "cli",
     "pyspark": "spark",

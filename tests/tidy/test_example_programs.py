@@ -13,7 +13,7 @@ COMMAND = "\n\nRun it: {}python examples/{}\n"
 BROKER = 'eval "$(shardlog dev up)" && '
 # What of the rest of the packages the documents name for programs.
 NAMED = ("streaming_jobs.jobs.roll_up", "streaming_jobs.parts", "pyspark_shardlog")
-PACKAGES = ("storage_core", "connectors", "streaming_jobs", "pyspark_shardlog")
+PACKAGES = ("storage_core", "connectors", "streaming_jobs", "typed_events", "pyspark_shardlog")
 PROGRAMS = sorted([*PLAIN, *OF_SPARK, *OF_KAFKA])
 
 

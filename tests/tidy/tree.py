@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("storage_core", "connectors", "streaming_jobs")
+PACKAGES = ("storage_core", "connectors", "streaming_jobs", "typed_events")
 FOLDERS = (*PACKAGES, ".ci", "bench", "demo", "deploy", "docs", "examples", "schemas", "tests")
 TEXT_SUFFIXES = {"", ".avsc", ".c", ".h", ".json", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 

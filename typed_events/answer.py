@@ -1,0 +1,35 @@
+"""What a command is answered: a status, one line of text, and rows as Arrow batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class Status(StrEnum):
+    """How a command went."""
+
+    OK = "OK"
+    BAD_REQUEST = "BadRequest"
+    NOT_FOUND = "NotFound"
+    CONFLICT = "Conflict"
+    BUSY = "Busy"
+    INTERNAL_ERROR = "InternalError"
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a command is answered.
+
+    Attributes:
+        status: How it went.
+        message: One line for people; what is wrong, and what to do.
+        schema: The columns of its rows; None where a command has no rows.
+        batches: The rows, made while they are taken. Whoever does not take all of them closes it.
+    """
+
+    status: Status = Status.OK
+    message: str = "OK"
+    schema: pa.Schema | None = None
+    batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))

@@ -1,0 +1,1 @@
+"""The language of commands: text to typed commands."""
