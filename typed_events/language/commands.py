@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from storage_core.platform.overriding import override
 from typed_events.language.expressions import Expression, Field
 
 Time = str | int | float
@@ -23,6 +24,7 @@ class Position:
     shard: int
     address: int
 
+    @override
     def __str__(self) -> str:
         return f"{self.shard}:{self.address}"
 
