@@ -35,6 +35,7 @@ from storage_core.platform.clock import Clock, SystemClock
 from storage_core.protocol import INCARNATION, ROOT, encode_rows
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject, identified
+from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.transactions.documents import (
     Decided,
@@ -65,6 +66,7 @@ _PURPOSE_MAX: Final = 1000
 _NAMED_MAX: Final = 20_000
 # What no attempt is called: with it a transaction that is done is told from one that cannot be.
 _NOBODYS: Final = "0" * 16
+_ONE_IS_WRITTEN: Final = "rows are written to one"
 
 
 class StagingClient:
@@ -238,7 +240,7 @@ class StagingClient:
         Raises:
             InvalidRequestError: They are.
         """
-        _refuse_other_roots(self._client, self._subject.stream)
+        refuse_several_roots(self._client, _ONE_IS_WRITTEN, self._subject.stream)
 
     def _few(self, transaction: TransactionId, texts: list[str]) -> list[str]:
         """Return texts for the same parts, as many as a request takes; none where they are gone."""
@@ -344,18 +346,10 @@ def create_by_server(servers: str, name: str, options: StreamOptions) -> None:
     chosen = {key: value for key, value in encode_options(options).items() if value != usual[key]}
     try:
         # Before anything is made: of several roots it would be in the one that is asked first.
-        _refuse_other_roots(client, name)
+        refuse_several_roots(client, _ONE_IS_WRITTEN, name)
         client.result("create", Subject(name), {"options": json.dumps(chosen)})
     finally:
         client.close()
-
-
-def _refuse_other_roots(client: ServerClient, stream: str | None) -> None:
-    roots = client.roots()
-    if len(set(roots.values())) > 1:
-        listed = ", ".join(f"{address} over root {root}" for address, root in roots.items())
-        message = f"the servers are not over one root: {listed}; name those of one"
-        raise InvalidRequestError(message, stream=stream)
 
 
 def _values_of(transaction: TransactionId) -> dict[str, Any]:
