@@ -218,6 +218,16 @@ def test_tls_to_a_server_without_it_is_told(bench):
         StreamReader.open(f"shardlogs://{server.address}", bench.name, server=options)
 
 
+def test_request_that_is_too_large_is_refused_in_a_line(bench):
+    ids = list(range(10**9, 10**9 + 800_000))
+    with (
+        listening(bench.root) as server,
+        reading(server.address, bench.name) as reader,
+        pytest.raises(InvalidRequestError, match=r"a body of \d+ bytes; 8388608 is the most"),
+    ):
+        reader.read(ids=ids)
+
+
 # --- as by path -------------------------------------------------------------------------------
 
 
