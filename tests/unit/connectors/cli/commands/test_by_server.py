@@ -1,4 +1,4 @@
-"""`read`, `latest`, `tail`, `sql` and `status` print the same over a server as over a path."""
+"""Commands that read print the same over a server as over a path."""
 
 import json
 from contextlib import closing
@@ -62,6 +62,7 @@ COMMANDS = [
     "sql {root} FROM\torders\tSELECT\tcount(*) --output jsonl",
     "sql {root} FROM\ttrip",
     "sql {root} SHOW\tTABLES",
+    "streams {root}",
 ]
 
 
@@ -113,6 +114,15 @@ def test_status_is_the_same_but_for_where_the_root_is(shardlog, root, address, s
 
 def test_status_names_the_servers_in_its_first_line(shardlog, address):
     assert shardlog("status", address).lines[0].startswith(f"root {address} (id ")
+
+
+def test_streams_are_the_same_but_for_bytes_that_a_server_does_not_tell(shardlog, root, address):
+    by_path = json.loads(shardlog("streams", root, "--json").out)
+    by_server = json.loads(shardlog("streams", "--server", address, "--json").out)
+    assert {one.pop("archived_bytes") for one in by_path} == {0}
+    assert {one.pop("archived_bytes") for one in by_server} == {None}
+    assert by_server == by_path
+    assert [one["stream"] for one in by_server] == [TOPIC, NAME]
 
 
 def test_server_without_a_value_is_told(shardlog):
