@@ -205,22 +205,24 @@ class ServerClient:
         """Return the root of each server that answers, by its address.
 
         Raises:
-            UnavailableError: None does.
+            UnavailableError: None does, for as long as is tried.
         """
         question = _question(CALLS["server"], Subject(), {})
-        roots: dict[str, str] = {}
-        failed: list[UnavailableError] = []
-        for connections in self._connections:
-            try:
-                answer = self._answer(connections, question, Subject(), 0.0)
-                answer.body()
-            except UnavailableError as error:
-                failed.append(error)
-                continue
-            roots[connections.address.text] = answer.header(ROOT) or ""
-        if not roots:
-            raise failed[0]
-        return roots
+        backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
+        while True:
+            roots: dict[str, str] = {}
+            failed: list[UnavailableError] = []
+            for connections in self._connections:
+                try:
+                    answer = self._answer(connections, question, Subject(), 0.0)
+                    answer.body()
+                except UnavailableError as error:
+                    failed.append(error)
+                    continue
+                roots[connections.address.text] = answer.header(ROOT) or ""
+            if roots:
+                return roots
+            backoff.pause(none_answered(failed))
 
     def rows(
         self, name: str, subject: Subject, values: Mapping[str, object] | None = None
@@ -286,8 +288,6 @@ class ServerClient:
                 continue
             self._first = place
             return value
-        if count == 1:
-            raise failed[0]
         raise none_answered([failed[place] for place in sorted(failed)]) from failed[0]
 
     def _answer(
@@ -360,7 +360,7 @@ def _unknown_protocol(answer: Answer, spoken: str | None) -> ShardlogError:
 
 
 def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
-    """Return why none of several servers has answered, as one error."""
+    """Return why none of some servers has answered, as one error."""
     first = errors[0]
     reasons = "; ".join(error.message for error in errors)
     return type(first)(
@@ -375,4 +375,11 @@ def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
 
 def identified(subject: Subject, identity: Mapping[str, str]) -> Subject:
     """Return a subject that has to be the same from now on."""
+    if len(errors) == 1:
+        return first
     return replace(subject, identity=tuple(sorted(identity.items())))
+
+
+def of_root(subject: Subject, root: str | None) -> Subject:
+    """Return a subject that has to lie in a root; None for any."""
+    return subject if root is None else identified(subject, {ROOT: root})

@@ -34,7 +34,7 @@ from storage_core.platform.arrow import concat
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.protocol import INCARNATION, ROOT, encode_rows
 from storage_core.remote.addresses import parse_servers
-from storage_core.remote.client import ServerClient, Subject, identified
+from storage_core.remote.client import ServerClient, Subject, identified, of_root
 from storage_core.remote.options import ServerOptions
 from storage_core.transactions.documents import (
     Decided,
@@ -321,18 +321,20 @@ def create_by_server(servers: str, name: str, options: StreamOptions) -> None:
     chosen = {key: value for key, value in encode_options(options).items() if value != usual[key]}
     try:
         # Before anything is made: of several roots it would be in the one that is asked first.
-        _refuse_other_roots(client, name)
-        client.result("create", Subject(name), {"options": json.dumps(chosen)})
+        root = _refuse_other_roots(client, name)
+        client.result("create", of_root(Subject(name), root), {"options": json.dumps(chosen)})
     finally:
         client.close()
 
 
-def _refuse_other_roots(client: ServerClient, stream: str | None) -> None:
+def _refuse_other_roots(client: ServerClient, stream: str | None) -> str:
+    """Return the root of all servers that answer."""
     roots = client.roots()
     if len(set(roots.values())) > 1:
         listed = ", ".join(f"{address} over root {root}" for address, root in roots.items())
         message = f"the servers are not over one root: {listed}; name those of one"
         raise InvalidRequestError(message, stream=stream)
+    return next(iter(roots.values()))
 
 
 def _values_of(transaction: TransactionId) -> dict[str, Any]:
