@@ -163,6 +163,7 @@ class ServerClient:
             for address in servers.addresses
         ]
         self._first = 0
+        self._is_interrupted = False
 
     @property
     def addresses(self) -> str:
@@ -242,6 +243,15 @@ class ServerClient:
 
         return self._called(_question(CALLS[name], subject, values), subject, whole)
 
+    def interrupt(self) -> None:
+        """End the calls that are under way, and refuse others; from any thread.
+
+        Call it again until they have ended: one that connects just now is not reached.
+        """
+        self._is_interrupted = True
+        for connections in self._connections:
+            connections.interrupt()
+
     def close(self) -> None:
         """Close all connections; answers that are still read close theirs."""
         for connections in self._connections:
@@ -293,6 +303,9 @@ class ServerClient:
     def _answer(
         self, connections: Connections, question: Question, subject: Subject, patience_s: float
     ) -> Answer:
+        if self._is_interrupted:
+            message = "calls of servers were interrupted"
+            raise ClosedError(message)
         token = self._token
         answer = connections.ask(question, self._headers(subject, token), patience_s)
         if answer.status == HTTPStatus.UNAUTHORIZED:
@@ -362,6 +375,8 @@ def _unknown_protocol(answer: Answer, spoken: str | None) -> ShardlogError:
 def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
     """Return why none of some servers has answered, as one error."""
     first = errors[0]
+    if len(errors) == 1:
+        return first
     reasons = "; ".join(error.message for error in errors)
     return type(first)(
         f"none of {len(errors)} servers answered: {reasons}",
@@ -375,8 +390,6 @@ def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
 
 def identified(subject: Subject, identity: Mapping[str, str]) -> Subject:
     """Return a subject that has to be the same from now on."""
-    if len(errors) == 1:
-        return first
     return replace(subject, identity=tuple(sorted(identity.items())))
 
 

@@ -5,8 +5,10 @@ closed otherwise, as by a caller who had enough of the rows. One that the server
 shows at the next question, which is asked again on a new one; more than once that never happens.
 """
 
+import socket
 import ssl
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import (
     BadStatusLine,
@@ -18,6 +20,7 @@ from http.client import (
     RemoteDisconnected,
 )
 from typing import Final
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -116,6 +119,8 @@ class Connections:
         self._context = context
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
+        # All that are open, those that calls wait for among them.
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._is_closed = False
 
     def ask(self, question: Question, headers: dict[str, str], patience_s: float = 0.0) -> Answer:
@@ -158,6 +163,15 @@ class Connections:
         if not is_kept:
             connection.close()
 
+    def interrupt(self) -> None:
+        """End all connections under the calls that use them, which fail; from any thread."""
+        with self._lock:
+            sockets = list(self._sockets)
+        for sock in sockets:
+            with suppress(OSError):
+                # NOTE: that of TLS (3.11) would take from its reader what it reads by.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close what is idle; what is lent is closed once it comes back."""
         self._is_closed = True
@@ -181,6 +195,8 @@ class Connections:
         except TRANSPORT_ERRORS as error:
             connection.close()
             raise translated(error, self.address, "when it was connected to") from error
+        with self._lock:
+            self._sockets.add(connection.sock)
         return connection
 
     def _exchange(

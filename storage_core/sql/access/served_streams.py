@@ -104,6 +104,10 @@ class ServedStreams:
             return f"cannot be read: {error.message}"
         return "" if digest.digest() == entry.digest else "does not match its digest"
 
+    def interrupt(self) -> None:
+        """End what is under way at a server, and refuse more; from any thread, again and again."""
+        self._client.interrupt()
+
     def close(self) -> None:
         """Close all connections."""
         self._client.close()

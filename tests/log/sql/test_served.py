@@ -4,6 +4,9 @@ Method: a server in this process over a root that is damaged, ends, or asks for 
 answers are those of a path is in test_sql.py, whose scenarios run over both.
 """
 
+import os
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -182,6 +185,25 @@ def test_servers_that_are_all_away_are_waited_for(sealed):
             await_that(lambda: bool(first.connections and second.connections), "both were asked")
             second.port = server.port
             assert answer.result(WAIT_MAX_S)
+
+
+def test_interrupt_ends_a_query_whose_server_is_silent(sealed):
+    slow = ServerOptions(timeout=timedelta(seconds=2 * WAIT_MAX_S), retry_for=timedelta(0))
+    has_ended = threading.Event()
+    with listening(sealed) as server, Relay(server.port) as relay, ThreadPoolExecutor(1) as thread:
+        # Behind the footer, which is read before the query runs.
+        relay.stall_next_answer_at(2**19)
+
+        def interrupted() -> bool:
+            assert relay.stalled.wait(WAIT_MAX_S)
+            os.kill(os.getpid(), signal.SIGINT)
+            return has_ended.wait(WAIT_MAX_S)
+
+        before_its_timeout = thread.submit(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            first_row(f"shardlog://{relay.address}", ALL, server=slow)
+        has_ended.set()
+        assert before_its_timeout.result()
 
 
 def test_hot_rows_go_on_where_an_answer_was_cut(tmp_path):
