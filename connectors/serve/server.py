@@ -28,7 +28,7 @@ from storage_core import Clock, SystemClock
 
 _LOOK_EVERY_S: Final = 0.05
 _REFUSAL_WITHIN_S: Final = 0.2
-_TLS_ONLY: Final = "this server speaks TLS alone: https://, shardlogs:// for clients of shardlog"
+_TLS_ONLY: Final = "this server takes only TLS: use https://, clients of shardlog shardlogs://"
 
 
 class ShardServer:

@@ -47,6 +47,7 @@ from storage_core.read.rows import Collected
 from storage_core.remote.addresses import Servers
 from storage_core.remote.backoff import Backoff
 from storage_core.remote.connections import (
+    ANSWER_CUT,
     TRANSPORT_ERRORS,
     Answer,
     Connections,
@@ -57,7 +58,7 @@ from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")
 
-_WHERE_A_TOKEN_IS: Final = f"name a file with one by {TOKEN_FILE_VARIABLE}"
+_WHERE_A_TOKEN_IS: Final = f"set {TOKEN_FILE_VARIABLE} to a file with a token"
 # A longer query is sent as a body.
 _QUERY_LENGTH_MAX: Final = 4000
 
@@ -133,7 +134,7 @@ class RowAnswer:
         except TRANSPORT_ERRORS as error:
             # Arrow, too, says so of bytes that are missing.
             self._answer.close()
-            raise translated(error, self._answer.address, "while it answered") from error
+            raise translated(error, self._answer.address, ANSWER_CUT) from error
         except BaseException:
             self._answer.close()
             raise
