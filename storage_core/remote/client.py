@@ -164,7 +164,7 @@ class ServerClient:
             for address in servers.addresses
         ]
         self._first = 0
-        self._is_interrupted = False
+        self._interrupts = 0
 
     @property
     def addresses(self) -> str:
@@ -245,11 +245,11 @@ class ServerClient:
         return self._called(_question(CALLS[name], subject, values), subject, whole)
 
     def interrupt(self) -> None:
-        """End the calls that are under way, and refuse others; from any thread.
+        """End the calls that are under way: they fail, and are not made again. From any thread.
 
         Call it again until they have ended: one that connects just now is not reached.
         """
-        self._is_interrupted = True
+        self._interrupts += 1
         for connections in self._connections:
             connections.interrupt()
 
@@ -266,12 +266,15 @@ class ServerClient:
         patience_s: float = 0.0,
     ) -> T:
         backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
+        interrupts = self._interrupts
         while True:
             try:
                 return self._one_round(question, subject, decoded, patience_s)
             except ShardLockedError:
                 raise
             except UnavailableError as error:
+                if self._interrupts != interrupts:
+                    raise
                 backoff.pause(error)
 
     def _one_round(
@@ -304,9 +307,6 @@ class ServerClient:
     def _answer(
         self, connections: Connections, question: Question, subject: Subject, patience_s: float
     ) -> Answer:
-        if self._is_interrupted:
-            message = "calls of servers were interrupted"
-            raise ClosedError(message)
         token = self._token
         answer = connections.ask(question, self._headers(subject, token), patience_s)
         if answer.status == HTTPStatus.UNAUTHORIZED:

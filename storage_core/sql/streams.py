@@ -142,7 +142,7 @@ class Streams:
         self._root.close()
 
     def interrupt(self) -> None:
-        """End the query that runs; from any thread, again and again. Close the streams then."""
+        """End the query that runs; from any thread, again and again until it has ended."""
         self._root.interrupt()
         self.connection.interrupt()
 

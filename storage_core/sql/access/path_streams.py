@@ -52,7 +52,7 @@ class RootStreams(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """End what is under way at a server, and refuse more; from any thread, again and again."""
+        """Let calls of a server that are under way fail; from any thread, again and again."""
         ...
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class PathStreams:
         return difference(read.part.path, read.part.entry)
 
     def interrupt(self) -> None:
-        """Nothing is under way at a server."""
+        """There is no server."""
 
     def close(self) -> None:
         """Nothing is open."""

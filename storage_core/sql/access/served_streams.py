@@ -105,7 +105,7 @@ class ServedStreams:
         return "" if digest.digest() == entry.digest else "does not match its digest"
 
     def interrupt(self) -> None:
-        """End what is under way at a server, and refuse more; from any thread, again and again."""
+        """Let calls of a server that are under way fail; from any thread, again and again."""
         self._client.interrupt()
 
     def close(self) -> None:
