@@ -6,7 +6,7 @@ files that nobody publishes, and a transaction that is made is made once.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import IOBase
 from pathlib import Path
 from typing import Any, Final
@@ -103,10 +103,7 @@ def land(area: StagingArea, writers: OpenWriters, values: Mapping[str, Any]) -> 
         ShardlogError: As `landing.land`.
     """
     contents = values.get("contents")
-    parts = tuple(_part_of(text) for text in values.get("parts", ()))
-    if len(set(parts)) < len(parts):
-        message = "parts: the same is named twice, and its rows would be there twice"
-        raise InvalidRequestError(message)
+    parts = _parts_of(values.get("parts", ()))
     batch = NotedBatch(
         _transaction_of(values),
         parts,
@@ -122,6 +119,14 @@ def transaction_named(values: Mapping[str, Any]) -> str:
 
 def _transaction_of(values: Mapping[str, Any]) -> TransactionId:
     return TransactionId(values["series"], values.get("number"))
+
+
+def _parts_of(texts: Iterable[str]) -> tuple[tuple[int, str], ...]:
+    parts = tuple(map(_part_of, texts))
+    if len(set(parts)) < len(parts):
+        message = "parts: the same is named twice, and its rows would be there twice"
+        raise InvalidRequestError(message)
+    return parts
 
 
 def _part_of(text: str) -> tuple[int, str]:
@@ -165,6 +170,10 @@ def _claim(area: StagingArea, values: Mapping[str, Any]) -> object:
     return area.claim(values["name"], values["owner"], takes_over=values.get("takes_over", False))
 
 
+def _gather(area: StagingArea, values: Mapping[str, Any]) -> object:
+    return area.gather(_transaction_of(values), _parts_of(values["parts"]))
+
+
 def _discard(area: StagingArea, values: Mapping[str, Any]) -> object:
     area.discard_attempts(_transaction_of(values), values["attempts"])
     return None
@@ -174,5 +183,6 @@ _RESULTS: Final[Mapping[str, Callable[[StagingArea, Mapping[str, Any]], object]]
     "staging": _staging,
     "decided": _decided,
     "claim": _claim,
+    "gather": _gather,
     "discard": _discard,
 }

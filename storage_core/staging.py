@@ -153,7 +153,7 @@ class StagingArea:
             InvalidRequestError: It is no name of an attempt, or has no rows of the shard.
         """
         noted: dict[str, Parts] = {}
-        by_shard: dict[int, tuple[StagedRows, ...]] = {}
+        by_shard: dict[int, list[StagedRows]] = {}
         directory = self._staging.of(transaction)
         for shard, attempt in attempts:
             if attempt not in noted:
@@ -165,8 +165,24 @@ class StagingArea:
             if shard not in noted[attempt]:
                 message = f"the attempt has no rows of shard {shard}"
                 raise InvalidRequestError(message, stream=self._files.meta.name)
-            by_shard[shard] = (*by_shard.get(shard, ()), *noted[attempt][shard])
-        return by_shard
+            by_shard.setdefault(shard, []).extend(noted[attempt][shard])
+        return {shard: tuple(parts) for shard, parts in by_shard.items()}
+
+    def gather(self, transaction: TransactionId, attempts: Iterable[tuple[int, str]]) -> str:
+        """Note what attempts have staged as one attempt; return its name. Durable on return.
+
+        The files stay where they are. So a transaction of any number of attempts can be named by
+        a few.
+
+        Raises:
+            UnavailableError: As `noted`.
+            InvalidRequestError: As `noted`.
+        """
+        parts = self.noted(transaction, attempts)
+        gathered = self._begin_attempt(transaction)
+        with file_errors(gathered, "noting staged rows"):
+            note_parts(gathered, parts)
+        return gathered.name
 
     def is_done(self, transaction: TransactionId, stream: Stream) -> bool:
         """Tell whether the shards that a stream has open know all rows of a transaction."""

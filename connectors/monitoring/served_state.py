@@ -33,7 +33,7 @@ class ServedState:
             single(
                 "shardlog_worker_server_up",
                 "gauge",
-                "1 while the process of the server beside the worker runs.",
+                "1 while the server beside the worker answers.",
                 float(self.is_running),
             ),
             single(

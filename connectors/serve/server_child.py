@@ -3,7 +3,8 @@
 The worker listens itself, so an address that cannot be had ends it at once with one line, and a
 server that is started again is found where the last one was. A thread of its own waits for the
 process; the worker's loop never does. A server that dies is started again after a pause that grows
-to 10 s, without end: it costs readers, and no record.
+to 10 s, without end: it costs readers, and no record. One that stands still is killed, since it
+would keep the address and answer nobody.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from connectors.monitoring.listening import bound_socket, check_host
 from connectors.monitoring.served_state import ServedState
+from connectors.serve.health_check import answers
 from connectors.serve.settings import settings_beside_worker
 from connectors.serve.tls import Certificate
 from connectors.serve.tokens import Tokens
@@ -34,6 +36,11 @@ _PAUSE_MAX_S: Final = 10.0
 # One that ran for so long is no server that dies again and again.
 _SOUND_AFTER_S: Final = 60.0
 _END_WITHIN_S: Final = 3.0
+_START_MAX_S: Final = 300.0
+# Its health is asked for as often. A machine that hardly gets on lets one question pass or two.
+_ASKED_EVERY_S: Final = 5.0
+_ANSWER_MAX_S: Final = 10.0
+_UNANSWERED_MAX: Final = 3
 # They may be meant for the worker's whole group.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -76,7 +83,8 @@ class ServerChild:
         self._log = log
         check_serving(root, section, clock)
         self._listener = _bound(section.listen, clock)
-        host, port = self._listener.getsockname()[:2]
+        self._place: tuple[str, int] = self._listener.getsockname()[:2]
+        host, port = self._place
         self.address = join_address(host, port)
         self.is_open_to_others = not is_loopback(host)
         order = {
@@ -84,6 +92,7 @@ class ServerChild:
             "version": version,
             "serve": section.model_dump(mode="json"),
         }
+        self._has_tls = section.tls_cert is not None
         self._order = json.dumps(order).encode() + b"\n"
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -95,7 +104,7 @@ class ServerChild:
 
     @property
     def state(self) -> ServedState:
-        """Whether it runs, and how often it was started again."""
+        """Whether it answers, and how often it was started again."""
         process = self._process
         is_running = self._is_ready and process is not None and process.poll() is None
         return ServedState(
@@ -148,16 +157,36 @@ class ServerChild:
         with suppress(OSError):
             process.stdin.write(self._order)
             process.stdin.flush()
+        late = threading.Timer(_START_MAX_S, process.kill)
+        late.daemon = True
+        late.start()
         failed = _failure_of(process.stdout)
+        late.cancel()
         if failed is None:
             self._is_ready = True
             self._log.info("serving", address=self.address, pid=process.pid)
+            failed = self._await_silence(process)
         code = process.wait()
         self._is_ready = False
         process.stdout.close()
         with suppress(OSError):
             process.stdin.close()
         return failed or f"the process ended with {code}"
+
+    def _await_silence(self, process: Popen[bytes]) -> str | None:
+        """Wait until a server ends, or kill it once it stands still; return why it was killed."""
+        unanswered = 0
+        while unanswered < _UNANSWERED_MAX:
+            try:
+                process.wait(_ASKED_EVERY_S)
+            except TimeoutExpired:
+                is_answered = answers(self._place, _ANSWER_MAX_S, has_tls=self._has_tls)
+                unanswered = 0 if is_answered else unanswered + 1
+                self._is_ready = is_answered
+            else:
+                return None
+        process.kill()
+        return f"it did not answer {unanswered} times in {_ANSWER_MAX_S:g} s, and was killed"
 
     def _started(self) -> Popen[bytes] | None:
         with self._lock:

@@ -218,6 +218,12 @@ _WRITES: Final = (
         takes_rows=True,
     ),
     Call(
+        "gather",
+        "notes staged parts under one name, for `land` with more than a request takes",
+        parameters=(*_OF_TRANSACTION, Parameter("parts", "texts", is_required=True)),
+        right="write",
+    ),
+    Call(
         "land",
         "makes what is staged the transaction, durable and visible: is_done, and rows late by size",
         parameters=(

@@ -35,6 +35,7 @@ from storage_core.platform.clock import Clock, SystemClock
 from storage_core.protocol import INCARNATION, ROOT, encode_rows
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject, identified, of_root
+from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.transactions.documents import (
     Decided,
@@ -61,6 +62,11 @@ _WAIT_AT_ONCE_S: Final = 5.0
 _LANDING_PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 0.05
 _PURPOSE_MAX: Final = 1000
+# Of parts; the body of a request takes some 350,000, and each takes a server the read of a note.
+_NAMED_MAX: Final = 20_000
+# What no attempt is called: with it a transaction that is done is told from one that cannot be.
+_NOBODYS: Final = "0" * 16
+_ONE_IS_WRITTEN: Final = "rows are written to one"
 
 
 class StagingClient:
@@ -180,8 +186,8 @@ class StagingClient:
     def discard(self, transaction: TransactionId, parts: Iterable[Parts]) -> None:
         """Remove the files of attempts that are not, and will not be, in the transaction."""
         attempts = sorted({name for each in parts for name in attempts_of(each)})
-        if attempts:
-            self._result("discard", {**_values_of(transaction), "attempts": attempts})
+        for some in _some_of(attempts):
+            self._result("discard", {**_values_of(transaction), "attempts": some})
 
     def land(self, batch: StagedBatch, waiting: Waiting) -> int:
         """Make staged parts the transaction, durable and visible, unless it was decided before.
@@ -196,9 +202,10 @@ class StagingClient:
             ForeignDataError: It was decided with other contents.
         """
         transaction, contents, wait_s = batch.transaction, batch.contents, waiting.wait_s
+        texts, few = _texts_of(batch.parts), list[str]()
+        nobodys = [f"{shard}:{_NOBODYS}" for shard in batch.parts]
         values = {
             **_values_of(transaction),
-            "parts": _texts_of(batch.parts),
             "contents": None if contents is None else _text_of(contents),
             "purpose": waiting.purpose[:_PURPOSE_MAX],
             "keeps": waiting.is_kept,
@@ -208,8 +215,11 @@ class StagingClient:
             left_s = max(0.0, deadline_s - self._clock.monotonic_s())
             wait_at_once_s = min(left_s, _WAIT_AT_ONCE_S)
             try:
+                few = few or self._few(transaction, texts)
                 answer = self._result(
-                    "land", {**values, "wait": wait_at_once_s}, wait_at_once_s + _LANDING_PATIENCE_S
+                    "land",
+                    {**values, "parts": few or nobodys, "wait": wait_at_once_s},
+                    wait_at_once_s + _LANDING_PATIENCE_S,
                 )
             except ShardLockedError as error:
                 if self._clock.monotonic_s() >= deadline_s:
@@ -230,7 +240,22 @@ class StagingClient:
         Raises:
             InvalidRequestError: They are.
         """
-        _refuse_other_roots(self._client, self._subject.stream)
+        refuse_several_roots(self._client, _ONE_IS_WRITTEN, self._subject.stream)
+
+    def _few(self, transaction: TransactionId, texts: list[str]) -> list[str]:
+        """Return texts for the same parts, as many as a request takes; none where they are gone."""
+        while len(texts) > _NAMED_MAX:
+            few: list[str] = []
+            for some in _some_of(texts):
+                values = {**_values_of(transaction), "parts": some}
+                try:
+                    name = self._result("gather", values, _LANDING_PATIENCE_S)
+                except UnavailableError:
+                    return []
+                few += [f"{shard}:{name}" for shard in dict.fromkeys(map(_shard_of, some))]
+            assert len(few) < len(texts), "a stream has fewer shards than a request names"
+            texts = few
+        return texts
 
     def _decided(self, transaction: TransactionId) -> Decided:
         return _read(decode_decided, self._result("decided", _values_of(transaction)))
@@ -321,20 +346,10 @@ def create_by_server(servers: str, name: str, options: StreamOptions) -> None:
     chosen = {key: value for key, value in encode_options(options).items() if value != usual[key]}
     try:
         # Before anything is made: of several roots it would be in the one that is asked first.
-        root = _refuse_other_roots(client, name)
+        root = refuse_several_roots(client, _ONE_IS_WRITTEN, name)
         client.result("create", of_root(Subject(name), root), {"options": json.dumps(chosen)})
     finally:
         client.close()
-
-
-def _refuse_other_roots(client: ServerClient, stream: str | None) -> str:
-    """Return the root of all servers that answer."""
-    roots = client.roots()
-    if len(set(roots.values())) > 1:
-        listed = ", ".join(f"{address} over root {root}" for address, root in roots.items())
-        message = f"the servers are not over one root: {listed}; name those of one"
-        raise InvalidRequestError(message, stream=stream)
-    return next(iter(roots.values()))
 
 
 def _values_of(transaction: TransactionId) -> dict[str, Any]:
@@ -348,6 +363,15 @@ def _texts_of(parts: Parts) -> list[str]:
         for shard, staged in parts.items()
         for attempt in dict.fromkeys(map(attempt_of, staged))
     ]
+
+
+def _shard_of(text: str) -> str:
+    return text.partition(":")[0]
+
+
+def _some_of(texts: list[str]) -> Iterator[list[str]]:
+    for first in range(0, len(texts), _NAMED_MAX):
+        yield texts[first : first + _NAMED_MAX]
 
 
 def _text_of(contents: Contents) -> str:

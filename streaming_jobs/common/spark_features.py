@@ -3,6 +3,7 @@
     | since | what                                                  | before that               |
     |-------|-------------------------------------------------------|---------------------------|
     | 4.1   | a streaming writer that takes Arrow batches           | both writers as one class |
+    | 4.1   | registers a source that Spark finds by itself         | it is found               |
     | 4.2   | limits of a batch, and an end of Trigger.AvailableNow | the source keeps both     |
     | 4.3   | a vectorized Parquet reader of all that parts have    | the other reader          |
 
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyspark.sql.datasource
 from pyspark import __version__
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
@@ -35,6 +37,7 @@ _VECTORIZED: Final = "spark.sql.parquet.enableVectorizedReader"
 _SPLIT_FLOATS_SINCE: Final = (4, 3)
 _TIME_ZONE: Final = "timezone"
 _CONNECT: Final = "pyspark.sql.connect."
+_IS_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 if TYPE_CHECKING or HAS_ADMISSION:
     from pyspark.sql.streaming.datasource import (
@@ -90,6 +93,7 @@ __all__ = [
     "is_of_connect",
     "lacks_split_floats",
     "map_in_arrow",
+    "register_source",
 ]
 
 BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -131,3 +135,15 @@ def lacks_split_floats(spark: SparkSession) -> str | None:
     version = tuple(int(part) for part in spark.version.split(".")[:2])
     is_vectorized = str(spark.conf.get(_VECTORIZED)).lower() == "true"
     return _VECTORIZED if is_vectorized and version < _SPLIT_FLOATS_SINCE else None
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Have a source run by `PYSPARK_PYTHON`, with what is shipped to executors.
+
+    NOTE: PySpark 4.0 refuses what it finds by itself, which runs by the driver's own Python.
+    """
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != _IS_THERE:
+            raise

@@ -10,9 +10,8 @@ is noted beside the files. So a job goes on from its checkpoint by the other way
 
 from pathlib import Path
 
-from storage_core import InvalidRequestError
 from storage_core.remote.addresses import names_servers
-from storage_core.remote.served_root import ask_root
+from storage_core.remote.one_root import refuse_servers_of_several_roots
 
 
 def root_of(root: str | Path) -> str:
@@ -27,11 +26,8 @@ def refuse_several(root: str) -> None:
         InvalidRequestError: They are.
         UnavailableError: No server answers.
     """
-    if names_servers(root) and "," in ask_root(root).root_id:
-        message = (
-            f"{root} are servers over several roots, and the job writes: name the servers of one"
-        )
-        raise InvalidRequestError(message)
+    if names_servers(root):
+        refuse_servers_of_several_roots(root, "the job writes to one")
 
 
 def options_of(root: str) -> dict[str, str]:

@@ -24,6 +24,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from storage_core import InvalidRequestError
+from streaming_jobs.common.spark_features import register_source
+from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.jobs.spark_failures import SPARK_ERRORS, failure_of
 
 _LOG_LEVEL: Final = "spark.log.level"
@@ -102,6 +104,8 @@ def start_spark(name: str, master: str, settings: dict[str, str]) -> RunningSpar
         session = SparkSession.builder.getOrCreate()
         # Its settings are looked at once they are used.
         session.range(0)
+        # Where shardlog is shipped, no process of Spark but this one finds it by itself.
+        register_source(session, ShardlogSource)
     except SPARK_ERRORS as error:
         message = f"Spark does not start: {_why(error, said)}"
         raise InvalidRequestError(message) from error

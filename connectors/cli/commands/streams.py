@@ -1,11 +1,13 @@
 """`shardlog streams`: the streams under a root, each with what it holds.
 
-A damaged stream does not hide its neighbours: they are listed first, then its error is told.
+A damaged stream does not hide its neighbours: they are listed first, then its error is told. Of
+logs that a reset has archived, servers do not tell the bytes.
 """
 
 from pathlib import Path
 
-from connectors.cli.commands.each_stream import of_each_stream
+from connectors.cli.commands.each_stream import of_streams
+from connectors.cli.input.roots import NamedRoot, root_named
 from connectors.cli.output.printing import print_json, print_table
 from storage_core import StreamReader, archived_shard_directory, archived_shards
 from storage_core.platform.disk_usage import disk_bytes
@@ -15,9 +17,10 @@ _COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", 
 _ARCHIVED = "archived bytes"
 
 
-def streams(*, root: Path, as_json: bool) -> None:
+def streams(*, root: str, as_json: bool) -> None:
     """List the streams under a root."""
-    rows, error = of_each_stream(root, None, lambda name: [_row(root, name)])
+    source = root_named(root)
+    rows, error = of_streams(source.streams, lambda name: [_row(source, name)])
     if as_json:
         names = [column.replace(" ", "_") for column in (*_COLUMNS, _ARCHIVED)]
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -29,8 +32,8 @@ def streams(*, root: Path, as_json: bool) -> None:
         raise error
 
 
-def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int, int]:
-    with StreamReader.open(root, name) as reader:
+def _row(source: NamedRoot, name: str) -> tuple[str, str, str, int, int, int, int, int, int | None]:
+    with StreamReader.open(source.place, name) as reader:
         committed = reader.refresh()
         stats = reader.stats()
         return (
@@ -42,7 +45,7 @@ def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int,
             sum(committed.values()),
             stats.late_arrivals,
             stats.dead_letters_waiting,
-            _archived_bytes(root, name),
+            None if source.directory is None else _archived_bytes(source.directory, name),
         )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import CorruptionError
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
@@ -20,6 +20,7 @@ from storage_core.platform.clock import SystemClock
 from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.remote.addresses import parse_servers
 from storage_core.remote.client import ServerClient, Subject, of_root
+from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.resumed_rows import resumed_rows
 from storage_core.remote.stream_client import StreamClient
@@ -120,14 +121,7 @@ class ServedStreams:
             UnavailableError: No server answers.
         """
         if self._root is None:
-            roots = set(self._client.roots().values())
-            if len(roots) > 1:
-                message = (
-                    f"{self._servers.text} are servers over several roots, and SQL reads one "
-                    "root: name the servers of one"
-                )
-                raise InvalidRequestError(message)
-            self._root = roots.pop()
+            self._root = refuse_several_roots(self._client, "SQL reads one")
         return self._root
 
 

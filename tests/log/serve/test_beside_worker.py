@@ -27,7 +27,9 @@ from tests.children import START_MAX_S, start_talking_child
 from tests.log.workbench import Workbench
 from tests.waiting import await_that
 
+HERE = Path(__file__).parent
 ANY = "127.0.0.1:0"
+TLS = {"tls_cert": HERE / "certificate.pem", "tls_key": HERE / "key.pem"}
 
 
 class Lines:
@@ -75,6 +77,66 @@ def test_server_that_dies_is_started_again_at_the_same_address(bench: Workbench)
         (died,) = lines.of("server died, starting it again")
         assert (died["times"], died["reason"]) == (1, "the process ended with -9")
         assert len(lines.of("serving")) == 2
+
+
+@pytest.fixture
+def asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that says nothing for a second or two be taken for one that stands still."""
+    monkeypatch.setattr(server_child, "_ASKED_EVERY_S", 0.2)
+    monkeypatch.setattr(server_child, "_ANSWER_MAX_S", 1.0)
+    monkeypatch.setattr(server_child, "_UNANSWERED_MAX", 2)
+
+
+@pytest.mark.parametrize("section", [{}, TLS], ids=["plain", "tls"])
+@pytest.mark.usefixtures("asked_often")
+def test_server_that_stands_still_is_killed_and_started_again(
+    bench: Workbench, section: dict[str, Any]
+) -> None:
+    lines = Lines()
+    with beside(bench.root, lines, **section) as child:
+        pid = child.state.pid
+        os.kill(pid, signal.SIGSTOP)
+        await_that(lambda: not child.state.is_running, "a silence that is told")
+        await_that(lambda: child.state.restarts > 0, "a server that is killed")
+        await_that(lambda: child.state.is_running, "a server that answers again")
+        assert child.state.pid != pid
+        assert "did not answer" in lines.of("server died, starting it again")[0]["reason"]
+
+
+def test_server_that_stands_still_while_it_starts_is_killed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(*arguments, **options)
+        process.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(server_child, "Popen", unhindered)
+        return process
+
+    def unhindered(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        monkeypatch.undo()
+        return subprocess.Popen(*arguments, **options)
+
+    monkeypatch.setattr(server_child, "_START_MAX_S", 0.2)
+    monkeypatch.setattr(server_child, "Popen", stopped)
+    bench.keep([1])
+    with beside(bench.root) as child:
+        assert (child.state.restarts, rows_at(child, bench.name)) == (1, 1)
+
+
+@pytest.mark.usefixtures("asked_often")
+def test_server_that_answers_again_goes_on(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_child, "_UNANSWERED_MAX", 10_000)
+    bench.keep([1])
+    with beside(bench.root) as child:
+        pid = child.state.pid
+        os.kill(pid, signal.SIGSTOP)
+        await_that(lambda: not child.state.is_running, "a silence that is told")
+        os.kill(pid, signal.SIGCONT)
+        await_that(lambda: child.state.is_running, "an answer")
+        assert (child.state.restarts, child.state.pid) == (0, pid)
+        assert rows_at(child, bench.name) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

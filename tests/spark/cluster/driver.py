@@ -29,7 +29,7 @@ _ANSWER_MAX_S: Final = 600.0
 _END_MAX_S: Final = 120.0
 # PySpark 4.0 registers nothing that it finds by itself, and takes it from the same path everywhere.
 REGISTERED_SINCE: Final = "4.1"
-_TOKEN_FILE: Final = "SHARDLOG_SERVER_TOKEN_FILE"  # noqa: S105 - a name
+TOKEN_FILE: Final = "SHARDLOG_SERVER_TOKEN_FILE"  # noqa: S105 - a name
 
 
 class DriverError(Exception):
@@ -141,8 +141,10 @@ def _jvm_of(spark: SparkSession) -> int:
 
 
 def _session(plan: Plan) -> SparkSession:
-    for name in ("PYTHONPATH", _TOKEN_FILE):
+    for name in ("PYTHONPATH", TOKEN_FILE):
         os.environ.pop(name, None)
+    if plan.token_file is not None:
+        os.environ[TOKEN_FILE] = str(plan.token_file)
     if plan.archive is not None and pyspark.__version__ < REGISTERED_SINCE:
         # What is not registered runs by the driver's own paths.
         os.environ["PYTHONPATH"] = str(plan.archive)
@@ -151,7 +153,7 @@ def _session(plan: Plan) -> SparkSession:
     # The driver's Python processes find what lies where they run, and are to find no shardlog here.
     os.chdir(plan.place)
     builder = SparkSession.Builder().master(plan.master).appName("shardlog-tests")
-    for name, value in {**SETTINGS, **with_classes(QUICK), **_of_cluster(plan)}.items():
+    for name, value in {**SETTINGS, **with_classes(QUICK), **settings_of(plan)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -163,7 +165,8 @@ def _session(plan: Plan) -> SparkSession:
     return session
 
 
-def _of_cluster(plan: Plan) -> Mapping[str, str]:
+def settings_of(plan: Plan) -> Mapping[str, str]:
+    """Return the settings of a session on the cluster."""
     settings = {
         "spark.cores.max": str(len(MACHINES)),
         "spark.executor.cores": "1",
@@ -178,6 +181,5 @@ def _of_cluster(plan: Plan) -> Mapping[str, str]:
     if plan.archive is not None:
         settings["spark.submit.pyFiles"] = str(plan.archive)
     if plan.token_file is not None:
-        os.environ[_TOKEN_FILE] = str(plan.token_file)
-        settings[f"spark.executorEnv.{_TOKEN_FILE}"] = str(plan.token_file)
+        settings[f"spark.executorEnv.{TOKEN_FILE}"] = str(plan.token_file)
     return settings

@@ -1,14 +1,22 @@
-"""`roll_up` on machines that have neither the root nor RocksDB."""
+"""Jobs on machines that have neither the root nor RocksDB."""
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from streaming_jobs.jobs.roll_up import roll_up
 from streaming_jobs.jobs.rollup.calendar import Level
+from tests.spark.cluster.driver import REGISTERED_SINCE, TOKEN_FILE, settings_of
 from tests.spark.cluster.lab import JOB_MAX_S
+from tests.spark.jobs.test_land_topic import landed
 from tests.spark.support.rollup_lab import FIELD, NAME, RollupLab, readings
+from tests.spark.support.session import quick_settings
+from tests.unit.streaming_jobs.source.source_lab import NAME as EVENTS
 
 LEVELS: tuple[Level, ...] = ("hour", "day")
 
@@ -29,3 +37,32 @@ def roll_all_up(spark: SparkSession, root: str, checkpoint: Path, zone: str) -> 
         spark, root, NAME, FIELD, checkpoint=checkpoint, zone=zone, levels=LEVELS, once=True
     )
     assert query.awaitTermination(int(JOB_MAX_S)), "the job goes on"
+
+
+def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
+    lab.log.create(shards=2)
+    lab.log.append(20)
+    lab.serve()
+    into = cluster.place / f"{lab.place.name}-lake"
+    arguments = ["--server", lab.server.address, EVENTS, str(into), "--once", "--partition", "none"]
+    for name, value in {**quick_settings(), **settings_of(plan)}.items():
+        arguments += ["--conf", f"{name}={value}"]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), plan.python)
+    if pyspark.__version__ < REGISTERED_SINCE:
+        variables["PYTHONPATH"] = str(shipped.archive)
+    job = subprocess.run(
+        [
+            *(sys.executable, "-m", "streaming_jobs.jobs.land_topic"),
+            *("--master", cluster.address, *arguments),
+        ],
+        env={**variables, TOKEN_FILE: str(plan.token_file)},
+        # Where processes that run there find no shardlog but what was shipped.
+        cwd=cluster.place,
+        capture_output=True,
+        text=True,
+        timeout=JOB_MAX_S,
+        check=False,
+    )
+    assert job.returncode == 0, job.stderr
+    assert landed(into) == list(range(20))

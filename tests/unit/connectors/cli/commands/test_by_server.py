@@ -1,4 +1,4 @@
-"""`read`, `latest`, `tail`, `sql` and `status` print the same over a server as over a path."""
+"""Commands that read print the same over a server as over a path."""
 
 import json
 from contextlib import closing
@@ -62,6 +62,7 @@ COMMANDS = [
     "sql {root} FROM\torders\tSELECT\tcount(*) --output jsonl",
     "sql {root} FROM\ttrip",
     "sql {root} SHOW\tTABLES",
+    "streams {root}",
 ]
 
 
@@ -115,6 +116,15 @@ def test_status_names_the_servers_in_its_first_line(shardlog, address):
     assert shardlog("status", address).lines[0].startswith(f"root {address} (id ")
 
 
+def test_streams_are_the_same_but_for_bytes_that_a_server_does_not_tell(shardlog, root, address):
+    by_path = json.loads(shardlog("streams", root, "--json").out)
+    by_server = json.loads(shardlog("streams", "--server", address, "--json").out)
+    assert {one.pop("archived_bytes") for one in by_path} == {0}
+    assert {one.pop("archived_bytes") for one in by_server} == {None}
+    assert by_server == by_path
+    assert [one["stream"] for one in by_server] == [TOPIC, NAME]
+
+
 def test_server_without_a_value_is_told(shardlog):
     ran = shardlog("read", NAME, "--server")
     assert ran.code == 2
@@ -134,7 +144,7 @@ def test_root_beside_servers_is_told(shardlog, root, command):
         "seal shardlog://127.0.0.1:1 trips",
         "parts shardlogs://127.0.0.1:1 trips",
         "verify shardlog://a,b trips",
-        "streams shardlog://127.0.0.1:1",
+        "compact shardlog://127.0.0.1:1 trips",
         "read Shardlog://127.0.0.1:1 trips",
         "sql 127.0.0.1:1 FROM\ttrips",
         "read a:8085,b trips",
