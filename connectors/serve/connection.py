@@ -19,6 +19,8 @@ from storage_core import Clock, UnavailableError
 _HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _RECEIVED_AT_ONCE: Final = 65_536
+# Of a body that is too large so many times the bound are received, so that its sender is told.
+_PASSED_BODIES_MAX: Final = 8
 _SENT_AT_ONCE: Final = 2**20
 # So much a client takes in `send_s`, or is too slow.
 _TAKEN_MIN: Final = 65_536
@@ -126,6 +128,9 @@ class Connection:
     def _body_of(self, request: HttpRequest, until_s: float) -> bytes:
         size = request.body_bytes
         if size > self._bounds.body_bytes:
+            if size <= _PASSED_BODIES_MAX * self._bounds.body_bytes:
+                self._rows_left, self._awaits_continue = size, request.expects_continue
+                self.leave_rows()
             message = f"a body of {size} bytes; {self._bounds.body_bytes} is the most"
             raise RefusedError(413, message, closes=True)
         if request.expects_continue:
@@ -160,7 +165,7 @@ class Connection:
         self._rows_left -= size
 
     def leave_rows(self) -> bool:
-        """Let rows pass that nobody has taken; return whether requests can follow them.
+        """Let rows, or a body, pass that nobody has taken; return whether requests can follow.
 
         Who is sending them has no ear for the answer.
         """

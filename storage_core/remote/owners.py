@@ -7,7 +7,9 @@ everywhere is what a record became: topic, topic's id, and mapping.
 
 Each `snapshot` asks every root what it has and who holds it. Who does not answer is remembered, so
 that nothing it may have is left out in silence: a shard whose owner may be among the silent has no
-known end, and addresses that only the silent have are not to be had. Any thread may call.
+known end, and addresses that only the silent have are not to be had. Roots that had no such stream
+are asked again now and then, and at once where none of the others owns a shard. Any thread may
+call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -124,8 +126,13 @@ class Owners:
         """
         self._check_first()
         self._ask_others()
-        roots = list(self._roots)
-        answers = self._threads.map(_extents_of, roots)
+        roots, answers = self._extents()
+        # IMPORTANT: after the roots. Who let go of a shard before it was asked has a successor that
+        # may have made the stream since.
+        if _has_ownerless(answers) and self._ask(
+            [one for one in self._others if one not in self._silent]
+        ):
+            roots, answers = self._extents()
         silent = [
             (root, answer)
             for root, answer in zip(roots, answers, strict=True)
@@ -191,8 +198,10 @@ class Owners:
 
     def learn(self) -> None:
         """Ask all roots what the stream is now, for shards and options that came since."""
-        self._asked_s = float("-inf")
-        self._ask_others()
+        # IMPORTANT: whoever asks in another thread; that may have begun before.
+        with self._lock:
+            self._asked_s = self._clock.monotonic_s()
+        self._ask(self._others)
         self._threads.map(_learn_of, list(self._roots))
 
     def close(self) -> None:
@@ -232,16 +241,27 @@ class Owners:
             )
             raise ForeignDataError(message, stream=self.name, shard=number)
 
+    def _extents(self) -> tuple[list[Root], list[Mapping[int, ShardExtent] | UnavailableError]]:
+        """Return the roots, and what each says now that it has."""
+        roots = list(self._roots)
+        return roots, self._threads.map(_extents_of, roots)
+
     def _ask_others(self) -> None:
         """Ask servers that have not told of the stream yet, now and then."""
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if not self._others or now_s - self._asked_s < _ASKED_AGAIN_S:
+            if now_s - self._asked_s < _ASKED_AGAIN_S:
                 return
             self._asked_s = now_s
-            others = list(self._others)
+        self._ask(self._others)
+
+    def _ask(self, others: Sequence[Servers]) -> bool:
+        """Ask servers whether they have the stream by now; tell whether one has."""
+        if not others:
+            return False
         served, silent = find(others, self.name, self._options, self._clock)
         self._take(served, [servers for servers, _ in silent])
+        return any(each.facts is not None for each in served)
 
     def _take(self, served: Sequence[ServedStream], silent: Sequence[Servers]) -> None:
         with self._lock:
@@ -255,7 +275,9 @@ class Owners:
                 else:
                     continue
                 self._others = [one for one in self._others if one != answer.servers]
-            self._silent = [servers for servers in silent if servers in self._others]
+            answering = [each.servers for each in served]
+            still = [one for one in self._silent if one not in answering and one not in silent]
+            self._silent = [one for one in (*still, *silent) if one in self._others]
 
     def _new_root(self, served: ServedStream, facts: StreamFacts) -> Root:
         if self._roots:
@@ -282,6 +304,19 @@ class Owners:
         asks.gather(self._bytes_max)
         asks.check_first(self._check_first)
         return asks
+
+
+def _has_ownerless(answers: Sequence[Mapping[int, ShardExtent] | UnavailableError]) -> bool:
+    """Tell whether of some shard nobody who answers is the owner."""
+    having = [answer for answer in answers if not isinstance(answer, UnavailableError)]
+    numbers = {number for answer in having for number in answer}
+    owned = {
+        number
+        for answer in having
+        for number, extent in answer.items()
+        if extent.holder is not None
+    }
+    return numbers != owned
 
 
 def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:

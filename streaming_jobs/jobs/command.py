@@ -128,12 +128,12 @@ Conduct = Callable[[str, str, list[str] | None, Begin], None]
 def run(job: Callable[..., StreamingQuery], name: str) -> None:
     """Run a job as a command and exit with its code."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, cls=ServerCommand)(command_of(job, name))
+    app.command(name, cls=ServerCommand)(command_of(job, name, conduct))
     sys.exit(outcome(app, f"python -m streaming_jobs.jobs.{name}", name))
 
 
 def command_of(
-    job: Callable[..., StreamingQuery], name: str, conducted: "Conduct | None" = None
+    job: Callable[..., StreamingQuery], name: str, conducted: Conduct
 ) -> Callable[..., None]:
     """Return a job as a command, of which those parameters are arguments that have a help text."""
 
@@ -142,7 +142,7 @@ def command_of(
         conf: Settings = None,
         **arguments: Any,  # noqa: ANN401 - the job's
     ) -> None:
-        (conducted or conduct)(name, master, conf, partial(job, **arguments))
+        conducted(name, master, conf, partial(job, **arguments))
 
     of_spark = list(signature(command).parameters.values())[:2]
     arguments = [

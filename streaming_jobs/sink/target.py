@@ -1,5 +1,6 @@
 """The stream a sink writes to: found or made on the driver, as its options say."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from storage_core import InvalidRequestError, ShardLockedError
@@ -8,13 +9,19 @@ from streaming_jobs.common.stream_location import AnyStaging, create_stream, ope
 from streaming_jobs.sink.options import OPTION_NAMES, SinkOptions
 
 
-def find_or_make(options: SinkOptions) -> AnyStaging:
+def find_or_make(
+    options: SinkOptions, before_making: Callable[[], object] | None = None
+) -> AnyStaging:
     """Return the stream that the options name; on the driver. Close it.
+
+    Args:
+        options: They name it, and say how it is made.
+        before_making: What is called where it is not there, before it is made.
 
     Raises:
         InvalidRequestError: It takes no rows from Spark, or was made otherwise than asked.
     """
-    area = _open_or_create(options)
+    area = _open_or_create(options, before_making)
     try:
         _check(area, options)
     except BaseException:
@@ -47,17 +54,11 @@ def _check(area: AnyStaging, options: SinkOptions) -> None:
             raise InvalidRequestError(message)
 
 
-def takes_keys(options: SinkOptions) -> bool:
-    """Tell whether rows belong to keys in the stream that is there, or that is to be made."""
-    mode = options.creation.key_mode
-    with suppress(InvalidRequestError), open_staging(options.path, options.stream) as area:
-        mode = area.options.key_mode
-    return mode == "dictionary"
-
-
-def _open_or_create(options: SinkOptions) -> AnyStaging:
+def _open_or_create(options: SinkOptions, before_making: Callable[[], object] | None) -> AnyStaging:
     with suppress(InvalidRequestError):
         return open_staging(options.path, options.stream)
+    if before_making is not None:
+        before_making()
     try:
         create_stream(options.path, options.stream, options.creation)
     except (InvalidRequestError, ShardLockedError):

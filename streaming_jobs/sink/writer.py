@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from storage_core import InvalidRequestError, TransactionId
+from storage_core import InvalidRequestError, StreamOptions, TransactionId
 from streaming_jobs.common.option_values import warn_of_idle_options
 from streaming_jobs.common.schemas import schema_named
 from streaming_jobs.common.spark_errors import plain_errors
@@ -34,7 +34,7 @@ from streaming_jobs.sink.options import (
     parse_batch_options,
     parse_stream_options,
 )
-from streaming_jobs.sink.target import find_or_make, takes_keys
+from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import StagedMessage, stage, transaction_of_task
 
 _APPEND_ONLY: Final = (
@@ -135,10 +135,12 @@ def _prepare(
     if options.writer_schema is not None:
         named = schema_named(options.writer_schema, "writerSchema", options.registry)
         fields = FieldValues(named.schema.text, named.registry_id)
-    # Columns are checked before a stream is made for them.
-    unit = options.creation.unit if "unit" in options.fixed else "ms"
-    mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
-    with find_or_make(options) as area:
+
+    def mapping_for(stream: StreamOptions) -> ColumnMapping:
+        has_keys = stream.key_mode == "dictionary"
+        return mapping_of(schema, stream.unit, has_keys=has_keys, fields=fields)
+
+    # No stream is made for columns that it could not take.
+    with find_or_make(options, lambda: mapping_for(options.creation)) as area:
         target = StreamLocation.here(options.path, options.stream, area.root_id, area.incarnation)
-        has_keys = area.options.key_mode == "dictionary"
-        return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)
+        return target, mapping_for(area.options)

@@ -151,9 +151,10 @@ class Root:
 
 
 @contextmanager
-def served_at(root: Root, port: int = 0) -> Iterator[ShardServer]:
+def served_at(root: Root | Path, port: int = 0) -> Iterator[ShardServer]:
     """A server over a root, in this process."""
-    settings = ServeSettings(root=root.root, listen=f"127.0.0.1:{port}")
+    place = root if isinstance(root, Path) else root.root
+    settings = ServeSettings(root=place, listen=f"127.0.0.1:{port}")
     with ShardServer(settings, "1.2.3") as server:
         yield server
 

@@ -36,6 +36,7 @@ from tests.log.served import (
 )
 from tests.log.topics import NAME
 from tests.log.workbench import column_of
+from tests.waiting import await_that
 
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-some-length"  # noqa: S105 - of a server of these tests
@@ -220,6 +221,16 @@ def test_tls_to_a_server_without_it_is_told(bench):
         StreamReader.open(f"shardlogs://{server.address}", bench.name, server=options)
 
 
+def test_request_that_is_too_large_is_refused_in_a_line(bench):
+    ids = list(range(10**9, 10**9 + 800_000))
+    with (
+        listening(bench.root) as server,
+        reading(server.address, bench.name) as reader,
+        pytest.raises(InvalidRequestError, match=r"a body of \d+ bytes; 8388608 is the most"),
+    ):
+        reader.read(ids=ids)
+
+
 # --- as by path -------------------------------------------------------------------------------
 
 
@@ -227,6 +238,8 @@ def test_reports_are_those_of_a_reader_by_path(filled):
     filled.append(3, [100, 104], dead={101: b"raw", 102: b""}, source={"next": 105})
     filled.stream.commit()
     filled.stream.seal()
+    # A reader that has a snapshot is shown no entry of the index that is written after it.
+    await_that(lambda: filled.stream.stats().index_entries == 1, "an entry of the index")
     calls: dict[str, Callable[[StreamReader], object]] = {
         name: methodcaller(name)
         for name in (

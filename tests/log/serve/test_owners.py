@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import (
     RETRY_SHARDS_FROM,
+    Environment,
     ForeignDataError,
     InvalidRequestError,
     LostRangeError,
@@ -20,6 +21,7 @@ from storage_core import (
     UnavailableError,
     list_streams,
 )
+from storage_core.testing import ManualClock
 from tests.log.serve.owners import (
     NAME,
     Produced,
@@ -333,6 +335,24 @@ def test_stream_comes_to_a_root_later(topic, roots, stack) -> None:
     b.owns(1, 20)
     reader.refresh()
     expect_all(reader, topic.below({0: 60, 1: 20}))
+
+
+def test_owner_that_has_made_the_stream_a_moment_ago_is_found(root: Path, topic, stack) -> None:
+    a = stack.enter_context(Root(root / "a", topic))
+    a.owns(0, 60)
+    Stream.create(root / "b", "another").close()
+    servers = [stack.enter_context(served_at(root / name)) for name in ("a", "b")]
+    # No moment passes by the reader's clock, so that nothing is asked again for having waited.
+    still = Environment(clock=ManualClock())
+    reader = stack.enter_context(
+        StreamReader.open(together(*servers), NAME, server=AT_ONCE, environment=still)
+    )
+    assert reader.committed() == {0: a.committed(0)}
+    a.leave(0)
+    b = stack.enter_context(Root(root / "b", topic))
+    b.owns(0, 90, born=60)
+    assert reader.committed() == {0: b.committed(0)}
+    assert triples(reader.tail(0)) == [one.row() for one in topic.between(0, 0, 90)]
 
 
 def test_servers_over_one_root_are_asked_in_turn_as_before(topic, roots, stack) -> None:

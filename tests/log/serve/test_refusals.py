@@ -197,6 +197,7 @@ def test_certificate_that_cannot_be_used_is_refused(bench, certificate, key, nam
     ("year", "complaint"),
     [
         (1971, "certificate.pem is not valid before 20"),
+        (2021, None),
         (2050, None),
         (9000, "certificate.pem expired at 21"),
     ],

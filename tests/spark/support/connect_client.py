@@ -2,34 +2,40 @@
 
     python -m tests.spark.support.connect_client SERVER PLACE ROOT SERVERS
 
-The stream is in ROOT, and SERVERS are over it; checkpoints and files are in PLACE.
+The streams are in ROOT, and SERVERS are over it; checkpoints and files are in PLACE. Until it calls
+jobs no module of shardlog can be imported here, as where a client has none.
 """
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming_jobs.jobs.drain_late import drain_late
-from streaming_jobs.jobs.land_topic import land_topic
-from streaming_jobs.jobs.roll_up import roll_up
-from streaming_jobs.jobs.roots import options_of
-from streaming_jobs.jobs.stream_query import start_to_end
-from tests.spark.support.lab import NAME, SECONDS_MAX, TO_END, first_line
-from tests.spark.support.rollup_lab import FIELD
-from tests.spark.support.rollup_lab import NAME as READINGS
+_SHARDLOG: Final = ("storage_core", "connectors", "streaming_jobs", "pyspark_shardlog")
+_STREAM: Final = "events"
+_ROWS_A_BATCH: Final = 7
+_SECONDS_MAX: Final = 600
 
-ROWS_A_BATCH = 7
+
+class NotInstalled:
+    """A finder by which there is no shardlog."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Refuse its modules; leave others to others."""
+        del path, target
+        if name.partition(".")[0] in _SHARDLOG:
+            message = f"a client of Connect imports {name}"
+            raise ModuleNotFoundError(message, name=name)
 
 
 class Client:
-    """One session, and the stream by a way to its root."""
+    """One session, and a way to the root as the options of a source or a sink."""
 
-    def __init__(self, spark: SparkSession, place: Path, root: str) -> None:
+    def __init__(self, spark: SparkSession, place: Path, **root: str) -> None:
         self.spark = spark
         self.place = place
         self.root = root
@@ -39,48 +45,32 @@ class Client:
         return numbers_of(self.reader().load())
 
     def reader(self, **options: Any) -> Any:
-        return self.spark.read.format("shardlog").options(
-            **options_of(self.root), stream=NAME, **options
-        )
+        return self.spark.read.format("shardlog").options(**self.root, stream=_STREAM, **options)
 
     def sunk(self, stream: str) -> None:
         """Read as a stream, in batches, and write each to another."""
-        to_end: dict[str, Any] = TO_END
-        source = self.spark.readStream.format("shardlog").options(**to_end)
-        source = source.options(startingOffsets="earliest", maxOffsetsPerTrigger=ROWS_A_BATCH)
-        frame = source.options(**options_of(self.root), stream=NAME).load()
-        writer = frame.writeStream.format("shardlog").options(**options_of(self.root))
+        source = self.spark.readStream.format("shardlog").options(**self.root, stream=_STREAM)
+        source = source.options(startingOffsets="earliest", maxOffsetsPerTrigger=_ROWS_A_BATCH)
+        frame = source.load()
+        writer = frame.writeStream.format("shardlog").options(**self.root)
         writer = writer.option("checkpointLocation", str(self.place / stream))
-        ended(start_to_end(writer.option("stream", stream)))
+        query = writer.option("stream", stream).start()
+        query.processAllAvailable()
+        query.stop()
 
     def written_twice(self, stream: str) -> None:
         """Write a batch, and the same again."""
         for _ in range(2):
             writer = self.reader().load().write.format("shardlog").mode("append")
-            writer = writer.options(**options_of(self.root), stream=stream)
+            writer = writer.options(**self.root, stream=stream)
             writer.options(txnAppId="connect", txnVersion=1).save()
-
-    def landed(self) -> None:
-        """Land the stream as files."""
-        options: dict[str, Any] = {"once": True, "max_rows": ROWS_A_BATCH}
-        ended(land_topic(self.spark, self.root, NAME, self.place / "lake", **options))
-
-    def drained(self) -> None:
-        """Write the late rows as corrections."""
-        ended(drain_late(self.spark, self.root, NAME, checkpoint=self.place / "late", once=True))
-
-    def rolled_up(self) -> None:
-        """Roll readings up."""
-        options: dict[str, Any] = {"levels": "hour", "zone": "Europe/Berlin", "once": True}
-        checkpoint = self.place / "rolled"
-        ended(roll_up(self.spark, self.root, READINGS, FIELD, checkpoint=checkpoint, **options))
 
     def mistake(self) -> str:
         """Name an option that is none; return what is told."""
         try:
             self.reader(maxRows=1).load().collect()
         except PySparkException as error:
-            return first_line(error)
+            return str(error).partition("\n")[0]
         return ""
 
 
@@ -89,21 +79,26 @@ def numbers_of(frame: DataFrame) -> list[int]:
 
 
 def ended(query: StreamingQuery) -> None:
-    assert query.awaitTermination(SECONDS_MAX), "the query goes on"
+    assert query.awaitTermination(_SECONDS_MAX), "the query goes on"
 
 
 def main(address: str, place: Path, root: str, servers: str) -> None:
     """Do all once."""
+    not_installed: Any = NotInstalled()
+    sys.meta_path.insert(0, not_installed)
     spark = SparkSession.Builder().remote(address).getOrCreate()
-    by_path, by_server = (Client(spark, place, one) for one in (root, servers))
+    by_path = Client(spark, place, path=root)
+    by_server = Client(spark, place, server=servers)
     seen: dict[str, object] = {"kind": type(spark).__module__}
     seen["batches"] = [by_path.batch(), by_server.batch()]
     seen["mistake"] = by_path.mistake()
     by_path.written_twice("written")
     by_server.sunk("sunk")
-    by_server.landed()
-    by_server.drained()
-    by_path.rolled_up()
+    sys.meta_path.remove(not_installed)
+    # A job's caller has shardlog.
+    from tests.spark.support.connect_jobs import run_jobs  # noqa: PLC0415
+
+    run_jobs(spark, place, root, servers)
     print(json.dumps(seen))  # noqa: T201 - the test reads it
     spark.stop()
 

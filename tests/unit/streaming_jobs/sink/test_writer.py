@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
-from storage_core import InvalidRequestError
+from storage_core import InvalidRequestError, Stream, StreamOptions
 from streaming_jobs.sink.writer import batch_writer, stream_writer
+from tests.log.serve.served import serving
 
 RECORDS = (
     StructType()
@@ -47,3 +48,16 @@ def test_columns_that_rows_do_not_have_are_refused_before_a_stream_is_made(write
     with pytest.raises(InvalidRequestError, match=said):
         writer({**place, "columns": "primary,value"}, RECORDS, overwrite=False)
     assert not Path(place["path"]).exists()
+
+
+@pytest.mark.parametrize("writer", [batch_writer, stream_writer])
+def test_stream_that_is_there_is_asked_for_once(writer, tmp_path):
+    Stream.create(tmp_path, "s", StreamOptions(key_mode="dictionary", unit="us")).close()
+    columns = StructType().add("primary", LongType()).add("key", BinaryType())
+    with serving(tmp_path, is_writable=True) as served:
+        options = {"server": served.server.address, "stream": "s"}
+        writer(options, columns.add("value", BinaryType()), overwrite=False)
+        assert (
+            'requests_total{call="staging",status="200"} 1\n'
+            in served.get("/metrics").read().decode()
+        )
