@@ -170,8 +170,8 @@ def _claim(area: StagingArea, values: Mapping[str, Any]) -> object:
     return area.claim(values["name"], values["owner"], takes_over=values.get("takes_over", False))
 
 
-def _gather(area: StagingArea, values: Mapping[str, Any]) -> object:
-    return area.gather(_transaction_of(values), _parts_of(values["parts"]))
+def _collect(area: StagingArea, values: Mapping[str, Any]) -> object:
+    return area.collect(_transaction_of(values), _parts_of(values["parts"]))
 
 
 def _discard(area: StagingArea, values: Mapping[str, Any]) -> object:
@@ -183,6 +183,6 @@ _RESULTS: Final[Mapping[str, Callable[[StagingArea, Mapping[str, Any]], object]]
     "staging": _staging,
     "decided": _decided,
     "claim": _claim,
-    "gather": _gather,
+    "collect": _collect,
     "discard": _discard,
 }

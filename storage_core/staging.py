@@ -168,7 +168,7 @@ class StagingArea:
             by_shard.setdefault(shard, []).extend(noted[attempt][shard])
         return {shard: tuple(parts) for shard, parts in by_shard.items()}
 
-    def gather(self, transaction: TransactionId, attempts: Iterable[tuple[int, str]]) -> str:
+    def collect(self, transaction: TransactionId, attempts: Iterable[tuple[int, str]]) -> str:
         """Note what attempts have staged as one attempt; return its name. Durable on return.
 
         The files stay where they are. So a transaction of any number of attempts can be named by
@@ -179,10 +179,10 @@ class StagingArea:
             InvalidRequestError: As `noted`.
         """
         parts = self.noted(transaction, attempts)
-        gathered = self._begin_attempt(transaction)
-        with file_errors(gathered, "noting staged rows"):
-            note_parts(gathered, parts)
-        return gathered.name
+        collected = self._begin_attempt(transaction)
+        with file_errors(collected, "noting staged rows"):
+            note_parts(collected, parts)
+        return collected.name
 
     def is_done(self, transaction: TransactionId, stream: Stream) -> bool:
         """Tell whether the shards that a stream has open know all rows of a transaction."""

@@ -218,7 +218,7 @@ _WRITES: Final = (
         takes_rows=True,
     ),
     Call(
-        "gather",
+        "collect",
         "notes staged parts under one name, for `land` with more than a request takes",
         parameters=(*_OF_TRANSACTION, Parameter("parts", "texts", is_required=True)),
         right="write",

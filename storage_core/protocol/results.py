@@ -89,7 +89,7 @@ CODECS: Final[Mapping[str, _Codec]] = {
     "claim": _PLAIN,
     "stage": _PLAIN,
     "land": _PLAIN,
-    "gather": _PLAIN,
+    "collect": _PLAIN,
     "discard": _PLAIN,
 }
 

@@ -249,7 +249,7 @@ class StagingClient:
             for some in _some_of(texts):
                 values = {**_values_of(transaction), "parts": some}
                 try:
-                    name = self._result("gather", values, _LANDING_PATIENCE_S)
+                    name = self._result("collect", values, _LANDING_PATIENCE_S)
                 except UnavailableError:
                     return []
                 few += [f"{shard}:{name}" for shard in dict.fromkeys(map(_shard_of, some))]
