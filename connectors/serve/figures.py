@@ -11,9 +11,9 @@ from connectors.monitoring.metrics_text import Family, Sample, single
 from connectors.monitoring.process_figures import process_families
 
 _TOTALS: Final = {
-    "rows": "Rows sent in answers that came to their end.",
+    "rows": "Rows sent in answers that were completed.",
     "bytes": "Bytes sent.",
-    "connections_refused": "Connections closed at once, since there were as many as may be.",
+    "connections_refused": "Connections closed at once, since the limit was reached.",
     "handshakes_failed": "TLS handshakes that did not come to their end.",
     "staged_rows": "Rows that were staged.",
     "staged_bytes": "Bytes that staged rows came in.",
@@ -22,7 +22,7 @@ _TOTALS: Final = {
 }
 _GAUGES: Final = {
     "connections": "Open connections.",
-    "answers": "Answers with rows that are on their way.",
+    "answers": "Answers with rows that are being sent.",
     "held_bytes": "Bytes of rows that answers hold until they are sent.",
     "waits": "Clients that wait for an address to be committed.",
     "streams": "Streams that are open.",

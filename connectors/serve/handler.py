@@ -21,13 +21,13 @@ import pyarrow as pa
 import typer
 
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
+from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.answer_writer import AnswerWriter, Piece
 from connectors.serve.commit_watch import CommitWatch
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
-from connectors.serve.places import Places
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
@@ -101,7 +101,7 @@ class Handler:
         )
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
-        self.places = Places(settings.bounds.answers, settings.bounds, clock)
+        self.slots = AnswerSlots(settings.bounds.answers, settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
@@ -284,7 +284,7 @@ class Handler:
             return writer.write_whole(HTTPStatus.OK, _JSON, body, closes=closes), ok
         compression = _compression_of(request)
         with (
-            self.places.taking(connection),
+            self.slots.taking(connection),
             self.streams.using(stream, archived, request.headers) as reader,
             self._held(reader, call, values) as rows,
         ):
@@ -306,9 +306,9 @@ class Handler:
         with ExitStack() as holding:
             try:
                 rows = rows_of(reader, call, values, self._bounds.small_bytes)
-                holding.enter_context(self.places.holding(rows.bytes_held))
+                holding.enter_context(self.slots.holding(rows.bytes_held))
             except ReadTooLargeError:
-                keep = holding.enter_context(self.places.reserving())
+                keep = holding.enter_context(self.slots.reserving())
                 rows = rows_of(reader, call, values)
                 keep(rows.bytes_held)
             yield rows

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
+from connectors.serve.refusals import limit_reached
 from connectors.serve.settings import Bounds
 from storage_core import (
     Clock,
@@ -312,8 +313,7 @@ class OpenStreams:
                 if index < excess or now_s - used_s > _IDLE_S
             ]
         if excess > len(unused):
-            message = f"{self._bounds.streams} streams are being read, as many as may be; try again"
-            raise UnavailableError(message)
+            raise UnavailableError(limit_reached(f"{self._bounds.streams} streams are being read"))
         for key in closing:
             self._replace(key, None)
 

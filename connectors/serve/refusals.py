@@ -31,9 +31,14 @@ class BusyError(UnavailableError):
     """The server has as much to do as it may have; the same request may succeed later."""
 
 
+def limit_reached(usage: str) -> str:
+    """Return what a client is told of a limit that may soon have room again."""
+    return f"{usage}, the most that this server allows; try again"
+
+
 def too_many_connections(bounds: Bounds) -> BusyError:
     """Return what a client is told whose connection is one too many."""
-    return BusyError(f"{bounds.connections} connections are open, as many as may be; try again")
+    return BusyError(limit_reached(f"{bounds.connections} connections are open"))
 
 
 def client_error(error: ShardlogError, bounds: Bounds) -> ShardlogError:

@@ -28,7 +28,7 @@ from storage_core import Clock, SystemClock
 
 _LOOK_EVERY_S: Final = 0.05
 _REFUSAL_WITHIN_S: Final = 0.2
-_TLS_ONLY: Final = "this server speaks TLS alone: https://, shardlogs:// for clients of shardlog"
+_TLS_ONLY: Final = "this server takes only TLS: use https://, clients of shardlog shardlogs://"
 
 
 class ShardServer:
@@ -76,11 +76,11 @@ class ShardServer:
             self.handler.figures.certificate_expires_s = self._certificate.expires_s
         self.handler.figures.gauges = {
             "connections": lambda: len(self._connections),
-            "answers": lambda: self.handler.places.taken,
-            "held_bytes": lambda: self.handler.places.held_bytes,
+            "answers": lambda: self.handler.slots.taken,
+            "held_bytes": lambda: self.handler.slots.held_bytes,
             "waits": lambda: len(self.handler.watch),
             "streams": lambda: len(self.handler.streams),
-            "stagings": lambda: self.handler.writes.places.taken,
+            "stagings": lambda: self.handler.writes.slots.taken,
             "landings": lambda: len(self.handler.writes.landings),
         }
         self._thread = threading.Thread(target=self._accept, name="shardlog-accept", daemon=True)

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.connection import Connection
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.landings import Landings
-from connectors.serve.places import Places
 from connectors.serve.refusals import RefusedError
 from connectors.serve.rows_body import RowsBody
 from connectors.serve.settings import Bounds
@@ -36,7 +36,7 @@ class StagedWrites:
         self._clock = clock
         self._figures = figures
         self._of_queries, self._of_batches = OpenWriters(IDLE_S), OpenWriters(0)
-        self.places = Places(bounds.stagings, bounds, clock, "requests stage their rows")
+        self.slots = AnswerSlots(bounds.stagings, bounds, clock, "requests stage their rows")
         self.landings = Landings(bounds, clock)
 
     def result(
@@ -87,7 +87,7 @@ class StagedWrites:
                 "(--stage-mib-max)"
             )
             raise RefusedError(413, message)
-        with self.places.taking(connection):
+        with self.slots.taking(connection):
             until_s = self._clock.monotonic_s() + self._bounds.answer_s
             parts, rows = stage(area, values, RowsBody(connection, until_s))
         self._figures.add("staged_rows", rows)

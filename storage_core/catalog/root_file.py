@@ -4,6 +4,7 @@ A copy of a whole root keeps the id, so whoever writes both the id and a shard's
 a place outside can tell a copy from the original.
 """
 
+import re
 import secrets
 from errno import ELOOP, ENOENT, ENOTDIR
 from os import PathLike
@@ -25,6 +26,11 @@ STREAM_FILE: Final = "stream.json"
 # Where streams lie that were dropped. No stream has a tilde in its name.
 DROPPED_DIRECTORY: Final = "~dropped"
 _ROOT_FILE: Final = "root.json"
+# Addresses of servers, also where a path was made of them: `shardlog:/a:8085`, `a:8085,b`.
+_LIKE_SERVERS: Final = re.compile(r"(?i)(^|/)shardlogs?:(/|$)|:\d{1,5}(?:[,+][^/]*)?$")
+_SERVER_HINT: Final = (
+    "; a server is named as shardlog://HOST:PORT, and not every command can read from one"
+)
 # What the system says of other files and directories, and of links to nowhere.
 _NO_STREAM: Final = (ENOENT, ENOTDIR, ELOOP)
 
@@ -110,7 +116,8 @@ def read_root(root: Path) -> dict[str, object]:
         document = read_document(root / _ROOT_FILE)
     except (FileNotFoundError, NotADirectoryError) as error:
         reason = "it has no root.json" if root.is_dir() else "there is no such directory"
-        message = f"not a shardlog root: {reason}"
+        hint = _SERVER_HINT if _LIKE_SERVERS.search(str(root)) else ""
+        message = f"not a shardlog root: {reason}{hint}"
         raise InvalidRequestError(message, path=root) from error
     check_format(document, "root", root / _ROOT_FILE)
     return document

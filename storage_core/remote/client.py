@@ -47,6 +47,7 @@ from storage_core.read.rows import Collected
 from storage_core.remote.addresses import Servers
 from storage_core.remote.backoff import Backoff
 from storage_core.remote.connections import (
+    ANSWER_CUT,
     TRANSPORT_ERRORS,
     Answer,
     Connections,
@@ -57,7 +58,7 @@ from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")
 
-_WHERE_A_TOKEN_IS: Final = f"name a file with one by {TOKEN_FILE_VARIABLE}"
+_WHERE_A_TOKEN_IS: Final = f"set {TOKEN_FILE_VARIABLE} to a file with a token"
 # A longer query is sent as a body.
 _QUERY_LENGTH_MAX: Final = 4000
 
@@ -133,7 +134,7 @@ class RowAnswer:
         except TRANSPORT_ERRORS as error:
             # Arrow, too, says so of bytes that are missing.
             self._answer.close()
-            raise translated(error, self._answer.address, "while it answered") from error
+            raise translated(error, self._answer.address, ANSWER_CUT) from error
         except BaseException:
             self._answer.close()
             raise
@@ -163,6 +164,7 @@ class ServerClient:
             for address in servers.addresses
         ]
         self._first = 0
+        self._interrupts = 0
 
     @property
     def addresses(self) -> str:
@@ -205,22 +207,24 @@ class ServerClient:
         """Return the root of each server that answers, by its address.
 
         Raises:
-            UnavailableError: None does.
+            UnavailableError: None does, for as long as is tried.
         """
         question = _question(CALLS["server"], Subject(), {})
-        roots: dict[str, str] = {}
-        failed: list[UnavailableError] = []
-        for connections in self._connections:
-            try:
-                answer = self._answer(connections, question, Subject(), 0.0)
-                answer.body()
-            except UnavailableError as error:
-                failed.append(error)
-                continue
-            roots[connections.address.text] = answer.header(ROOT) or ""
-        if not roots:
-            raise failed[0]
-        return roots
+        backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
+        while True:
+            roots: dict[str, str] = {}
+            failed: list[UnavailableError] = []
+            for connections in self._connections:
+                try:
+                    answer = self._answer(connections, question, Subject(), 0.0)
+                    answer.body()
+                except UnavailableError as error:
+                    failed.append(error)
+                    continue
+                roots[connections.address.text] = answer.header(ROOT) or ""
+            if roots:
+                return roots
+            backoff.pause(none_answered(failed))
 
     def rows(
         self, name: str, subject: Subject, values: Mapping[str, object] | None = None
@@ -240,6 +244,15 @@ class ServerClient:
 
         return self._called(_question(CALLS[name], subject, values), subject, whole)
 
+    def interrupt(self) -> None:
+        """End the calls that are under way: they fail, and are not made again. From any thread.
+
+        Call it again until they have ended: one that connects just now is not reached.
+        """
+        self._interrupts += 1
+        for connections in self._connections:
+            connections.interrupt()
+
     def close(self) -> None:
         """Close all connections; answers that are still read close theirs."""
         for connections in self._connections:
@@ -253,12 +266,15 @@ class ServerClient:
         patience_s: float = 0.0,
     ) -> T:
         backoff = Backoff(self._clock, self._options.retry_for.total_seconds())
+        interrupts = self._interrupts
         while True:
             try:
                 return self._one_round(question, subject, decoded, patience_s)
             except ShardLockedError:
                 raise
             except UnavailableError as error:
+                if self._interrupts != interrupts:
+                    raise
                 backoff.pause(error)
 
     def _one_round(
@@ -286,8 +302,6 @@ class ServerClient:
                 continue
             self._first = place
             return value
-        if count == 1:
-            raise failed[0]
         raise none_answered([failed[place] for place in sorted(failed)]) from failed[0]
 
     def _answer(
@@ -360,8 +374,10 @@ def _unknown_protocol(answer: Answer, spoken: str | None) -> ShardlogError:
 
 
 def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
-    """Return why none of several servers has answered, as one error."""
+    """Return why none of some servers has answered, as one error."""
     first = errors[0]
+    if len(errors) == 1:
+        return first
     reasons = "; ".join(error.message for error in errors)
     return type(first)(
         f"none of {len(errors)} servers answered: {reasons}",
@@ -376,3 +392,8 @@ def none_answered(errors: Sequence[UnavailableError]) -> UnavailableError:
 def identified(subject: Subject, identity: Mapping[str, str]) -> Subject:
     """Return a subject that has to be the same from now on."""
     return replace(subject, identity=tuple(sorted(identity.items())))
+
+
+def of_root(subject: Subject, root: str | None) -> Subject:
+    """Return a subject that has to lie in a root; None for any."""
+    return subject if root is None else identified(subject, {ROOT: root})

@@ -5,8 +5,10 @@ closed otherwise, as by a caller who had enough of the rows. One that the server
 shows at the next question, which is asked again on a new one; more than once that never happens.
 """
 
+import socket
 import ssl
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import (
     BadStatusLine,
@@ -18,6 +20,7 @@ from http.client import (
     RemoteDisconnected,
 )
 from typing import Final
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -27,6 +30,10 @@ from storage_core.remote.addresses import Address
 _IDLE_MAX: Final = 16
 # What may go wrong between two ends of a connection.
 TRANSPORT_ERRORS: Final = (OSError, HTTPException)
+# What a message begins with: how far a call came before it failed.
+_NO_CONNECTION: Final = "cannot connect to"
+_NO_ANSWER: Final = "no answer from"
+ANSWER_CUT: Final = "the answer was cut by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class Answer:
             body = self.response.read()
         except TRANSPORT_ERRORS as error:
             self.close()
-            raise translated(error, self.address, "while it answered") from error
+            raise translated(error, self.address, ANSWER_CUT) from error
         self.finish()
         return body
 
@@ -116,6 +123,8 @@ class Connections:
         self._context = context
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
+        # All that are open, those that calls wait for among them.
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._is_closed = False
 
     def ask(self, question: Question, headers: dict[str, str], patience_s: float = 0.0) -> Answer:
@@ -141,13 +150,13 @@ class Connections:
                 self._close_idle()
             except TRANSPORT_ERRORS as error:
                 reused.close()
-                raise translated(error, self.address, "when it was asked") from error
+                raise translated(error, self.address, _NO_ANSWER) from error
         connection = self._connected()
         try:
             return self._exchange(connection, question, headers, patience_s)
         except TRANSPORT_ERRORS as error:
             connection.close()
-            raise translated(error, self.address, "when it was asked") from error
+            raise translated(error, self.address, _NO_ANSWER) from error
 
     def keep(self, connection: HTTPConnection) -> None:
         """Keep a connection for the next question."""
@@ -157,6 +166,15 @@ class Connections:
                 self._idle.append(connection)
         if not is_kept:
             connection.close()
+
+    def interrupt(self) -> None:
+        """End all connections under the calls that use them, which fail; from any thread."""
+        with self._lock:
+            sockets = list(self._sockets)
+        for sock in sockets:
+            with suppress(OSError):
+                # NOTE: that of TLS (3.11) would take from its reader what it reads by.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close what is idle; what is lent is closed once it comes back."""
@@ -180,7 +198,9 @@ class Connections:
             connection.connect()
         except TRANSPORT_ERRORS as error:
             connection.close()
-            raise translated(error, self.address, "when it was connected to") from error
+            raise translated(error, self.address, _NO_CONNECTION) from error
+        with self._lock:
+            self._sockets.add(connection.sock)
         return connection
 
     def _exchange(
@@ -201,29 +221,28 @@ class Connections:
         return Answer(self, connection, response)
 
 
-def translated(error: Exception, address: Address, when: str) -> ShardlogError:
-    """Return what broke between two ends as an error of ours."""
+def translated(error: Exception, address: Address, what_failed: str) -> ShardlogError:
+    """Return an error of the transport as one of ours."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or str(error)
-        message = f"{address.text}: its certificate is not accepted: {reason}"
+        message = f"{address.text}: its certificate is not trusted: {reason}"
         return InvalidRequestError(message)
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
-        message = f"{address.text} does not speak TLS: shardlog://{address.text} is without"
+        message = f"{address.text} does not use TLS: name it as shardlog://{address.text}"
         return InvalidRequestError(message)
     if isinstance(error, RemoteDisconnected | IncompleteRead | ConnectionError):
-        reason = "it closed the connection"
+        reason = "connection closed"
         if isinstance(error, ConnectionRefusedError):
-            reason = "nobody listens there"
+            reason = "connection refused"
     elif isinstance(error, ssl.SSLError) and not isinstance(error, TimeoutError):
-        reason = f"TLS fails: {error.reason or error}"
+        reason = f"TLS failed: {error.reason or error}"
     elif isinstance(error, BadStatusLine):
-        reason = "it answers, but not in HTTP; over TLS it is shardlogs://"
+        reason = "what listens there does not speak HTTP; if it uses TLS, name it as shardlogs://"
     elif isinstance(error, TimeoutError):
         is_in_handshake = "handshake" in str(error)
-        reason = "it is silent"
+        reason = "timed out"
         if is_in_handshake:
-            reason += f" when TLS begins; without TLS it is shardlog://{address.text}"
+            reason += f" in the TLS handshake; without TLS name it as shardlog://{address.text}"
     else:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or repr(error)
-    message = f"{address.text} is not to be had {when}: {reason}"
-    return UnavailableError(message)
+    return UnavailableError(f"{what_failed} {address.text}: {reason}")

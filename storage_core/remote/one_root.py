@@ -7,8 +7,10 @@ from storage_core.remote.client import ServerClient
 from storage_core.remote.options import ServerOptions
 
 
-def refuse_several_roots(client: ServerClient, why: str, stream: str | None = None) -> None:
-    """Refuse servers of which some are over another root.
+def refuse_several_roots(client: ServerClient, why: str, stream: str | None = None) -> str:
+    """Return the id of the root that servers are over; refuse those over several.
+
+    Calls that carry the id (`of_root`) are refused by a server that answers later from another.
 
     Args:
         client: What asks them.
@@ -26,6 +28,7 @@ def refuse_several_roots(client: ServerClient, why: str, stream: str | None = No
             f"the servers are over several roots, and {why}: {listed}; name the servers of one"
         )
         raise InvalidRequestError(message, stream=stream)
+    return next(iter(roots.values()))
 
 
 def refuse_servers_of_several_roots(servers: str, why: str) -> None:

@@ -34,7 +34,7 @@ from storage_core.platform.arrow import concat
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.protocol import INCARNATION, ROOT, encode_rows
 from storage_core.remote.addresses import parse_servers
-from storage_core.remote.client import ServerClient, Subject, identified
+from storage_core.remote.client import ServerClient, Subject, identified, of_root
 from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.transactions.documents import (
@@ -346,8 +346,8 @@ def create_by_server(servers: str, name: str, options: StreamOptions) -> None:
     chosen = {key: value for key, value in encode_options(options).items() if value != usual[key]}
     try:
         # Before anything is made: of several roots it would be in the one that is asked first.
-        refuse_several_roots(client, _ONE_IS_WRITTEN, name)
-        client.result("create", Subject(name), {"options": json.dumps(chosen)})
+        root = refuse_several_roots(client, _ONE_IS_WRITTEN, name)
+        client.result("create", of_root(Subject(name), root), {"options": json.dumps(chosen)})
     finally:
         client.close()
 

@@ -23,7 +23,7 @@ from storage_core.protocol import (
     encode_lineages,
     encode_reached,
 )
-from storage_core.remote.client import ServerClient, Subject, identified
+from storage_core.remote.client import ServerClient, Subject, identified, of_root
 
 # Of more shards at once, those of a thousand, it is not said: a server takes 16 KiB of headers.
 _REACHED_LENGTH_MAX: Final = 8192
@@ -45,15 +45,22 @@ class StreamClient:
 
     @classmethod
     def opened(
-        cls, client: ServerClient, name: str, archived: str | None
+        cls, client: ServerClient, name: str, archived: str | None, root: str | None = None
     ) -> tuple["StreamClient", StreamFacts]:
         """Return what asks about a stream, and what the stream is.
 
+        Args:
+            client: What asks the servers.
+            name: The stream.
+            archived: The lineage of an archived log.
+            root: The id of the root that it lies in; None for that of whoever answers.
+
         Raises:
             InvalidRequestError: There is no such stream, or archived log.
+            ForeignDataError: A server is over another root.
             UnavailableError: No server answers.
         """
-        asks = cls(client, Subject(name, archived))
+        asks = cls(client, of_root(Subject(name, archived), root))
         facts, asks._root = client.result_and_root("facts", asks._subject)
         asks.know(facts)
         return asks, facts

@@ -6,7 +6,8 @@ ANALYZE runs its query, so the query is parsed alone, and EXPLAIN is put before 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ _OPTION: Final = r"[a-z_]+(?:\s+[a-z_]+)?"
 _OPTIONS: Final = re.compile(
     rf"\s*(\(\s*{_OPTION}(?:\s*,\s*{_OPTION})*\s*\))(.*)", re.DOTALL | re.IGNORECASE
 )
+_NEAR: Final = re.compile(r'Parser Error: syntax error at or near "(.+?)"')
 _SHOW_TABLES: Final = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 # NOTE: SHOW TABLES of DuckDB (2.0) reads system views, which a stream of such a name hides.
 _IN_SEARCH_PATH: Final = "in_search_path(database_name, schema_name)"
@@ -81,18 +83,44 @@ def parse_query(parser: Any, query: str, stream_names: Collection[str]) -> Parse
     Raises:
         InvalidRequestError: It is not a read-only query, or more than one.
     """
-    with translated():
-        statement_type = _statement_type(parser, query)
-        if statement_type == "EXPLAIN" or _first_word(query) == "EXPLAIN":
-            return _parse_explain(parser, query, stream_names)
-        if statement_type == "MULTI":
-            query = _one_query(parser, query)
-        elif statement_type != "SELECT":
-            raise InvalidRequestError(_ONE_QUERY)
-        if _SHOW_TABLES.fullmatch(query):
-            return ParsedQuery(_show_tables(stream_names), ())
-        _refuse_hidden_catalog(query, stream_names)
-        return ParsedQuery(query, tuple(sorted(_streams(parser, query, stream_names))))
+    with _told_of_quotes(parser, query, stream_names), translated():
+        return _parse(parser, query, stream_names)
+
+
+def _parse(parser: Any, query: str, stream_names: Collection[str]) -> ParsedQuery:  # noqa: ANN401 - DuckDB's
+    statement_type = _statement_type(parser, query)
+    if statement_type == "EXPLAIN" or _first_word(query) == "EXPLAIN":
+        return _parse_explain(parser, query, stream_names)
+    if statement_type == "MULTI":
+        query = _one_query(parser, query)
+    elif statement_type != "SELECT":
+        raise InvalidRequestError(_ONE_QUERY)
+    if _SHOW_TABLES.fullmatch(query):
+        return ParsedQuery(_show_tables(stream_names), ())
+    _refuse_hidden_catalog(query, stream_names)
+    return ParsedQuery(query, tuple(sorted(_streams(parser, query, stream_names))))
+
+
+@contextmanager
+def _told_of_quotes(parser: Any, query: str, stream_names: Collection[str]) -> Iterator[None]:  # noqa: ANN401 - DuckDB's
+    """Let the message of a query that does not parse say which stream must be quoted in it."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        near = _NEAR.match(error.message)
+        named = [name for name in stream_names if near and near[1].lower() in name.lower()]
+        name = next((name for name in named if _lacks_quotes(parser, query, name)), None)
+        if name is None:
+            raise
+        message = f'{error.message}; write the stream as "{name}", in quotes'
+        raise InvalidRequestError(message) from error
+
+
+def _lacks_quotes(parser: Any, query: str, name: str) -> bool:  # noqa: ANN401 - DuckDB's
+    """Tell whether a query has a name without quotes that only parses in quotes."""
+    unquoted = rf"(?<![\w.\"'-]){re.escape(name)}(?![\w.\"'-])"
+    is_named = re.search(unquoted, query, re.IGNORECASE) is not None
+    return is_named and not _parses(parser, f"FROM {name}")
 
 
 def _statement_type(parser: Any, query: str) -> str:  # noqa: ANN401 - DuckDB's
@@ -124,7 +152,7 @@ def _parse_explain(parser: Any, query: str, stream_names: Collection[str]) -> Pa
     options = _OPTIONS.fullmatch(rest)
     if options is not None and not _parses(parser, rest):
         prefix, rest = f"{prefix} {options[1]}", options[2]
-    explained = parse_query(parser, rest, stream_names)
+    explained = _parse(parser, rest, stream_names)
     if _first_word(rest) == "EXPLAIN":
         raise InvalidRequestError(_ONE_QUERY)
     return ParsedQuery(explained.text, explained.streams, f"{prefix} ")

@@ -141,6 +141,11 @@ class Streams:
             self._parser.close()
         self._root.close()
 
+    def interrupt(self) -> None:
+        """End the query that runs; from any thread, again and again until it has ended."""
+        self._root.interrupt()
+        self.connection.interrupt()
+
     def refresh(self) -> None:
         """Take new snapshots of the streams that have one.
 
@@ -338,7 +343,7 @@ def _answer(
         streams = stack.enter_context(opened)
         connection = streams.connection
         poll = None if progress is None else lambda: progress(connection.query_progress())
-        calls = Interruptible(connection.interrupt, poll)
+        calls = Interruptible(streams.interrupt, poll)
         stack.callback(calls.close)
         relation = streams.relation(query)
         with streams.translated():

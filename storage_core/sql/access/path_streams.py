@@ -51,6 +51,10 @@ class RootStreams(Protocol):
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
         ...
 
+    def interrupt(self) -> None:
+        """Let calls of a server that are under way fail; from any thread, again and again."""
+        ...
+
     def close(self) -> None:
         """Close what is open."""
         ...
@@ -91,6 +95,9 @@ class PathStreams:
     def difference(self, read: ReadPart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
         return difference(read.part.path, read.part.entry)
+
+    def interrupt(self) -> None:
+        """There is no server."""
 
     def close(self) -> None:
         """Nothing is open."""

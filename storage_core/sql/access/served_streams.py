@@ -19,7 +19,7 @@ from storage_core.platform import xxh3
 from storage_core.platform.clock import SystemClock
 from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.remote.addresses import parse_servers
-from storage_core.remote.client import ServerClient, Subject
+from storage_core.remote.client import ServerClient, Subject, of_root
 from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.resumed_rows import resumed_rows
@@ -41,18 +41,17 @@ class ServedStreams:
             InvalidRequestError: An address, the token or a certificate is wrong.
         """
         self._servers = parse_servers(servers)
-        self._is_one_root = False
+        # The id of the root, once a server has said it.
+        self._root: str | None = None
         self._client = ServerClient(self._servers, options or ServerOptions(), SystemClock())
 
     def names(self) -> list[str]:
         """Return the names of all streams."""
-        self._refuse_several_roots()
-        return sorted(self._client.result("streams", Subject()))
+        return sorted(self._client.result("streams", of_root(Subject(), self._one_root())))
 
     def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
         """Return a snapshot of a stream, and its parts by path."""
-        self._refuse_several_roots()
-        client, facts = StreamClient.opened(self._client, name, None)
+        client, facts = StreamClient.opened(self._client, name, None, self._one_root())
         served: ServedSnapshot = client.result("snapshot")
         # No other server, over an older copy of the root, may be behind what the snapshot has.
         client.know_reached(served.ends)
@@ -78,7 +77,7 @@ class ServedStreams:
 
     def parts(self, name: str) -> Iterator[ReadPart]:
         """Yield the parts that a stream has now."""
-        client, _ = StreamClient.opened(self._client, name, None)
+        client, _ = StreamClient.opened(self._client, name, None, self._one_root())
         for part in client.result("parts"):
             yield _read_part(client, part)
 
@@ -106,16 +105,24 @@ class ServedStreams:
             return f"cannot be read: {error.message}"
         return "" if digest.digest() == entry.digest else "does not match its digest"
 
+    def interrupt(self) -> None:
+        """Let calls of a server that are under way fail; from any thread, again and again."""
+        self._client.interrupt()
+
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
 
-    def _refuse_several_roots(self) -> None:
-        """Refuse servers over roots of their own, of which one alone would answer."""
-        if len(self._servers.addresses) == 1 or self._is_one_root:
-            return
-        refuse_several_roots(self._client, "SQL reads one")
-        self._is_one_root = True
+    def _one_root(self) -> str:
+        """Return the root that the servers are over; who answers later has to be over it, too.
+
+        Raises:
+            InvalidRequestError: They are over roots of their own, of which one alone would answer.
+            UnavailableError: No server answers.
+        """
+        if self._root is None:
+            self._root = refuse_several_roots(self._client, "SQL reads one")
+        return self._root
 
 
 def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> PartGroup:

@@ -7,6 +7,8 @@ with Relay(port) as relay:                 passes all on to a port of this machi
     relay.has_cut                          whether one was cut
     relay.cut_next_answer_at(100)          the connection ends behind so many bytes of it
     relay.cut_answers_at(100)              the same, of each answer from now on
+    relay.stall_next_answer_at(100)        nothing comes behind so many bytes of it, for good
+    relay.stalled.wait(60)                 until one has stalled
 with speaking(b"...") as address:          somebody who answers everybody so, and ends; None: never
 """
 
@@ -31,6 +33,9 @@ class Relay:
         self._sent = 0
         self._cut_at: int | None = None
         self._cuts_each = False
+        self._stall_at: int | None = None
+        self.stalled = threading.Event()
+        self._ended = threading.Event()
         self._open: list[socket.socket] = [self._listener]
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -49,10 +54,14 @@ class Relay:
     def cut_answers_at(self, place: int) -> None:
         self._cut_at, self._cuts_each = place, True
 
+    def stall_next_answer_at(self, place: int) -> None:
+        self._stall_at = place
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         for sock in self._open:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
@@ -85,6 +94,11 @@ class Relay:
                         self._sent = 0
                         server.sendall(piece)
                         continue
+                    if self._stall_at is not None and self._sent + len(piece) > self._stall_at:
+                        self._stall_at = None
+                        self.stalled.set()
+                        self._ended.wait()
+                        return
                     if self._cut_at is not None and self._sent + len(piece) > self._cut_at:
                         client.sendall(piece[: self._cut_at - self._sent])
                         self.has_cut = True

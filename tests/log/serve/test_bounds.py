@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.serve.places import Places
+from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.settings import Bounds
 from storage_core import InvalidRequestError, SystemClock, UnavailableError
 from storage_core.protocol import CALLS, RowStream
@@ -172,14 +172,14 @@ def test_large_reads_are_made_one_after_the_other(large: Workbench) -> None:
 
 
 def test_large_read_holds_its_bytes_before_it_has_them() -> None:
-    places = Places(1, Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
-    with places.reserving() as keep, places.reserving():
-        with pytest.raises(UnavailableError, match="hold 200 bytes"), places.reserving():
+    slots = AnswerSlots(1, Bounds(read_bytes=100, held_bytes=250, queue_s=0.0), SystemClock())
+    with slots.reserving() as keep, slots.reserving():
+        with pytest.raises(UnavailableError, match="hold 200 bytes"), slots.reserving():
             pass
         keep(10)
-        with places.reserving():
-            assert places.held_bytes == 210
-    assert places.held_bytes == 0
+        with slots.reserving():
+            assert slots.held_bytes == 210
+    assert slots.held_bytes == 0
 
 
 def test_streams_beyond_those_that_may_be_open_take_turns(make_bench) -> None:

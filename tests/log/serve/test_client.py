@@ -66,7 +66,9 @@ def test_next_server_is_asked_where_one_is_gone(bench):
 
 
 def test_server_that_is_not_there_is_told_by_its_address(bench):
-    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1 .*nobody listens"):
+    with pytest.raises(
+        UnavailableError, match=r"cannot connect to 127\.0\.0\.1:1: connection refused"
+    ):
         StreamReader.open("shardlog://127.0.0.1:1", bench.name, server=AT_ONCE)
 
 
@@ -119,8 +121,8 @@ def test_stream_that_is_not_there_is_told_as_by_path(bench):
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", ForeignDataError, "no shardlog server"),
         (b"HTTP/1.1 502 Bad\r\nContent-Length: 3\r\n\r\nbad", UnavailableError, "502"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", UnavailableError, "not in HTTP"),
-        (b"", UnavailableError, "closed the connection"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", UnavailableError, "does not speak HTTP"),
+        (b"", UnavailableError, "connection closed"),
         (
             b"HTTP/1.1 200 OK\r\nShardlog-Protocol: 77\r\nContent-Length: 2\r\n\r\n{}",
             UnsupportedFormatError,
@@ -135,7 +137,7 @@ def test_somebody_else_at_the_address_is_told(answer, kind, said):
 
 def test_silent_server_is_given_up_in_bounded_time():
     options = replace(AT_ONCE, timeout=timedelta(milliseconds=50))
-    with speaking(None) as address, pytest.raises(UnavailableError, match="silent"):
+    with speaking(None) as address, pytest.raises(UnavailableError, match="timed out"):
         StreamReader.open(f"shardlog://{address}", "stream", server=options)
 
 
@@ -207,7 +209,7 @@ def test_server_over_tls_is_verified(bench):
             assert reader.read().num_rows == 3000
         with pytest.raises(InvalidRequestError, match="certificate"):
             StreamReader.open(encrypted, bench.name, server=AT_ONCE)
-        with pytest.raises(InvalidRequestError, match=r"speaks TLS alone: .*shardlogs://"):
+        with pytest.raises(InvalidRequestError, match=r"takes only TLS: .*shardlogs://"):
             StreamReader.open(f"shardlog://{server.address}", bench.name, server=AT_ONCE)
 
 

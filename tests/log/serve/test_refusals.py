@@ -171,7 +171,7 @@ def test_answers_are_encrypted_and_the_certificate_is_proven(bench, tokens) -> N
         # A client without TLS is told in plain what it lacks, and nothing else.
         answer = served.exchange(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 400 ")
-        assert b"speaks TLS alone" in answer
+        assert b"takes only TLS" in answer
         assert served.exchange(b"nothing that is known\r\n\r\n") == b""
         assert served.server.url.startswith("https://")
 

@@ -4,6 +4,10 @@ Method: a server in this process over a root that is damaged, ends, or asks for 
 answers are those of a path is in test_sql.py, whose scenarios run over both.
 """
 
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 
 from storage_core import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     ServerOptions,
     StreamReader,
@@ -22,6 +27,7 @@ from tests.log.serve.relay import Relay
 from tests.log.serve.served import serving
 from tests.log.served import AT_ONCE, PATIENT, listening, served
 from tests.snapshots import snapshot
+from tests.waiting import WAIT_MAX_S, await_that
 
 ORDERS = 12_000
 ALL = f"SELECT max(length(number)) AS n FROM {NAME}"
@@ -150,6 +156,54 @@ def test_servers_over_several_roots_are_refused_in_a_line(sealed, tmp_path):
         with pytest.raises(InvalidRequestError, match="over several roots") as raised:
             first_row(both, ALL, server=AT_ONCE)
     assert "\n" not in str(raised.value)
+
+
+def test_server_over_another_root_that_starts_later_is_refused(sealed, tmp_path):
+    PartsLab(tmp_path / "other").stream.close()
+    with listening(tmp_path / "other") as other, Relay(None) as later:
+        with served(sealed) as address:
+            streams = connect(f"{address},{later.address}", server=AT_ONCE)
+        later.port = other.port
+        with streams, pytest.raises(ForeignDataError, match="not over"):
+            streams.sql(ALL).fetchall()
+
+
+def test_servers_that_are_all_away_are_told_by_their_addresses():
+    with Relay(None) as first, Relay(None) as second:
+        both = f"shardlog://{first.address},{second.address}"
+        with pytest.raises(UnavailableError) as raised:
+            first_row(both, ALL, server=AT_ONCE)
+        assert first.address in str(raised.value)
+        assert second.address in str(raised.value)
+
+
+def test_servers_that_are_all_away_are_waited_for(sealed):
+    with listening(sealed) as server, Relay(None) as first, Relay(None) as second:
+        both = f"shardlog://{first.address},{second.address}"
+        with ThreadPoolExecutor(1) as thread:
+            answer = thread.submit(first_row, both, ALL, server=PATIENT)
+            await_that(lambda: bool(first.connections and second.connections), "both were asked")
+            second.port = server.port
+            assert answer.result(WAIT_MAX_S)
+
+
+def test_interrupt_ends_a_query_whose_server_is_silent(sealed):
+    slow = ServerOptions(timeout=timedelta(seconds=2 * WAIT_MAX_S), retry_for=timedelta(0))
+    has_ended = threading.Event()
+    with listening(sealed) as server, Relay(server.port) as relay, ThreadPoolExecutor(1) as thread:
+        # Behind the footer, which is read before the query runs.
+        relay.stall_next_answer_at(2**19)
+
+        def interrupted() -> bool:
+            assert relay.stalled.wait(WAIT_MAX_S)
+            os.kill(os.getpid(), signal.SIGINT)
+            return has_ended.wait(WAIT_MAX_S)
+
+        before_its_timeout = thread.submit(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            first_row(f"shardlog://{relay.address}", ALL, server=slow)
+        has_ended.set()
+        assert before_its_timeout.result()
 
 
 def test_hot_rows_go_on_where_an_answer_was_cut(tmp_path):

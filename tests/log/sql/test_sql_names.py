@@ -114,6 +114,26 @@ def test_table_that_is_not_there_is_told_with_one_that_is_like_it(root):
     assert str(raised.value).endswith(said)
 
 
+@pytest.mark.parametrize("name", ["plain-dash", "order", "2024-data", "9lives"])
+@pytest.mark.parametrize("query", ["FROM {}", "EXPLAIN SELECT 1 FROM {} WHERE true"])
+def test_stream_without_the_quotes_that_it_needs_is_told(tmp_path, name, query):
+    make(tmp_path, name, 1)
+    with connect(tmp_path) as streams, pytest.raises(InvalidRequestError) as raised:
+        streams.sql(query.format(name))
+    assert str(raised.value).endswith(f'; write the stream as "{name}", in quotes')
+    assert str(raised.value).count("in quotes") == 1
+
+
+@pytest.mark.parametrize(
+    "query", ['SELECT primary FROM "order" ORDER BY 1', 'FROM "order" WHER 1', "SELEC 1"]
+)
+def test_query_that_has_the_quotes_of_a_stream_is_not_told_of_them(tmp_path, query):
+    make(tmp_path, "order", 1)
+    with connect(tmp_path) as streams, pytest.raises(InvalidRequestError) as raised:
+        streams.sql(query)
+    assert "the stream" not in str(raised.value)
+
+
 @pytest.mark.parametrize("query", ["SHOW", "DESCRIBE", "desc ;", "SHOW -- all\n"])
 def test_what_shows_all_tables_shows_all_streams(root, query):
     with connect(root) as streams:

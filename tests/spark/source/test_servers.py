@@ -50,7 +50,7 @@ def test_server_that_asks_for_a_token_is_told_where_to_name_it(full, tmp_path, i
         with pytest.raises(AnalysisException) as raised:
             full.run() if is_stream else full.read()
     assert "this server asks for a token" in first_line(raised.value)
-    assert "name a file with one by SHARDLOG_SERVER_TOKEN_FILE" in first_line(raised.value)
+    assert "set SHARDLOG_SERVER_TOKEN_FILE to a file with a token" in first_line(raised.value)
 
 
 def test_two_roots_in_one_source_are_refused(by_server):
@@ -72,7 +72,7 @@ def test_server_that_is_gone_is_told_in_one_line_with_its_address(by_server):
     by_server.log.servers = "127.0.0.1:9"
     with pytest.raises(AnalysisException) as raised:
         by_server.read()
-    assert "127.0.0.1:9 is not to be had" in first_line(raised.value)
+    assert "cannot connect to 127.0.0.1:9: connection refused" in first_line(raised.value)
 
 
 def test_query_follows_a_partition_to_another_root(lab, tmp_path):

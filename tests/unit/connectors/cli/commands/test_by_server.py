@@ -138,6 +138,31 @@ def test_root_beside_servers_is_told(shardlog, root, command):
     assert ran.err == "shardlog: Invalid value: --server is in the place of ROOT: leave ROOT out\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "seal shardlog://127.0.0.1:1 trips",
+        "parts shardlogs://127.0.0.1:1 trips",
+        "verify shardlog://a,b trips",
+        "compact shardlog://127.0.0.1:1 trips",
+        "read Shardlog://127.0.0.1:1 trips",
+        "sql 127.0.0.1:1 FROM\ttrips",
+        "read a:8085,b trips",
+        "status a:8085+b:8085",
+    ],
+)
+def test_server_in_the_place_of_a_path_is_told_how_servers_are_named(shardlog, words):
+    ran = shardlog(*words.split(" "))
+    assert (ran.code, ran.out) == (2, "")
+    assert "shardlog://HOST:PORT" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["read ./nowhere trips", "seal ./shardlog trips", "status a:b"])
+def test_path_that_is_none_is_not_taken_for_a_server(shardlog, words):
+    assert "HOST:PORT" not in shardlog(*words.split(" ")).err
+
+
 def test_help_tells_of_the_option(shardlog):
     assert "--server HOST:PORT" in shardlog("tail", "--help").out
     assert "--server" not in shardlog("verify", "--help").out

@@ -1,6 +1,6 @@
-"""Places for answers: how many have rows on their way at once, and how many bytes they hold.
+"""Slots for answers with rows: how many are sent at once, and how many bytes they hold.
 
-Whoever waits for a place gets that of a client that has taken nothing for a while, or too little
+Whoever waits for a slot gets that of a client that has read nothing for a while, or too little
 over its whole answer: its connection is cut. So clients that stall or dawdle, however many, cost
 the others some seconds and no more. A large read holds its bytes before it gathers them, so that
 many at once take no more memory than few.
@@ -12,19 +12,19 @@ from contextlib import contextmanager
 from typing import Final
 
 from connectors.serve.connection import Connection
-from connectors.serve.refusals import BusyError
+from connectors.serve.refusals import BusyError, limit_reached
 from connectors.serve.settings import Bounds
 from storage_core import Clock
 
 _LOOK_EVERY_S: Final = 0.1
-_ANSWERS: Final = "answers are on their way"
+_ANSWERS: Final = "answers are being sent"
 
 
-class Places:
+class AnswerSlots:
     """Who is answered with rows. Any thread."""
 
     def __init__(self, most: int, bounds: Bounds, clock: Clock, users: str = _ANSWERS) -> None:
-        """Begin with `most` places, all free; `users` are what has them, as an error says."""
+        """Begin with `most` slots, all free; `users` are what has them, as an error says."""
         self._most = most
         self._bounds = bounds
         self._users = users
@@ -37,7 +37,7 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """How many answers are on their way."""
+        """How many slots are taken."""
         return len(self._taken)
 
     @property
@@ -47,7 +47,7 @@ class Places:
 
     @contextmanager
     def taking(self, connection: Connection) -> Iterator[None]:
-        """Have a place while an answer is made and sent.
+        """Have a slot while an answer is made and sent.
 
         Raises:
             BusyError: None became free in time.
@@ -56,8 +56,7 @@ class Places:
         with self._changed, self._one_more_waits():
             while len(self._taken) >= self._most:
                 if self._clock.monotonic_s() >= until_s:
-                    message = f"{self._most} {self._users}, as many as may be; try again"
-                    raise BusyError(message)
+                    raise BusyError(limit_reached(f"{self._most} {self._users}"))
                 self._cut_stalled()
                 self._changed.wait(_LOOK_EVERY_S)
             self._taken.add(connection)
@@ -135,7 +134,7 @@ class Places:
     def _cut_stalled(self) -> None:
         """Cut the client that has taken nothing for longest, if that is long enough; or a slow one.
 
-        One for each who waits: of those that were cut, some may not have given their place up yet.
+        One for each who waits: of those that were cut, some may not have given their slot up yet.
         """
         if sum(connection.is_cut for connection in self._taken) >= self._waiting:
             return
