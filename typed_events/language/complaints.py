@@ -1,0 +1,134 @@
+"""Lines about commands that cannot be read: where, what was met, what was expected."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from storage_core.platform.name_suggestions import likely_name
+from typed_events.language.misread import Misread
+
+# What a terminal is called; a keyword is called what it is.
+_CALLED: Final = {
+    "WORD": "a word or a string in double quotes",
+    "TYPE": 'the name of a type such as "orders"',
+    "FIELD": "the name of a field",
+    "NAME": "the name of a field",
+    "PLACE": "a position such as 2:41",
+    "TEXT": "a string in double quotes",
+    "NUMBER": "a number",
+    "WHOLE": "a whole number",
+    "DURATION": "a duration such as 30m",
+    "OPERATOR": "= != < <= > >=",
+    "ALL": "*",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "LSQB": "[",
+    "RSQB": "]",
+    "LPAR": "(",
+    "RPAR": ")",
+    "COMMA": "a comma",
+    "COLON": "a colon",
+    "SEMICOLON": ";",
+    "$END": "the end of the command",
+}
+_JSON: Final = frozenset({"JSON_TRUE", "JSON_FALSE", "JSON_NULL", "BARE_JSON"})
+_NAMES: Final = frozenset({"WORD", "TYPE", "FIELD", "NAME", "PLACE", "DURATION"})
+_LISTED_MAX: Final = 8
+_STACK_MAX: Final = 10_000
+_SHOWN_MAX: Final = 40
+_MET: Final = re.compile(r"[\w@/][\w\-.:@/+]*|[<>=!]+|.", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+
+
+def complaint(text: str, error: UnexpectedInput) -> Misread:
+    """Return what is wrong with a text that the parser cannot read."""
+    at = _place(text, error)
+    met = _MET.match(text, at)
+    expected = _expected(error)
+    if met is None:
+        return Misread(
+            len(text.rstrip()), f"the command ends where {_listed(expected)} is expected"
+        )
+    word = met[0]
+    special = _special(text, at, word)
+    if special:
+        return Misread(at, special)
+    like = likely_name(word, [name for name in map(_keyword, sorted(expected)) if name])
+    if like is not None and like != word.upper():
+        return Misread(at, f"{_shown(word)}: did you mean {like}?")
+    return Misread(at, f"expected {_listed(expected)}, not {_shown(word)}")
+
+
+def placed(text: str, at: int, reason: str) -> str:
+    """Return a line about a place in a text."""
+    line = text.count("\n", 0, at) + 1
+    column = at - text.rfind("\n", 0, at)
+    where = f"column {column}" if "\n" not in text else f"line {line}, column {column}"
+    return f"{where}: {reason}"
+
+
+def _place(text: str, error: UnexpectedInput) -> int:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return len(text)
+    at = error.pos_in_stream
+    return len(text) if at is None else at
+
+
+def _expected(error: UnexpectedInput) -> Collection[str]:
+    parser = getattr(error, "interactive_parser", None)
+    if parser is not None and len(parser.parser_state.value_stack) <= _STACK_MAX:
+        return frozenset(parser.accepts())
+    return frozenset(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
+
+
+def _special(text: str, at: int, word: str) -> str:
+    """Return the line about what people often write, if it is that."""
+    if word == '"':
+        string = _STRING.match(text, at)
+        end = string.end() if string else at
+        if end >= len(text):
+            return "this string does not end"
+        if text[end] == "\\":
+            return (
+                r"after a \ in a string stands one of " + r'" \ / b f n r t, or u and 4 hex digits'
+            )
+        return r"a string has no control characters: write \n for a new line, \t for a tab"
+    if word == "'":
+        return "strings stand in double quotes"
+    if word.startswith(("=", ">")) and text[at - 1 : at] in {"=", "<"}:
+        return "write = for equal, != for not equal"
+    return ""
+
+
+def _keyword(terminal: str) -> str | None:
+    if terminal in _CALLED or terminal in _JSON:
+        return None
+    return terminal.removeprefix("_")
+
+
+def _listed(expected: Collection[str]) -> str:
+    if not expected:
+        return "something else"
+    rest = set(expected) - _JSON
+    if rest != expected:
+        return "a value: a string in double quotes, a number, true, false or null"
+    if rest == {"TEXT", "LSQB"}:
+        return 'a field type such as "int", or a list of the values of an enum'
+    if rest & _NAMES:
+        rest -= {"TEXT"}
+    keywords = sorted(filter(None, map(_keyword, rest)))
+    others = sorted(_CALLED[name] for name in rest if name in _CALLED and name != "$END")
+    names = [*others, *keywords]
+    if len(names) > _LISTED_MAX:
+        names = [*names[:_LISTED_MAX], "…"]
+    if "$END" in rest:
+        names.append(_CALLED["$END"])
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _shown(word: str) -> str:
+    if not word.isprintable():
+        return ascii(word)[:_SHOWN_MAX]
+    return f'"{word[:_SHOWN_MAX]}…"' if len(word) > _SHOWN_MAX else f'"{word}"'

@@ -1,0 +1,114 @@
+"""Text to commands.
+
+A command ends at `;` or at the end of the text; a new line is only space. Whatever the text, the
+outcome is a command or a `CommandError` of one line, and takes time in proportion to the text.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Final, cast
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput
+
+from typed_events.errors import CommandError
+from typed_events.language.building import NESTING_MAX, Asked, Builder, Remembered
+from typed_events.language.commands import Command, Remember
+from typed_events.language.complaints import complaint, placed
+from typed_events.language.misread import Misread
+
+COMMAND_BYTES_MAX: Final = 2**20
+# Strings, so that what stands in them is passed over, and what ends a command or nests in it.
+_MARKS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\](){};]', re.DOTALL)
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+
+
+def parse(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
+    """Return the command that a text is; a `;` may end it.
+
+    Raises:
+        CommandError: It is none, or more than one, or longer than so many bytes.
+    """
+    found = list(_parts(text, bytes_max, most=1))
+    if not found:
+        message = "there is no command: write one, such as PING"
+        raise CommandError(message)
+    return found[0]
+
+
+def parse_commands(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> list[Command]:
+    """Return the commands of a text, with `;` between them; none of an empty one.
+
+    Raises:
+        CommandError: One of them is none, or longer than so many bytes.
+    """
+    return list(_parts(text, bytes_max, most=None))
+
+
+def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
+    at = made = 0
+    while (at := _after_blank(text, at)) < len(text):
+        if text[at] == ";":
+            at += 1
+            continue
+        if made == most:
+            raise CommandError(placed(text, at, "one command at a time: this is a second one"))
+        try:
+            end = _end_of_command(text, at, bytes_max)
+            yield _parsed(text[at:end])
+        except Misread as error:
+            place = at if error.at < 0 else at + error.at
+            raise CommandError(placed(text, place, error.reason)) from None
+        made += 1
+        at = end
+
+
+def _after_blank(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
+
+
+def _end_of_command(text: str, start: int, bytes_max: int) -> int:
+    """Return where the command ends that begins at a place."""
+    end, depth = len(text), 0
+    for mark in _MARKS.finditer(text, start):
+        match mark[0]:
+            case ";" if not depth:
+                end = mark.start()
+                break
+            case "(" | "[" | "{":
+                depth += 1
+                if depth > NESTING_MAX:
+                    message = f"brackets nest at most {NESTING_MAX} deep"
+                    raise Misread(mark.start() - start, message)
+            case ")" | "]" | "}":
+                depth = max(depth - 1, 0)
+    command = text[start:end]
+    try:
+        size = len(command) if command.isascii() else len(command.encode())
+    except UnicodeEncodeError as error:
+        raise Misread(error.start, "half of a surrogate pair is no character") from None
+    if size > bytes_max:
+        message = f"a command has at most {bytes_max:,} bytes, this one has {size:,}"
+        raise Misread(-1, message)
+    return end
+
+
+def _parsed(text: str) -> Command:
+    try:
+        made = cast("Command | Asked | Remembered", _parser().parse(text))
+    except UnexpectedInput as error:
+        raise complaint(text, error) from None
+    if isinstance(made, Asked):
+        return made.query
+    if isinstance(made, Remembered):
+        return Remember(made.query, text[made.start : made.end].strip(), made.name)
+    return made
+
+
+@cache
+def _parser() -> Lark:
+    grammar = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", transformer=Builder(), maybe_placeholders=False)
