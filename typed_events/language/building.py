@@ -4,8 +4,6 @@ Called by the parser, from the leaves up, so nothing here recurses. What is refu
 as `Misread` with its place in the text; parse.py makes a line of it.
 """
 
-import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ from typing import Any, Final, NamedTuple, cast
 
 from lark import Token, Transformer, v_args
 
-from storage_core.platform.name_suggestions import likely_name
 from typed_events.language import commands
 from typed_events.language.expressions import (
     And,
@@ -28,13 +25,19 @@ from typed_events.language.expressions import (
     Or,
     Value,
 )
-from typed_events.language.misread import Misread
+from typed_events.language.literals import (
+    number_of,
+    short_text,
+    text_of,
+    whole_number,
+    why_no_json,
+)
+from typed_events.language.misread import Misread, start_of
 
 NESTING_MAX: Final = 100
-CONTEXT_BYTES_MAX: Final = 1024
-_INT64_MAX: Final = 2**63 - 1
 _VERSION_MAX: Final = 2**16 - 1
 _TTL_MAX_S: Final = 3650 * 86_400
+_CONSTANTS: Final = {"JSON_TRUE": True, "JSON_FALSE": False, "JSON_NULL": None}
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhdw])\Z", re.IGNORECASE)
 _PLACE: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
@@ -42,7 +45,6 @@ _CHECKPOINT: Final = re.compile(
     r"(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18}"
     r"(?:,\s*(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18})*+\Z"
 )
-_ENDLESS: Final = {"nan", "infinity", "inf"}
 
 
 class _Term(NamedTuple):
@@ -87,9 +89,6 @@ class Remembered:
 class Builder(Transformer[Token, Any]):
     """Makes commands of what the parser found."""
 
-    def start(self, command: commands.Command | Remembered) -> commands.Command | Remembered:
-        return command
-
     # What stands in many commands.
 
     def type(self, token: Token) -> str:
@@ -100,7 +99,7 @@ class Builder(Transformer[Token, Any]):
         if token.type == "FIELD" and "." in name:
             event_type, _, name = name.rpartition(".")
             if not (event_type and name):
-                raise Misread(token.start_pos, f'"{token}" is no field: write type.field')
+                raise Misread(token, f'"{token}" is no field: write type.field')
             return Field(name, event_type)
         return Field(name)
 
@@ -111,18 +110,18 @@ class Builder(Transformer[Token, Any]):
         return short_text(token, "a context")
 
     def version(self, token: Token) -> int:
-        return _whole(token, 1, _VERSION_MAX)
+        return whole_number(token, 1, _VERSION_MAX)
 
     def time(self, token: Token) -> commands.Time:
-        return _number(token) if token.type == "NUMBER" else text_of(token)
+        return number_of(token) if token.type == "NUMBER" else text_of(token)
 
     def value(self, token: Token) -> Value:
         if token.type == "NUMBER":
-            return _number(token)
+            return number_of(token)
         if token.type in {"TRUE", "FALSE"}:
             return token.type == "TRUE"
         if token.type == "WORD" and token.lower() == "null":
-            raise Misread(token.start_pos, "no value equals null: write IS NULL, or IS NOT NULL")
+            raise Misread(token, "no value equals null: write IS NULL, or IS NOT NULL")
         return text_of(token)
 
     # DEFINE
@@ -137,15 +136,12 @@ class Builder(Transformer[Token, Any]):
             token, written = part
             name = text_of(token)
             if name in fields:
-                raise Misread(token.start_pos, f'field "{name}" is there twice')
+                raise Misread(token, f'field "{name}" is there twice')
             fields[name] = written
         return commands.Define(event_type, version, fields, ttl_s)
 
     def definition(self, key: Token, written: Token | tuple[str, ...]) -> tuple[Token, Any]:
         return key, text_of(written) if isinstance(written, Token) else written
-
-    def field_key(self, token: Token) -> Token:
-        return token
 
     def enum_values(self, *tokens: Token) -> tuple[str, ...]:
         return tuple(map(text_of, tokens))
@@ -156,14 +152,15 @@ class Builder(Transformer[Token, Any]):
         seconds = int(match[1]) * _SECONDS[match[2].lower()] if match else 0
         if not 1 <= seconds <= _TTL_MAX_S:
             message = f'"{written}" is no TTL: write one from 1s to 3650d, such as 30m, 12h, 7d'
-            raise Misread(token.start_pos, message)
+            raise Misread(token, message)
         return seconds
 
     # STORE, BATCH
 
     def store(self, event_type: str, *parts: Any) -> commands.Store:
-        version = parts[1] if parts[0].type == "AS" else None
-        context, payload, *clauses = parts[parts[0].type == "AS" and 3 or 1 :]
+        has_version = parts[0].type == "AS"
+        version = parts[1] if has_version else None
+        context, payload, *clauses = parts[3 if has_version else 1 :]
         return commands.Store(event_type, context, payload, version, **_joined(clauses))
 
     def clause_key(self, word: Token, token: Token) -> _Clause:
@@ -172,43 +169,33 @@ class Builder(Transformer[Token, Any]):
     def clause_expect(self, word: Token, token: Token) -> _Clause:
         if token.type == "ANY":
             return _Clause(word, {"expect": "any"})
-        return _Clause(word, {"expect": 0 if token.type == "NONE" else _whole(token)})
-
-    def store_clause(self, clause: _Clause) -> _Clause:
-        return clause
+        return _Clause(word, {"expect": 0 if token.type == "NONE" else whole_number(token)})
 
     def payload(self, *members: tuple[Token, str, object]) -> dict[str, object]:
         values: dict[str, object] = {}
         for token, name, value in members:
             if name in values:
-                raise Misread(token.start_pos, f'field "{name}" is there twice')
+                raise Misread(token, f'field "{name}" is there twice')
             values[name] = value
         return values
 
     def member(self, token: Token, value: object) -> tuple[Token, str, object]:
         name = text_of(token)
         if isinstance(value, _Refused):
-            raise Misread(token.start_pos, f'field "{name}": {value.reason}')
+            raise Misread(token, f'field "{name}": {value.reason}')
         return token, name, value
 
     def json(self, token: Token | _Refused) -> object:
         if isinstance(token, _Refused):
             return token
-        match token.type:
-            case "TEXT":
-                try:
-                    return text_of(token)
-                except Misread as error:
-                    return _Refused(error.reason)
-            case "NUMBER":
-                try:
-                    return _number(token)
-                except Misread as error:
-                    return _Refused(error.reason)
-            case "BARE_JSON":
-                return _Refused(_bare_json(token))
-            case _:
-                return {"JSON_TRUE": True, "JSON_FALSE": False, "JSON_NULL": None}[token.type]
+        if token.type == "BARE_JSON":
+            return _Refused(why_no_json(token))
+        if token.type in _CONSTANTS:
+            return _CONSTANTS[token.type]
+        try:
+            return text_of(token) if token.type == "TEXT" else number_of(token)
+        except Misread as error:
+            return _Refused(error.reason)
 
     def nested(self, *_: object) -> _Refused:
         return _Refused("an object or a list is no value of a field: payloads are flat")
@@ -222,10 +209,7 @@ class Builder(Transformer[Token, Any]):
     # QUERY, and what asks for one
 
     def query(self, word: Token, event_type: str, *clauses: _Clause) -> Asked:
-        return Asked(_query(event_type, clauses), word.start_pos)
-
-    def query_clause(self, clause: _Clause) -> _Clause:
-        return clause
+        return Asked(_query(event_type, clauses), start_of(word))
 
     def clause_for(self, word: Token, context: str) -> _Clause:
         return _Clause(word, {"context": context})
@@ -250,16 +234,16 @@ class Builder(Transformer[Token, Any]):
         return _Clause(word, {"order": commands.Order(field, is_descending)})
 
     def clause_limit(self, word: Token, token: Token) -> _Clause:
-        return _Clause(word, {"limit": _whole(token)})
+        return _Clause(word, {"limit": whole_number(token)})
 
     def clause_offset(self, word: Token, token: Token) -> _Clause:
-        return _Clause(word, {"offset": _whole(token)})
+        return _Clause(word, {"offset": whole_number(token)})
 
     def clause_after(self, word: Token, token: Token) -> _Clause:
         match = _PLACE.match(text_of(token))
         if not match:
             message = f'"{text_of(token)}" is no position: write shard:address, such as 2:41'
-            raise Misread(token.start_pos, message)
+            raise Misread(token, message)
         return _Clause(word, {"after": commands.Position(int(match[1]), int(match[2]))})
 
     def clause_aggregates(self, *figures: tuple[Token, commands.Aggregate]) -> _Clause:
@@ -293,7 +277,7 @@ class Builder(Transformer[Token, Any]):
         return commands.Explain(asked.query)
 
     def remember(self, asked: Asked, word: Token, name: str) -> Remembered:
-        return Remembered(asked.query, name, asked.start, word.start_pos)
+        return Remembered(asked.query, name, asked.start, start_of(word))
 
     def plot(self, word: Token, *parts: Any) -> commands.Plot:
         figures = tuple(part for part in parts if type(part) is tuple)
@@ -301,24 +285,18 @@ class Builder(Transformer[Token, Any]):
         aggregates = _Clause(word, {"aggregates": tuple(figure for _, figure in figures)})
         return commands.Plot(_query(event_type, [aggregates, *clauses]))
 
-    def plot_clause(self, clause: _Clause) -> _Clause:
-        return clause
-
     # The rest
 
     def replay(self, *parts: Any) -> commands.Replay:
         event_type = parts[0] if parts and isinstance(parts[0], str) else None
         set_values = _joined([part for part in parts if isinstance(part, _Clause)])
         if "context" not in set_values:
-            raise Misread(-1, "REPLAY needs FOR and a context")
+            raise Misread(None, "REPLAY needs FOR and a context")
         return commands.Replay(event_type=event_type, **set_values)
 
     def subscribe(self, event_type: str, *clauses: _Clause) -> commands.Subscribe:
         is_all = isinstance(event_type, Token)
         return commands.Subscribe(None if is_all else event_type, **_joined(clauses))
-
-    def subscribe_clause(self, clause: _Clause) -> _Clause:
-        return clause
 
     def clause_from(self, word: Token, *tokens: Token) -> _Clause:
         if tokens[0].type in {"START", "NOW"}:
@@ -329,7 +307,7 @@ class Builder(Transformer[Token, Any]):
                 f'"{written}" is no place to begin at: write START, NOW, a position such as 2:41, '
                 "or a checkpoint such as orders/0:12"
             )
-            raise Misread(tokens[0].start_pos, message)
+            raise Misread(tokens[0], message)
         return _Clause(word, {"start": written})
 
     def delete(self, event_type: str, _for: Token, context: str, row: Token) -> commands.Delete:
@@ -371,7 +349,7 @@ class Builder(Transformer[Token, Any]):
         return _Term(Comparison(field, cast("Operator", str(operator)), value))
 
     def truth(self, field: Field) -> _Term:
-        return _Term(Comparison(field, "=", True))
+        return _Term(Comparison(field, "=", value=True))
 
     def in_list(self, field: Field, *values: Value) -> _Term:
         return _Term(InList(field, values))
@@ -392,69 +370,12 @@ class Builder(Transformer[Token, Any]):
         return _Term(Not(IsNull(field)))
 
 
-def text_of(token: Token) -> str:
-    """Return a name or a value as it was meant: what stands in quotes without them."""
-    if token.type != "TEXT":
-        return str(token)
-    if "\\" not in token:
-        return str(token[1:-1])
-    text = cast("str", json.loads(token))
-    if not _is_unicode(text):
-        raise Misread(token.start_pos, "half of a surrogate pair is no character")
-    return text
-
-
-def short_text(token: Token, what: str) -> str:
-    """Return the text of a context or a key, which has bounds."""
-    text = text_of(token)
-    if not 1 <= len(text.encode()) <= CONTEXT_BYTES_MAX:
-        message = f"{what} has 1 to {CONTEXT_BYTES_MAX:,} bytes, not {len(text.encode()):,}"
-        raise Misread(token.start_pos, message)
-    return text
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _whole(token: Token, least: int = 0, most: int = _INT64_MAX) -> int:
-    digits = token.lstrip("0") or "0"
-    number = int(digits) if len(digits) <= len(str(most)) else most + 1
-    if not least <= number <= most:
-        raise Misread(token.start_pos, f"{token[:40]} is not from {least} to {most}")
-    return number
-
-
-def _number(token: Token) -> int | float:
-    if not token.lstrip("-").isdecimal():
-        number = float(token)
-        if not math.isfinite(number):
-            raise Misread(token.start_pos, f"{token[:40]} is beyond the largest number")
-        return number
-    try:
-        return int(token)
-    except ValueError:  # more digits than Python reads
-        raise Misread(token.start_pos, f"a number of {len(token):,} digits is too long") from None
-
-
-def _bare_json(token: Token) -> str:
-    if token.lstrip("-").lower() in _ENDLESS:
-        return f"{token} is no value in JSON"
-    meant = likely_name(str(token), ("true", "false", "null"))
-    hint = f"; did you mean {meant}?" if meant else ""
-    return f"{token[:40]} is no value in JSON: text stands in double quotes{hint}"
-
-
 def _joined(clauses: Sequence[_Clause]) -> dict[str, Any]:
     """Return what clauses set together; each may be there once."""
     joined: dict[str, Any] = {}
     for word, values in clauses:
         if joined.keys() & values:
-            raise Misread(word.start_pos, _twice(word, values))
+            raise Misread(word, _twice(word, values))
         joined |= values
     return joined
 
@@ -471,16 +392,16 @@ def _query(event_type: str, clauses: Sequence[_Clause]) -> commands.Query:
     for name in ("by", "per"):
         if name in values and "aggregates" not in values:
             word = words[name]
-            raise Misread(word.start_pos, f"{word.upper()} needs a figure, such as COUNT")
+            raise Misread(word, f"{word.upper()} needs a figure, such as COUNT")
     if "offset" in values and "limit" not in values:
-        raise Misread(words["offset"].start_pos, "OFFSET needs LIMIT")
+        raise Misread(words["offset"], "OFFSET needs LIMIT")
     return commands.Query(event_type, **values)
 
 
 def _unprefixed(word: Token, field: Field) -> str:
     if field.event_type is not None:
         message = f"{word.upper()} takes a field without its type: {field.name}"
-        raise Misread(word.start_pos, message)
+        raise Misread(word, message)
     return field.name
 
 
@@ -493,6 +414,5 @@ def _several(make: Callable[[tuple[Expression, ...]], Expression], terms: Sequen
 
 def _deeper(word: Token | None, expression: Expression, term: _Term) -> _Term:
     if term.depth >= NESTING_MAX:
-        at = -1 if word is None else word.start_pos
-        raise Misread(at, f"conditions nest at most {NESTING_MAX} deep")
+        raise Misread(word, f"conditions nest at most {NESTING_MAX} deep")
     return _Term(expression, term.depth + 1)

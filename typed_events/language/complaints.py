@@ -38,6 +38,7 @@ _NAMES: Final = frozenset({"WORD", "TYPE", "FIELD", "NAME", "PLACE", "DURATION"}
 _LISTED_MAX: Final = 8
 _STACK_MAX: Final = 10_000
 _SHOWN_MAX: Final = 40
+_REASON_MAX: Final = 400
 _MET: Final = re.compile(r"[\w@/][\w\-.:@/+]*|[<>=!]+|.", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 
@@ -52,8 +53,7 @@ def complaint(text: str, error: UnexpectedInput) -> Misread:
             len(text.rstrip()), f"the command ends where {_listed(expected)} is expected"
         )
     word = met[0]
-    special = _special(text, at, word)
-    if special:
+    if special := _special(text, at, word):
         return Misread(at, special)
     like = likely_name(word, [name for name in map(_keyword, sorted(expected)) if name])
     if like is not None and like != word.upper():
@@ -66,14 +66,20 @@ def placed(text: str, at: int, reason: str) -> str:
     line = text.count("\n", 0, at) + 1
     column = at - text.rfind("\n", 0, at)
     where = f"column {column}" if "\n" not in text else f"line {line}, column {column}"
-    return f"{where}: {reason}"
+    return f"{where}: {in_one_line(reason)}"
+
+
+def in_one_line(reason: str) -> str:
+    """Return a reason without what would break its line, and not too long."""
+    if not reason.isprintable():
+        reason = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in reason)
+    return reason if len(reason) <= _REASON_MAX else f"{reason[:_REASON_MAX]}…"
 
 
 def _place(text: str, error: UnexpectedInput) -> int:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return len(text)
-    at = error.pos_in_stream
-    return len(text) if at is None else at
+    return error.pos_in_stream
 
 
 def _expected(error: UnexpectedInput) -> Collection[str]:
@@ -85,21 +91,34 @@ def _expected(error: UnexpectedInput) -> Collection[str]:
 
 def _special(text: str, at: int, word: str) -> str:
     """Return the line about what people often write, if it is that."""
-    if word == '"':
+    if text.startswith('"', at):
         string = _STRING.match(text, at)
         end = string.end() if string else at
         if end >= len(text):
             return "this string does not end"
+        if text[end] == '"':
+            return ""
         if text[end] == "\\":
             return (
                 r"after a \ in a string stands one of " + r'" \ / b f n r t, or u and 4 hex digits'
             )
         return r"a string has no control characters: write \n for a new line, \t for a tab"
-    if word == "'":
-        return "strings stand in double quotes"
-    if word.startswith(("=", ">")) and text[at - 1 : at] in {"=", "<"}:
+    is_doubled = word.startswith(("=", ">")) and text[at - 1 : at] in {"=", "<"}
+    if is_doubled:
         return "write = for equal, != for not equal"
-    return ""
+    return "strings stand in double quotes" if word == "'" else ""
+
+
+def _why_no_string(text: str, at: int) -> str:
+    string = _STRING.match(text, at)
+    end = string.end() if string else at
+    if end >= len(text):
+        return "this string does not end"
+    if text[end] == '"':
+        return ""
+    if text[end] == "\\":
+        return 'after a \\ in a string stands one of " \\ / b f n r t, or u and 4 hex digits'
+    return r"a string has no control characters: write \n for a new line, \t for a tab"
 
 
 def _keyword(terminal: str) -> str | None:

@@ -18,6 +18,7 @@ from typed_events.language.building import NESTING_MAX, Asked, Builder, Remember
 from typed_events.language.commands import Command, Remember
 from typed_events.language.complaints import complaint, placed
 from typed_events.language.misread import Misread
+from typed_events.language.store_line import plain_batch, plain_store
 
 COMMAND_BYTES_MAX: Final = 2**20
 # Strings, so that what stands in them is passed over, and what ends a command or nests in it.
@@ -31,6 +32,9 @@ def parse(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
     Raises:
         CommandError: It is none, or more than one, or longer than so many bytes.
     """
+    plain = plain_store(text, 0, bytes_max)
+    if plain is not None and plain[1] == len(text):
+        return plain[0]
     found = list(_parts(text, bytes_max, most=1))
     if not found:
         message = "there is no command: write one, such as PING"
@@ -55,13 +59,18 @@ def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
             continue
         if made == most:
             raise CommandError(placed(text, at, "one command at a time: this is a second one"))
+        made += 1
+        plain = plain_store(text, at, bytes_max) or plain_batch(text, at, bytes_max)
+        if plain is not None:
+            command, at = plain
+            yield command
+            continue
         try:
             end = _end_of_command(text, at, bytes_max)
             yield _parsed(text[at:end])
         except Misread as error:
-            place = at if error.at < 0 else at + error.at
+            place = at + (error.at or 0)
             raise CommandError(placed(text, place, error.reason)) from None
-        made += 1
         at = end
 
 
@@ -92,7 +101,7 @@ def _end_of_command(text: str, start: int, bytes_max: int) -> int:
         raise Misread(error.start, "half of a surrogate pair is no character") from None
     if size > bytes_max:
         message = f"a command has at most {bytes_max:,} bytes, this one has {size:,}"
-        raise Misread(-1, message)
+        raise Misread(None, message)
     return end
 
 
