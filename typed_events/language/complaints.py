@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Final, cast
 
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
@@ -79,7 +79,7 @@ def in_one_line(reason: str) -> str:
 def _place(text: str, error: UnexpectedInput) -> int:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return len(text)
-    return error.pos_in_stream
+    return cast("int", error.pos_in_stream)
 
 
 def _expected(error: UnexpectedInput) -> Collection[str]:
