@@ -35,11 +35,7 @@ def parse(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
     plain = plain_store(text, 0, bytes_max)
     if plain is not None and plain[1] == len(text):
         return plain[0]
-    found = list(_parts(text, bytes_max, most=1))
-    if not found:
-        message = "there is no command: write one, such as PING"
-        raise CommandError(message)
-    return found[0]
+    return _only(_parts(text, bytes_max, most=1))
 
 
 def parse_commands(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> list[Command]:
@@ -51,7 +47,22 @@ def parse_commands(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> list[Comman
     return list(_parts(text, bytes_max, most=None))
 
 
-def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
+def parse_with_grammar(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
+    """Return what `parse` does, by the grammar alone, which says what the language is."""
+    return _only(_parts(text, bytes_max, most=1, is_plain_read=False))
+
+
+def _only(commands: Iterator[Command]) -> Command:
+    found = list(commands)
+    if not found:
+        message = "there is no command: write one, such as PING"
+        raise CommandError(message)
+    return found[0]
+
+
+def _parts(
+    text: str, bytes_max: int, most: int | None, *, is_plain_read: bool = True
+) -> Iterator[Command]:
     at = made = 0
     while (at := _after_blank(text, at)) < len(text):
         if text[at] == ";":
@@ -60,8 +71,7 @@ def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
         if made == most:
             raise CommandError(placed(text, at, "one command at a time: this is a second one"))
         made += 1
-        plain = plain_store(text, at, bytes_max) or plain_batch(text, at, bytes_max)
-        if plain is not None:
+        if is_plain_read and (plain := _plain(text, at, bytes_max)) is not None:
             command, at = plain
             yield command
             continue
@@ -72,6 +82,10 @@ def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
             place = at + (error.at or 0)
             raise CommandError(placed(text, place, error.reason)) from None
         at = end
+
+
+def _plain(text: str, at: int, bytes_max: int) -> tuple[Command, int] | None:
+    return plain_store(text, at, bytes_max) or plain_batch(text, at, bytes_max)
 
 
 def _after_blank(text: str, at: int) -> int:
