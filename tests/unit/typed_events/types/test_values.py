@@ -88,10 +88,10 @@ def test_body_says_which_schema_it_has() -> None:
 
 
 def test_values_are_kept_in_one_form() -> None:
-    row = {"uuid": UUID.upper(), "float": 2**60, "at": 1_715_938_200, "date": 1_715_938_200}
-    (kept,) = columns_of(ALL, [{**RIGHT, **row}]).to_pylist()
-    assert (kept["uuid"], kept["float"], kept["date"]) == (UUID, float(2**60), date(2024, 5, 17))
-    assert kept["at"] == datetime(2024, 5, 17, 9, 30, tzinfo=UTC)
+    written = {"uuid": UUID.upper(), "float": 2**60, "at": 1_715_938_200, "date": 1_715_938_200}
+    (row,) = columns_of(ALL, [{**RIGHT, **written}]).to_pylist()
+    assert (row["uuid"], row["float"], row["date"]) == (UUID, float(2**60), date(2024, 5, 17))
+    assert row["at"] == datetime(2024, 5, 17, 9, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
