@@ -8,10 +8,14 @@ from typed_events.language.parse import parse, parse_commands
 LINES = {
     "": "there is no command: write one, such as PING",
     "PING; PING": "column 7: one command at a time: this is a second one",
-    "QERY orders": 'column 1: "QERY": did you mean QUERY?',
+    "QUER orders": 'column 1: "QUER": did you mean QUERY?',
     "QUERY orders WERE a = 1": 'column 14: "WERE": did you mean WHERE?',
     "QUERY orders\n  WERE a": 'line 2, column 3: "WERE": did you mean WHERE?',
     "QUERY": 'column 6: the command ends where the name of a type such as "orders" is expected',
+    "QUERY orders amount": (
+        "column 14: expected AFTER, AVG, BY, COUNT, FOLLOWED, FOR, LIMIT, MAX, … or the end of the "
+        'command, not "amount"'
+    ),
     "PING 5": 'column 6: expected the end of the command, not "5"',
     "QUERY orders WHERE a == 1": "column 23: write = for equal, != for not equal",
     "QUERY orders WHERE a <> 1": "column 23: write = for equal, != for not equal",

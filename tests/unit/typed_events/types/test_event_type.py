@@ -158,7 +158,7 @@ def test_events_and_state_stay_what_they_are() -> None:
         ("orders", '{id: "int"}', 'every event has "id" already'),
         ("orders", '{Timestamp: "int"}', 'every event has "timestamp" already'),
         ("orders", '{a: "int", A: "int"}', 'fields "a" and "A" differ in case only'),
-        ("orders", '{a: "strng"}', 'field "a": "strng" is no type; did you mean string?'),
+        ("orders", '{a: "strings"}', 'field "a": "strings" is no type; did you mean string?'),
         ("orders", '{a: "int | nul"}', 'field "a": "int | nul" is no type; there are int, float'),
         ("orders", '{a: "enum"}', 'field "a": "enum" is no type'),
         ("orders", '{a: ["x", "y", "x"]}', 'field "a": the value "x" is there twice'),
