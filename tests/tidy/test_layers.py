@@ -63,6 +63,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "typed_events": (
         ("errors", "answer"),
         ("language",),
+        ("types",),
         ("__init__",),
     ),
 }

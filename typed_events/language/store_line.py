@@ -1,0 +1,152 @@
+"""STORE lines, read without the parser: a pattern for what is around the payload, `json` for it.
+
+What is read here the grammar reads alike. All else is left to the grammar, which also knows what
+is wrong: so a line is refused in the same words whichever way it went.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, cast
+
+from typed_events.language.commands import Batch, Expect, Store
+
+_CONTEXT_BYTES_MAX: Final = 1024
+_VERSION_MAX: Final = 2**16 - 1
+# The words are the grammar's TYPE and WORD; a string is one without escapes.
+_END: Final = r"(?![\w\-.:@/+])"
+_HEAD: Final = re.compile(
+    r"[ \t\r\n]*(?i:STORE)[ \t\r\n]+(\w[\w\-.]*+)[ \t\r\n]+"
+    rf"(?:(?i:AS)[ \t\r\n]+([0-9]{{1,5}}){_END}[ \t\r\n]+)?"
+    r'(?i:FOR)[ \t\r\n]+(?:([\w@/][\w\-.:@/+]*+)|"([^"\\\x00-\x1f]*+)")'
+    rf"[ \t\r\n]+(?i:PAYLOAD){_END}[ \t\r\n]*(?={{)"
+)
+_KEY: Final = (
+    rf'(?i:IDEMPOTENCY){_END}[ \t\r\n]*(?:([\w@/][\w\-.:@/+]*+)|"([^"\\\x00-\x1f]*+)")[ \t\r\n]*'
+)
+_EXPECT: Final = rf"(?i:EXPECT)[ \t\r\n]+(?:([0-9]{{1,18}})|((?i:NONE))|(?i:ANY)){_END}[ \t\r\n]*"
+_TAIL: Final = re.compile(rf"[ \t\r\n]*(?:{_KEY})?(?:{_EXPECT})?(?:([;\]])|\Z)")
+_BATCH: Final = re.compile(rf"[ \t\r\n]*(?i:BATCH){_END}[ \t\r\n]*\[")
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_AFTER: Final = re.compile(r"[ \t\r\n]*(?:;|\Z)")
+_FLAT: Final = frozenset({str, int, float, bool, type(None)})
+
+
+class _NotPlainError(ValueError):
+    """The payload is one that the grammar has to judge."""
+
+
+def _refuse(_: str) -> NoReturn:
+    raise _NotPlainError
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, if each name is there once."""
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise _NotPlainError
+    return values
+
+
+# The stubs lack it: it reads one value that begins at a place.
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = vars(
+    json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse)
+)["scan_once"]
+
+
+def plain_store(text: str, start: int, bytes_max: int) -> tuple[Store, int] | None:
+    """Return the STORE that begins at a place, and where the next command may.
+
+    None where there is no STORE, or one that is not plain.
+    """
+    read = _store(text, start, bytes_max)
+    if read is None or read[2] == "]":
+        return None
+    return read[0], read[1]
+
+
+def plain_batch(text: str, start: int, bytes_max: int) -> tuple[Batch, int] | None:
+    """Return the BATCH of plain STOREs that begins at a place, and where the next command may."""
+    head = _BATCH.match(text, start)
+    if head is None:
+        return None
+    stores, place = [], head.end()
+    while True:
+        read = _store(text, place, bytes_max)
+        if read is None:
+            return None
+        store, place, mark = read
+        stores.append(store)
+        if mark == ";":
+            blank = cast("re.Match[str]", _BLANK.match(text, place))
+            if not text.startswith("]", blank.end()):
+                continue
+            place, mark = blank.end() + 1, "]"
+        after = _AFTER.match(text, place)
+        if mark != "]" or after is None or not _fits(text, start, after.end(), bytes_max):
+            return None
+        return Batch(tuple(stores)), after.end()
+
+
+def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | None] | None:
+    head = _HEAD.match(text, start)
+    if head is None:
+        return None
+    event_type, version, word, quoted = head.groups()
+    try:
+        payload, end = _scan(text, head.end())
+    except (ValueError, RecursionError, StopIteration):
+        return None
+    tail = _TAIL.match(text, end)
+    if tail is None or not _is_flat(payload):
+        return None
+    end = tail.end()
+    key_word, key_quoted, expected, none, mark = tail.groups()
+    context = quoted if word is None else word
+    key = key_quoted if key_word is None else key_word
+    number = None if version is None else int(version)
+    if not (
+        _fits(text, start, end, bytes_max)
+        and _is_short(context)
+        and (key is None or _is_short(key))
+        and (number is None or 1 <= number <= _VERSION_MAX)
+        and ("\\u" not in text[head.end() : tail.start()] or _is_unicode(payload))
+    ):
+        return None
+    expect: Expect = 0 if none else "any" if expected is None else int(expected)
+    return Store(event_type, context, payload, number, key, expect), end, mark
+
+
+def _is_flat(payload: dict[str, Any]) -> bool:
+    kinds = set(map(type, payload.values()))
+    if not kinds <= _FLAT:
+        return False
+    return float not in kinds or all(
+        math.isfinite(value) for value in payload.values() if type(value) is float
+    )
+
+
+def _is_short(text: str) -> bool:
+    size = len(text) if text.isascii() else len(text.encode())
+    return 1 <= size <= _CONTEXT_BYTES_MAX
+
+
+def _fits(text: str, start: int, end: int, bytes_max: int) -> bool:
+    """Tell whether a command is of characters, and short enough."""
+    if text.isascii():
+        return end - start <= bytes_max
+    try:
+        return len(text[start:end].encode()) <= bytes_max
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_unicode(payload: dict[str, Any]) -> bool:
+    """Tell whether no text has half of a surrogate pair."""
+    texts = [*payload, *(value for value in payload.values() if type(value) is str)]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
