@@ -7,11 +7,13 @@ from pathlib import Path
 
 from bench.measure import Measured
 from connectors.serve.server import ShardServer
+from connectors.serve.server_process import prepare_process
 from connectors.serve.settings import ServeSettings
 
 
 def serve(root: Path, *, is_writable: bool = False) -> Iterator[Measured]:
     """Serve a root until this process is killed; say on which port."""
+    prepare_process()
     with ShardServer(
         ServeSettings(root=root, listen="127.0.0.1:0", is_writable=is_writable)
     ) as server:

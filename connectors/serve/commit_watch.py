@@ -5,7 +5,7 @@ when nobody waits.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from storage_core import Clock, ShardlogError, StreamReader
 
 _PAUSE_FIRST_S: Final = 0.001
-_PAUSE_MAX_S: Final = 0.04
+_PAUSE_MAX_S: Final = 0.05
 # So often who waits looks whether the client is still there.
 _ALIVE_EVERY_S: Final = 5.0
 
@@ -22,8 +22,6 @@ _Shard = tuple[StreamReader, int]
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    reader: StreamReader
-    shard: int
     address: int
     is_over: bool = False
 
@@ -35,12 +33,15 @@ class CommitWatch:
         """Begin with nobody."""
         self._clock = clock
         self._changed = threading.Condition()
-        self._waits: set[_Wait] = set()
+        self._waits: dict[_Shard, set[_Wait]] = {}
+        # How many have ever waited.
+        self._came = 0
         self._is_looking = False
 
     def __len__(self) -> int:
         """Return how many wait."""
-        return len(self._waits)
+        with self._changed:
+            return sum(map(len, self._waits.values()))
 
     def wait(
         self,
@@ -63,9 +64,10 @@ class CommitWatch:
         if reader.wait(shard, address, 0.0):
             return True
         until_s = self._clock.monotonic_s() + timeout
-        waiting = _Wait(reader, shard, address)
+        key, waiting = (reader, shard), _Wait(address)
         with self._changed:
-            self._waits.add(waiting)
+            self._waits.setdefault(key, set()).add(waiting)
+            self._came += 1
             if not self._is_looking:
                 thread = threading.Thread(target=self._look, name="shardlog-watch", daemon=True)
                 with suppress(RuntimeError):
@@ -82,7 +84,9 @@ class CommitWatch:
                         self._changed.wait(min(remaining_s, _ALIVE_EVERY_S))
         finally:
             with self._changed:
-                self._waits.discard(waiting)
+                self._waits[key].discard(waiting)
+                if not self._waits[key]:
+                    del self._waits[key]
         # Its own look: whatever was wrong with the shard is this request's error.
         return reader.wait(shard, address, 0.0)
 
@@ -93,29 +97,40 @@ class CommitWatch:
 
     def _look(self) -> None:
         pause_s = _PAUSE_FIRST_S
-        before = 0
+        came = 0
+        ends: dict[_Shard, int | None] = {}
         while True:
             with self._changed:
-                waits = list(self._waits)
-                if not waits:
+                if not self._waits:
                     self._is_looking = False
                     return
-            has_news = len(waits) > before
-            before = len(waits)
-            ends: dict[_Shard, int | None] = {}
-            for waiting in waits:
-                key = (waiting.reader, waiting.shard)
-                if key not in ends:
-                    ends[key] = _committed(*key)
-                end = ends[key]
-                if end is None or end > waiting.address:
-                    waiting.is_over = has_news = True
+                has_news = self._came > came
+                came = self._came
+                shards = tuple(self._waits)
+            before, ends = ends, {shard: _committed(*shard) for shard in shards}
+            # Those who wait are many, and mostly for what does not come: they are gone through only
+            # where something has.
+            if has_news or ends != before:
+                has_news = self._end_waits(ends) or has_news
             if has_news:
-                with self._changed:
-                    self._changed.notify_all()
                 pause_s = _PAUSE_FIRST_S
             self._clock.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def _end_waits(self, ends: Mapping[_Shard, int | None]) -> bool:
+        """End the waits that have what they wait for, or an error; return whether there are any."""
+        with self._changed:
+            over = [
+                waiting
+                for shard, end in ends.items()
+                for waiting in self._waits.get(shard, ())
+                if end is None or end > waiting.address
+            ]
+            for waiting in over:
+                waiting.is_over = True
+            if over:
+                self._changed.notify_all()
+        return bool(over)
 
 
 def _committed(reader: StreamReader, shard: int) -> int | None:

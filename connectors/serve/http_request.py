@@ -4,6 +4,7 @@ Strict, since a proxy may stand before the server and read otherwise: one Conten
 no Transfer-Encoding, no folded lines, no bare line feeds. A body has a known length.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +16,8 @@ from storage_core.protocol import CALLS
 HEADERS_MAX: Final = 64
 _METHODS: Final = ("GET", "HEAD", "POST")
 _LINE_PARTS: Final = 3
-_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+# A name is a token, and a value has no control character that another reader may take for an end.
+_HEADER: Final = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\0\r\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,12 @@ def _headers(lines: list[str]) -> dict[str, str]:
         raise RefusedError(431, f"more than {HEADERS_MAX} headers", closes=True)
     headers: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
-        name = name.lower()
-        has_control = any(character in value for character in "\0\r\n")
-        if not colon or not name or has_control or not _TOKEN.issuperset(name):
+        match = _HEADER.fullmatch(line)
+        if match is None:
             raise RefusedError(400, "a header cannot be read", closes=True)
+        name = match[1].lower()
         if name in headers:
             # Of those that matter here, none may come twice.
             raise RefusedError(400, f"the header {name[:40]} comes twice", closes=True)
-        headers[name] = value.strip(" \t")
+        headers[name] = match[2].strip(" \t")
     return headers

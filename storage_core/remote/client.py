@@ -85,7 +85,7 @@ class RowAnswer:
         """Read the schema."""
         self._answer = answer
         with self._closing_on_errors():
-            self._stream = RowStream(answer.response, answer.address.text)
+            self._stream = RowStream(answer.source(), answer.address.text)
 
     @property
     def schema(self) -> pa.Schema:

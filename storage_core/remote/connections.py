@@ -28,6 +28,8 @@ from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableE
 from storage_core.remote.addresses import Address
 
 _IDLE_MAX: Final = 16
+# A shorter body is read at once.
+_WHOLE_MAX: Final = 2**20
 # What may go wrong between two ends of a connection.
 TRANSPORT_ERRORS: Final = (OSError, HTTPException)
 # What a message begins with: how far a call came before it failed.
@@ -84,6 +86,21 @@ class Answer:
             raise translated(error, self.address, ANSWER_CUT) from error
         self.finish()
         return body
+
+    def source(self) -> HTTPResponse | pa.BufferReader:
+        """Return what Arrow reads the body from.
+
+        Of a short one all bytes are there: a response is asked for each message in several pieces,
+        which of few rows takes more than the rows.
+        """
+        if self.response.length is None or self.response.length > _WHOLE_MAX:
+            return self.response
+        try:
+            body = self.response.read()
+        except IncompleteRead as error:
+            # Who reads the messages says which are missing.
+            body = error.partial
+        return pa.BufferReader(body)
 
     def finish(self) -> None:
         """Keep the connection, if the body ends here."""

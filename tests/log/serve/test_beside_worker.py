@@ -1,5 +1,6 @@
 """The server beside a worker: it ends with the worker, and is started again if it dies."""
 
+import gc
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from connectors.serve import server_child
 from connectors.serve.server_child import ServerChild
+from connectors.serve.server_process import prepare_process
 from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import (
     InvalidRequestError,
@@ -237,3 +239,16 @@ def _have_one(asker: Connection, root: Path) -> None:
             asker.recv()
     except (EOFError, ShardlogError):
         pass
+
+
+def test_collector_of_a_server_leaves_out_what_was_there_at_its_start() -> None:
+    process, connection = start_talking_child(_prepared)
+    assert connection.poll(START_MAX_S), "the process does not start"
+    left_out, walked = connection.recv()
+    process.join()
+    assert walked < left_out / 5
+
+
+def _prepared(asker: Connection) -> None:
+    prepare_process()
+    asker.send((gc.get_freeze_count(), len(gc.get_objects())))
