@@ -4,6 +4,7 @@ Spark makes a writer on the driver for each batch and sends it to the tasks; com
 another Python process. So a writer is a frozen value: what is open is kept by commit.py.
 """
 
+import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ _APPEND_ONLY: Final = (
     "a log is only appended to: write with mode('append'), or outputMode('append') for a stream, "
     "not overwrite or complete"
 )
+_NOTHING_WRITTEN: Final = (
+    "Spark asked no task to write: trigger(continuous=…) lands no row; stop the query, and start "
+    "it with trigger(processingTime=…) or trigger(availableNow=True) and a new checkpoint"
+)
+_LOG: Final = logging.getLogger("shardlog")
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,11 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the rows of all tasks durable and visible, unless this batch was."""
         with plain_errors():
+            if not any(messages):
+                # NOTE: Spark (4.0 to 4.3) calls no `write` in a continuous query, and ignores what
+                # its commit raises; so the log alone can tell.
+                _LOG.error(_NOTHING_WRITTEN)
+                raise InvalidRequestError(_NOTHING_WRITTEN, stream=self.options.stream)
             staged = staged_messages(messages)
             transaction = staged[0].transaction
             if transaction.number != batchId:

@@ -30,6 +30,7 @@ _END_MAX_S: Final = 120.0
 # PySpark 4.0 registers nothing that it finds by itself, and takes it from the same path everywhere.
 REGISTERED_SINCE: Final = "4.1"
 TOKEN_FILE: Final = "SHARDLOG_SERVER_TOKEN_FILE"  # noqa: S105 - a name
+_PYSPARK_LIES_IN: Final = str(Path(pyspark.__path__[0]).parent)
 
 
 class DriverError(Exception):
@@ -145,7 +146,10 @@ def _session(plan: Plan) -> SparkSession:
         os.environ.pop(name, None)
     if plan.token_file is not None:
         os.environ[TOKEN_FILE] = str(plan.token_file)
-    if plan.archive is not None and pyspark.__version__ < REGISTERED_SINCE:
+    if plan.archive is None:
+        # The PySpark of this process, which need not be the one that its Python has.
+        os.environ["PYTHONPATH"] = _PYSPARK_LIES_IN
+    elif pyspark.__version__ < REGISTERED_SINCE:
         # What is not registered runs by the driver's own paths.
         os.environ["PYTHONPATH"] = str(plan.archive)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = plan.python
@@ -178,7 +182,9 @@ def settings_of(plan: Plan) -> Mapping[str, str]:
         # Each machine has one of the tasks that wait for it.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     }
-    if plan.archive is not None:
+    if plan.archive is None:
+        settings["spark.executorEnv.PYTHONPATH"] = _PYSPARK_LIES_IN
+    else:
         settings["spark.submit.pyFiles"] = str(plan.archive)
     if plan.token_file is not None:
         settings[f"spark.executorEnv.{TOKEN_FILE}"] = str(plan.token_file)

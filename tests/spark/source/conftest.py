@@ -45,7 +45,7 @@ BY_PATH: Final = frozenset(
         "test_micro_batch_lands_once_though_a_worker_was_killed_after_a_part",
     }
 )
-_NOT_OF_DOORS: Final = ("test_mistakes", "test_servers")
+_NOT_OF_DOORS: Final = "test_servers"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

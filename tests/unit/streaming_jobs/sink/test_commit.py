@@ -209,6 +209,16 @@ def test_batch_is_not_decided_before_its_plan_is_durable(lab, tmp_path):
     assert not with_checkpoint.target.area().is_decided(with_checkpoint.batch(0))
 
 
+def test_epoch_of_a_continuous_query_is_refused_and_logged(lab, caplog):
+    """Spark asks no task of one to write, and ignores what its commit raises."""
+    writer = ShardStreamWriter(lab.options, lab.target, MAPPING)
+    with pytest.raises(
+        InvalidRequestError, match="lands no row; stop the query, and start it with"
+    ):
+        writer.commit([None, None], 0)
+    assert "trigger(continuous=…) lands no row" in caplog.text
+
+
 # --- abort ------------------------------------------------------------------------------------
 
 
