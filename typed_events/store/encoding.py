@@ -17,6 +17,8 @@ from typed_events.types.stored_types import StoredType, StoredTypes
 from typed_events.types.values import PayloadError, bodies_of, fault_of
 
 IDEMPOTENCY_BYTES_MAX: Final = 256
+# Fewer events of a type are encoded one by one.
+_COLUMNS_MIN: Final = 32
 
 
 def rows_of(stores: Sequence[Store], types: StoredTypes) -> list[Row | ShardlogError]:
@@ -40,6 +42,8 @@ def rows_of(stores: Sequence[Store], types: StoredTypes) -> list[Row | ShardlogE
 
 def _rows_of_type(stores: Sequence[Store], stored: StoredType) -> Sequence[Row | ShardlogError]:
     event_type = stored.event_type
+    if len(stores) < _COLUMNS_MIN:
+        return [_single_row(store, stored) for store in stores]
     errors: dict[int, ShardlogError] = {}
     try:
         bodies: list[Any] = bodies_of(event_type, [store.payload for store in stores]).to_pylist()
@@ -54,6 +58,13 @@ def _rows_of_type(stores: Sequence[Store], stored: StoredType) -> Sequence[Row |
         errors[place] if place in errors else _row_of(store, next(remaining), stored)
         for place, store in enumerate(stores)
     ]
+
+
+def _single_row(store: Store, stored: StoredType) -> Row | ShardlogError:
+    fault = fault_of(stored.event_type, store.payload)
+    if fault is not None:
+        return PayloadError(0, fault, is_only=True)
+    return _row_of(store, stored.single_body.encode(store.payload), stored)
 
 
 def _row_of(store: Store, body: bytes, stored: StoredType) -> Row | ShardlogError:

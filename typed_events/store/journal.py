@@ -7,8 +7,8 @@ log takes it. The metadata of its schema say where it goes (`place`, JSON).
     {"stream", "shard", "lineage", "first": address of the first row,
      "schemas": [[registry id, fingerprint, text], …], "attachments": [[key, value], …]}
 
-Bytes are in hex. A group is applied before the next is written, so only the last can be unfinished. What of it is
-missing is told by the tails: a place has all of its rows of a group or none.
+Bytes are in hex. A group is applied before the next is written, so only the last can be unfinished.
+What of it is missing is told by the tails: a place has all of its rows of a group or none.
 """
 
 import json

@@ -16,6 +16,7 @@ from storage_core import InvalidRequestError, SchemaEntry, StreamReader, root_id
 from storage_core.platform.name_suggestions import did_you_mean
 from typed_events.errors import CommandError, NotFoundError
 from typed_events.types.event_type import EventType
+from typed_events.types.single_body import SingleBody
 
 TYPES_STREAM: Final = "_types"
 
@@ -37,6 +38,11 @@ class StoredType:
         """The schema of its payloads, as the log keeps it."""
         schema = self.event_type.schema
         return SchemaEntry(0, schema.identity, schema.text)
+
+    @cached_property
+    def single_body(self) -> SingleBody:
+        """What encodes its payloads one at a time."""
+        return SingleBody(self.event_type)
 
 
 class StoredTypes:
