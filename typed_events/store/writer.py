@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from storage_core import (
     ClosedError,
@@ -30,6 +30,7 @@ from typed_events.types.stored_types import StoredTypes
 
 T = TypeVar("T")
 Item = Submission | Call[Any]
+_MOMENT_S: Final = 0.0005
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +51,9 @@ class Writer:
         self._bytes = 0
         self._changed = threading.Condition()
         self._is_closed = False
+        # How many items were in the last group, and at how many the writer is woken.
+        self._taken = 0
+        self._wake_at = 1
         self._thread: threading.Thread | None = None
         self._streams: OwnedStreams | None = None
         # Those that could not be closed yet behind a failure.
@@ -145,7 +149,8 @@ class Writer:
                     target=self._run, name="typed-events-writer", daemon=True
                 )
                 self._thread.start()
-            self._changed.notify()
+            if len(self._waiting) >= self._wake_at or isinstance(item, Call):
+                self._changed.notify()
 
     def _refuse_if_full(self, item: Item) -> None:
         options = self._options
@@ -205,8 +210,7 @@ class Writer:
     def _take(self) -> list[Item]:
         """Return submissions that make a group, or one call; nothing once it is closed."""
         with self._changed:
-            while not self._waiting and not self._is_closed:
-                self._changed.wait()
+            self._await_some()
             items: list[Item] = []
             events = 0
             while self._waiting and events < self._options.group_events_max:
@@ -218,7 +222,23 @@ class Writer:
                 events += item.events
                 if isinstance(item, Call):
                     break
+            self._taken = len(items)
             return items
+
+    def _await_some(self) -> None:
+        """Wait until something is submitted; then a moment for those who are about to, too.
+
+        They are as many as had something under way when the last group was answered: without the
+        moment those just answered would come too late for each group, and make up the next.
+        """
+        expected = self._taken + len(self._waiting)
+        self._wake_at = 1
+        while not self._waiting and not self._is_closed:
+            self._changed.wait()
+        if len(self._waiting) < expected and not self._is_closed:
+            self._wake_at = expected
+            self._changed.wait(_MOMENT_S)
+            self._wake_at = 1
 
     def _serve(self, items: list[Item]) -> None:
         first = items[0]

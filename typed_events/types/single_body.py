@@ -1,7 +1,7 @@
 """The body of one payload, without columns: what an event that comes alone is stored as.
 
-For a payload that is one of its type (`fault_of` has nothing to say of it), the bytes are those that
-`bodies_of` makes of many.
+Of a payload that is one of its type (`fault_of` has nothing to say of it) the bytes are those that
+`bodies_of` makes.
 """
 
 import struct
@@ -16,6 +16,8 @@ from typed_events.types.values import Payload
 _DOUBLE: Final = struct.Struct("<d")
 _NULL: Final = b"\x00"
 _VALUE: Final = b"\x02"
+# The bit of a byte behind which more follow.
+_MORE: Final = 0x80
 Encode = Callable[[Any], bytes]
 
 
@@ -53,11 +55,11 @@ def _encoder(kind: FieldType) -> Encode:
 def _long(value: int) -> bytes:
     """Return an integer as Avro's: zigzag, then seven bits a byte, the least first."""
     rest = (value << 1) ^ (value >> 63)
-    if rest < 0x80:
+    if rest < _MORE:
         return bytes((rest,))
     encoded = bytearray()
-    while rest >= 0x80:
-        encoded.append((rest & 0x7F) | 0x80)
+    while rest >= _MORE:
+        encoded.append((rest & 0x7F) | _MORE)
         rest >>= 7
     encoded.append(rest)
     return bytes(encoded)
@@ -70,7 +72,7 @@ def _text(value: str) -> bytes:
 
 _ENCODERS: Final[dict[str, Encode]] = {
     "int": _long,
-    "float": lambda value: _DOUBLE.pack(value),
+    "float": _DOUBLE.pack,
     "string": _text,
     "bool": lambda value: b"\x01" if value else b"\x00",
     "uuid": lambda value: _text(value.lower()),

@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from storage_core.platform.overriding import override
 from tests.events.store.bench import StoreBench, rows_of, stored
 from tests.log.fixtures import MEMORY
 from tests.thin import rounds
@@ -102,6 +103,7 @@ class StoreAgainstLists(RuleBasedStateMachine):
             self.bench.define(name, amount="int")
         self.plain = PlainStore()
 
+    @override
     def teardown(self) -> None:
         """Remove the store."""
         self.bench.close()
