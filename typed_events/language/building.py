@@ -61,7 +61,7 @@ class _Clause(NamedTuple):
     values: dict[str, Any]
 
 
-class Asked(NamedTuple):
+class LocatedQuery(NamedTuple):
     """A query, and where its text begins."""
 
     query: commands.Query
@@ -208,8 +208,8 @@ class Builder(Transformer[Token, Any]):
 
     # QUERY, and what asks for one
 
-    def query(self, word: Token, event_type: str, *clauses: _Clause) -> Asked:
-        return Asked(_query(event_type, clauses), start_of(word))
+    def query(self, word: Token, event_type: str, *clauses: _Clause) -> LocatedQuery:
+        return LocatedQuery(_query(event_type, clauses), start_of(word))
 
     def clause_for(self, word: Token, context: str) -> _Clause:
         return _Clause(word, {"context": context})
@@ -273,11 +273,11 @@ class Builder(Transformer[Token, Any]):
         sequence = commands.Sequence(other, word.type == "FOLLOWED", field)
         return _Clause(word, {"sequence": sequence})
 
-    def explain(self, asked: Asked) -> commands.Explain:
-        return commands.Explain(asked.query)
+    def explain(self, located: LocatedQuery) -> commands.Explain:
+        return commands.Explain(located.query)
 
-    def remember(self, asked: Asked, word: Token, name: str) -> Remembered:
-        return Remembered(asked.query, name, asked.start, start_of(word))
+    def remember(self, located: LocatedQuery, word: Token, name: str) -> Remembered:
+        return Remembered(located.query, name, located.start, start_of(word))
 
     def plot(self, word: Token, *parts: Any) -> commands.Plot:
         figures = tuple(part for part in parts if type(part) is tuple)

@@ -45,26 +45,26 @@ _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F
 
 def complaint(text: str, error: UnexpectedInput) -> Misread:
     """Return what is wrong with a text that the parser cannot read."""
-    at = _place(text, error)
-    met = _MET.match(text, at)
+    place = _place(text, error)
+    met = _MET.match(text, place)
     expected = _expected(error)
     if met is None:
         return Misread(
             len(text.rstrip()), f"the command ends where {_listed(expected)} is expected"
         )
     word = met[0]
-    if special := _special(text, at, word):
-        return Misread(at, special)
+    if special := _special(text, place, word):
+        return Misread(place, special)
     like = likely_name(word, [name for name in map(_keyword, sorted(expected)) if name])
     if like is not None and like != word.upper():
-        return Misread(at, f"{_shown(word)}: did you mean {like}?")
-    return Misread(at, f"expected {_listed(expected)}, not {_shown(word)}")
+        return Misread(place, f"{_excerpt(word)}: did you mean {like}?")
+    return Misread(place, f"expected {_listed(expected)}, not {_excerpt(word)}")
 
 
-def placed(text: str, at: int, reason: str) -> str:
+def placed(text: str, place: int, reason: str) -> str:
     """Return a line about a place in a text."""
-    line = text.count("\n", 0, at) + 1
-    column = at - text.rfind("\n", 0, at)
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
     where = f"column {column}" if "\n" not in text else f"line {line}, column {column}"
     return f"{where}: {in_one_line(reason)}"
 
@@ -89,11 +89,11 @@ def _expected(error: UnexpectedInput) -> Collection[str]:
     return frozenset(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
 
 
-def _special(text: str, at: int, word: str) -> str:
+def _special(text: str, place: int, word: str) -> str:
     """Return the line about what people often write, if it is that."""
-    if text.startswith('"', at):
-        string = _STRING.match(text, at)
-        end = string.end() if string else at
+    if text.startswith('"', place):
+        string = _STRING.match(text, place)
+        end = string.end() if string else place
         if end >= len(text):
             return "this string does not end"
         if text[end] == '"':
@@ -103,15 +103,15 @@ def _special(text: str, at: int, word: str) -> str:
                 r"after a \ in a string stands one of " + r'" \ / b f n r t, or u and 4 hex digits'
             )
         return r"a string has no control characters: write \n for a new line, \t for a tab"
-    is_doubled = word.startswith(("=", ">")) and text[at - 1 : at] in {"=", "<"}
+    is_doubled = word.startswith(("=", ">")) and text[place - 1 : place] in {"=", "<"}
     if is_doubled:
         return "write = for equal, != for not equal"
     return "strings stand in double quotes" if word == "'" else ""
 
 
-def _why_no_string(text: str, at: int) -> str:
-    string = _STRING.match(text, at)
-    end = string.end() if string else at
+def _why_no_string(text: str, place: int) -> str:
+    string = _STRING.match(text, place)
+    end = string.end() if string else place
     if end >= len(text):
         return "this string does not end"
     if text[end] == '"':
@@ -147,7 +147,7 @@ def _listed(expected: Collection[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _shown(word: str) -> str:
+def _excerpt(word: str) -> str:
     if not word.isprintable():
         return ascii(word)[:_SHOWN_MAX]
     return f'"{word[:_SHOWN_MAX]}…"' if len(word) > _SHOWN_MAX else f'"{word}"'

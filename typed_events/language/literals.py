@@ -27,11 +27,11 @@ def text_of(token: Token) -> str:
     return text
 
 
-def short_text(token: Token, what: str) -> str:
+def short_text(token: Token, role: str) -> str:
     """Return the text of a context or a key, which has bounds."""
     text = text_of(token)
     if not 1 <= len(text.encode()) <= CONTEXT_BYTES_MAX:
-        message = f"{what} has 1 to {CONTEXT_BYTES_MAX:,} bytes, not {len(text.encode()):,}"
+        message = f"{role} has 1 to {CONTEXT_BYTES_MAX:,} bytes, not {len(text.encode()):,}"
         raise Misread(token, message)
     return text
 

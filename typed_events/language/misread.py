@@ -7,13 +7,13 @@ class Misread(Exception):  # noqa: N818 - parse.py makes a CommandError of it
     """Something of a command cannot be.
 
     Attributes:
-        at: Where, as a place in the text; None for the command as a whole.
+        place: Where, as a place in the text; None for the command as a whole.
         reason: What is wrong, in one line.
     """
 
-    def __init__(self, at: Token | int | None, reason: str) -> None:
+    def __init__(self, place: Token | int | None, reason: str) -> None:
         super().__init__(reason)
-        self.at = start_of(at) if isinstance(at, Token) else at
+        self.place = start_of(place) if isinstance(place, Token) else place
         self.reason = reason
 
 

@@ -14,7 +14,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from typed_events.errors import CommandError
-from typed_events.language.building import NESTING_MAX, Asked, Builder, Remembered
+from typed_events.language.building import NESTING_MAX, Builder, LocatedQuery, Remembered
 from typed_events.language.commands import Command, Remember
 from typed_events.language.complaints import complaint, placed
 from typed_events.language.misread import Misread
@@ -35,11 +35,7 @@ def parse(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
     plain = plain_store(text, 0, bytes_max)
     if plain is not None and plain[1] == len(text):
         return plain[0]
-    found = list(_parts(text, bytes_max, most=1))
-    if not found:
-        message = "there is no command: write one, such as PING"
-        raise CommandError(message)
-    return found[0]
+    return _only(_parts(text, bytes_max, most=1))
 
 
 def parse_commands(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> list[Command]:
@@ -51,32 +47,49 @@ def parse_commands(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> list[Comman
     return list(_parts(text, bytes_max, most=None))
 
 
-def _parts(text: str, bytes_max: int, most: int | None) -> Iterator[Command]:
-    at = made = 0
-    while (at := _after_blank(text, at)) < len(text):
-        if text[at] == ";":
-            at += 1
+def parse_with_grammar(text: str, bytes_max: int = COMMAND_BYTES_MAX) -> Command:
+    """Return what `parse` does, by the grammar alone, which says what the language is."""
+    return _only(_parts(text, bytes_max, most=1, is_plain_read=False))
+
+
+def _only(commands: Iterator[Command]) -> Command:
+    several = list(commands)
+    if not several:
+        message = "there is no command: write one, such as PING"
+        raise CommandError(message)
+    return several[0]
+
+
+def _parts(
+    text: str, bytes_max: int, most: int | None, *, is_plain_read: bool = True
+) -> Iterator[Command]:
+    place = made = 0
+    while (place := _after_blank(text, place)) < len(text):
+        if text[place] == ";":
+            place += 1
             continue
         if made == most:
-            raise CommandError(placed(text, at, "one command at a time: this is a second one"))
+            raise CommandError(placed(text, place, "one command at a time: this is a second one"))
         made += 1
-        plain = plain_store(text, at, bytes_max) or plain_batch(text, at, bytes_max)
-        if plain is not None:
-            command, at = plain
+        if is_plain_read and (plain := _plain(text, place, bytes_max)) is not None:
+            command, place = plain
             yield command
             continue
         try:
-            end = _end_of_command(text, at, bytes_max)
-            yield _parsed(text[at:end])
+            end = _end_of_command(text, place, bytes_max)
+            yield _parsed(text[place:end])
         except Misread as error:
-            place = at + (error.at or 0)
-            raise CommandError(placed(text, place, error.reason)) from None
-        at = end
+            raise CommandError(placed(text, place + (error.place or 0), error.reason)) from None
+        place = end
 
 
-def _after_blank(text: str, at: int) -> int:
-    blank = _BLANK.match(text, at)
-    return blank.end() if blank else at
+def _plain(text: str, place: int, bytes_max: int) -> tuple[Command, int] | None:
+    return plain_store(text, place, bytes_max) or plain_batch(text, place, bytes_max)
+
+
+def _after_blank(text: str, place: int) -> int:
+    blank = _BLANK.match(text, place)
+    return blank.end() if blank else place
 
 
 def _end_of_command(text: str, start: int, bytes_max: int) -> int:
@@ -107,10 +120,10 @@ def _end_of_command(text: str, start: int, bytes_max: int) -> int:
 
 def _parsed(text: str) -> Command:
     try:
-        made = cast("Command | Asked | Remembered", _parser().parse(text))
+        made = cast("Command | LocatedQuery | Remembered", _parser().parse(text))
     except UnexpectedInput as error:
         raise complaint(text, error) from None
-    if isinstance(made, Asked):
+    if isinstance(made, LocatedQuery):
         return made.query
     if isinstance(made, Remembered):
         return Remember(made.query, text[made.start : made.end].strip(), made.name)

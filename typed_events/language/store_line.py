@@ -55,20 +55,20 @@ _scan: Final[Callable[[str, int], tuple[Any, int]]] = vars(
 )["scan_once"]
 
 
-def plain_store(text: str, at: int, bytes_max: int) -> tuple[Store, int] | None:
+def plain_store(text: str, start: int, bytes_max: int) -> tuple[Store, int] | None:
     """Return the STORE that begins at a place, and where the next command may.
 
     None where there is no STORE, or one that is not plain.
     """
-    read = _store(text, at, bytes_max)
+    read = _store(text, start, bytes_max)
     if read is None or read[2] == "]":
         return None
     return read[0], read[1]
 
 
-def plain_batch(text: str, at: int, bytes_max: int) -> tuple[Batch, int] | None:
+def plain_batch(text: str, start: int, bytes_max: int) -> tuple[Batch, int] | None:
     """Return the BATCH of plain STOREs that begins at a place, and where the next command may."""
-    head = _BATCH.match(text, at)
+    head = _BATCH.match(text, start)
     if head is None:
         return None
     stores, place = [], head.end()
@@ -84,13 +84,13 @@ def plain_batch(text: str, at: int, bytes_max: int) -> tuple[Batch, int] | None:
                 continue
             place, mark = blank.end() + 1, "]"
         after = _AFTER.match(text, place)
-        if mark != "]" or after is None or not _fits(text, at, after.end(), bytes_max):
+        if mark != "]" or after is None or not _fits(text, start, after.end(), bytes_max):
             return None
         return Batch(tuple(stores)), after.end()
 
 
-def _store(text: str, at: int, bytes_max: int) -> tuple[Store, int, str | None] | None:
-    head = _HEAD.match(text, at)
+def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | None] | None:
+    head = _HEAD.match(text, start)
     if head is None:
         return None
     event_type, version, word, quoted = head.groups()
@@ -107,7 +107,7 @@ def _store(text: str, at: int, bytes_max: int) -> tuple[Store, int, str | None] 
     key = key_quoted if key_word is None else key_word
     number = None if version is None else int(version)
     if not (
-        _fits(text, at, end, bytes_max)
+        _fits(text, start, end, bytes_max)
         and _is_short(context)
         and (key is None or _is_short(key))
         and (number is None or 1 <= number <= _VERSION_MAX)

@@ -121,8 +121,8 @@ def _of_epoch(written: object) -> int | None:
     return int(written) // 1000
 
 
-def _no_time(written: object, what: str, how: str) -> str:
-    shown = ascii(written) if isinstance(written, str) and not written.isprintable() else written
-    text = str(shown) if isinstance(written, str | int | float) else type(written).__name__
+def _no_time(written: object, kind: str, how: str) -> str:
+    text = str(written) if isinstance(written, str | int | float) else type(written).__name__
+    text = text if text.isprintable() else ascii(text)[1:-1]
     text = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-    return f'"{text}" is no {what}: {how}'
+    return f'"{text}" is no {kind}: {how}'

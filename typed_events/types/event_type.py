@@ -156,11 +156,11 @@ def next_version(define: Define, versions: Sequence[EventType]) -> EventType:
     newest = versions[-1] if versions else None
     version = define.version or (newest.version + 1 if newest else 1)
     wanted = EventType.from_define(define, version)
-    for known in versions:
-        if known.version == version or (known is newest and define.version is None):
-            if _is_same(wanted, known):
-                return known
-            if known.version == version:
+    for former in versions:
+        if former.version == version or (former is newest and define.version is None):
+            if _is_same(wanted, former):
+                return former
+            if former.version == version:
                 message = (
                     f'version {version} of "{wanted.name}" is there, with other fields: '
                     f"a new version is AS {versions[-1].version + 1}"
@@ -179,17 +179,17 @@ def next_version(define: Define, versions: Sequence[EventType]) -> EventType:
     return wanted
 
 
-def _is_same(wanted: EventType, known: EventType) -> bool:
+def _is_same(wanted: EventType, former: EventType) -> bool:
     """Tell whether two versions have the same fields, whatever their order."""
-    return dict(wanted.fields) == dict(known.fields) and wanted.ttl_s == known.ttl_s
+    return dict(wanted.fields) == dict(former.fields) and wanted.ttl_s == former.ttl_s
 
 
 def _check_changes(wanted: EventType, versions: Sequence[EventType]) -> None:
     last: dict[str, tuple[int, FieldType]] = {}
     spelled: dict[str, str] = {}
-    for known in versions:
-        for name, kind in known.fields.items():
-            last[name] = known.version, kind
+    for former in versions:
+        for name, kind in former.fields.items():
+            last[name] = former.version, kind
             spelled[name.lower()] = name
     for name, kind in wanted.fields.items():
         if (other := spelled.get(name.lower(), name)) != name:
@@ -200,8 +200,8 @@ def _check_changes(wanted: EventType, versions: Sequence[EventType]) -> None:
         version, was = last[name]
         if not _may_become(was, kind):
             message = (
-                f'field "{name}" was {_shown(was)} in version {version} and cannot become '
-                f"{_shown(kind)}: a new version may add and drop fields, make one nullable, "
+                f'field "{name}" was {_short(was)} in version {version} and cannot become '
+                f"{_short(kind)}: a new version may add and drop fields, make one nullable, "
                 "widen int to float, change the values of an enum"
             )
             raise CommandError(message)
@@ -213,13 +213,13 @@ def _may_become(was: FieldType, kind: FieldType) -> bool:
     return was.kind == kind.kind or (was.kind, kind.kind) == ("int", "float")
 
 
-def _other_ttl(wanted: EventType, known: EventType) -> str:
-    def shown(ttl_s: int | None) -> str:
+def _other_ttl(wanted: EventType, former: EventType) -> str:
+    def described(ttl_s: int | None) -> str:
         return "of events" if ttl_s is None else f"of state with TTL {ttl_s}s"
 
     return (
-        f'"{wanted.name}" is a type {shown(known.ttl_s)} and cannot become '
-        f"one {shown(wanted.ttl_s)}: define another type"
+        f'"{wanted.name}" is a type {described(former.ttl_s)} and cannot become '
+        f"one {described(wanted.ttl_s)}: define another type"
     )
 
 
@@ -285,14 +285,14 @@ def _from_avro(avro: Any) -> FieldType:  # noqa: ANN401 - JSON
         return FieldType(inner.kind, is_nullable=True, values=inner.values)
     if isinstance(avro, dict) and avro["type"] == "enum":
         return FieldType("enum", values=tuple(avro["symbols"]))
-    return FieldType(next(cast("Kind", kind) for kind, known in _AVRO.items() if known == avro))
+    return FieldType(next(cast("Kind", kind) for kind, written in _AVRO.items() if written == avro))
 
 
 def _quoted(text: str) -> str:
-    shown = text if text.isprintable() else ascii(text)[1:-1]
-    return f'"{shown[:_SHOWN_MAX]}…"' if len(shown) > _SHOWN_MAX else f'"{shown}"'
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return f'"{text[:_SHOWN_MAX]}…"' if len(text) > _SHOWN_MAX else f'"{text}"'
 
 
-def _shown(field: FieldType) -> str:
+def _short(field: FieldType) -> str:
     text = str(field)
     return f"{text[:_SHOWN_MAX]}…" if len(text) > _SHOWN_MAX else text

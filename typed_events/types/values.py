@@ -148,30 +148,30 @@ def _values(name: str, kind: FieldType, payloads: Sequence[Payload]) -> list[Any
 
 
 def _check_no_others(fields: Mapping[str, FieldType], payloads: Sequence[Payload]) -> None:
-    known = fields.keys()
-    if sum(map(len, payloads)) == len(known) * len(payloads) and not any(
+    names = fields.keys()
+    if sum(map(len, payloads)) == len(names) * len(payloads) and not any(
         kind.is_nullable for kind in fields.values()
     ):
         return  # each has each of them
-    if not all(payload.keys() <= known for payload in payloads):
+    if not all(payload.keys() <= names for payload in payloads):
         raise _UnfitError
 
 
 def _column(kind: FieldType, values: list[Any]) -> Column:
-    found = set(map(type, values))
+    types = set(map(type, values))
     if kind.is_nullable:
-        found.discard(_NONE)
-    if not found <= _PYTHON[kind.kind][0]:
+        types.discard(_NONE)
+    if not types <= _PYTHON[kind.kind][0]:
         raise _UnfitError
-    return _MAKERS[kind.kind](kind, values, found)
+    return _CONVERTERS[kind.kind](kind, values, types)
 
 
 def _plain(kind: FieldType, values: list[Any], _: set[type]) -> Column:
     return pa.array(values, _ARROW[kind.kind])
 
 
-def _floats(_: FieldType, values: list[Any], found: set[type]) -> Column:
-    if int in found:
+def _floats(_: FieldType, values: list[Any], types: set[type]) -> Column:
+    if int in types:
         values = [None if value is None else float(value) for value in values]
     column = pa.array(values, pa.float64(), from_pandas=False)
     if not np.isfinite(_filled(column)).all():
@@ -203,8 +203,8 @@ def _times(kind: FieldType, values: list[Any], _: set[type]) -> Column:
     return pa.array(numbers, width).cast(_ARROW[kind.kind])
 
 
-_Maker = Callable[[FieldType, list[Any], set[type]], Column]
-_MAKERS: Final[Mapping[str, _Maker]] = {
+_Converter = Callable[[FieldType, list[Any], set[type]], Column]
+_CONVERTERS: Final[Mapping[str, _Converter]] = {
     "int": _plain,
     "float": _floats,
     "string": _plain,
@@ -228,14 +228,14 @@ def _refused(event_type: EventType, payloads: Iterable[Payload]) -> PayloadError
 def _why_not(kind: FieldType, value: object) -> str | None:
     """Return why a value is none of a field's; None if it is."""
     if type(value) not in _PYTHON[kind.kind][0]:
-        return f"{_shown(value)} is no {_called(kind)}; write {_wanted(kind)}"
+        return f"{_excerpt(value)} is no {_called(kind)}; write {_wanted(kind)}"
     return _JUDGES[kind.kind](kind, value)
 
 
 def _int_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401 - as are those below
     if -_INT64_MAX - 1 <= value <= _INT64_MAX:
         return None
-    return f"{_shown(value)} is beyond 64 bits: from {-_INT64_MAX - 1} to {_INT64_MAX}"
+    return f"{_excerpt(value)} is beyond 64 bits: from {-_INT64_MAX - 1} to {_INT64_MAX}"
 
 
 def _float_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401
@@ -243,7 +243,7 @@ def _float_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401
         is_finite = math.isfinite(float(value))
     except OverflowError:
         is_finite = False
-    return None if is_finite else f"{_shown(value)} is no finite number"
+    return None if is_finite else f"{_excerpt(value)} is no finite number"
 
 
 def _string_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401
@@ -257,15 +257,15 @@ def _string_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401
 def _uuid_fault(kind: FieldType, value: Any) -> str | None:  # noqa: ANN401
     if _UUID.match(value):
         return None
-    return f"{_shown(value)} is no uuid; write {_wanted(kind)}"
+    return f"{_excerpt(value)} is no uuid; write {_wanted(kind)}"
 
 
 def _enum_fault(kind: FieldType, value: Any) -> str | None:  # noqa: ANN401
     if value in kind.values:
         return None
     meant = did_you_mean([value], kind.values)
-    there = listed_names(kind.values, _LISTED_MAX)
-    return f"{_shown(value)} is none of its values{meant}; there are {there}"
+    options = listed_names(kind.values, _LISTED_MAX)
+    return f"{_excerpt(value)} is none of its values{meant}; there are {options}"
 
 
 def _time_fault(kind: FieldType, value: Any) -> str | None:  # noqa: ANN401
@@ -299,7 +299,7 @@ def _absent(event_type: EventType, name: str, payload: Payload) -> str:
         return f"is null; write {wanted}"
     others = [other for other in payload if other not in event_type.fields]
     meant = likely_name(name, others)
-    hint = f"; is {_shown(meant)} meant for it?" if meant else f"; write {wanted}"
+    hint = f"; is {_excerpt(meant)} meant for it?" if meant else f"; write {wanted}"
     return f"is missing{hint}"
 
 
@@ -321,7 +321,7 @@ def _wanted(kind: FieldType) -> str:
     return _PYTHON[kind.kind][1]
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):

@@ -1,0 +1,1 @@
+"""Tests of typed events: the language, the rules of types."""

@@ -1,0 +1,1 @@
+"""Tests of the language: forms, complaints, bounds."""

@@ -200,7 +200,7 @@ CONDITIONS: Mapping[str, Expression] = {
     "a = TRUE": is_true("a"),
     "a = false": holds("a", "=", value=False),
     "a = and": holds("a", "=", "and"),
-    "a IN (1, two, \"three\", true)": InList(Field("a"), (1, "two", "three", True)),
+    'a IN (1, two, "three", true)': InList(Field("a"), (1, "two", "three", True)),
     "a NOT IN (1)": Not(InList(Field("a"), (1,))),
     'a LIKE "x%"': Like(Field("a"), "x%"),
     'a NOT LIKE "x_"': Not(Like(Field("a"), "x_")),
