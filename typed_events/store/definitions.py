@@ -23,10 +23,10 @@ def define(command: Define, streams: OwnedStreams, clock: Clock) -> tuple[Stored
     """
     versions = streams.stored_types.versions(command.event_type)
     wanted = next_version(command, [stored.event_type for stored in versions])  # 1
-    known = [stored for stored in versions if stored.event_type.version == wanted.version]
+    same = [stored for stored in versions if stored.event_type.version == wanted.version]
     streams.add(command.event_type)  # 2
-    if known:
-        return known[0], False
+    if same:
+        return same[0], False
     # Rising, as each version of a type must stand behind the one before.
     latest = max((stored.defined_us for stored in versions), default=0)
     row: dict[str, Any] = {

@@ -98,13 +98,13 @@ def _idempotency_key(key: str) -> bytes:
     return _bytes_of("an idempotency key", key, IDEMPOTENCY_BYTES_MAX)
 
 
-def _bytes_of(what: str, text: str, bytes_max: int) -> bytes:
+def _bytes_of(name: str, text: str, bytes_max: int) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        message = f"{what} is text of Unicode; half of a surrogate pair is none"
+        message = f"{name} is text of Unicode; half of a surrogate pair is none"
         raise CommandError(message) from error
     if not 0 < len(data) <= bytes_max:
-        message = f"{what} has 1 to {bytes_max} bytes as UTF-8, not {len(data)}"
+        message = f"{name} has 1 to {bytes_max} bytes as UTF-8, not {len(data)}"
         raise CommandError(message)
     return data

@@ -147,9 +147,9 @@ class GroupCommit:
 
 def not_known(error: BaseException) -> ShardlogError:
     """Return what is said where a failure leaves open whether something was stored."""
-    what = str(error).partition("\n")[0]
+    reason = str(error).partition("\n")[0]
     message = (
-        f"it is not known whether it was stored, as storing failed ({what}): send it again if it "
+        f"it is not known whether it was stored, as storing failed ({reason}): send it again if it "
         "has an IDEMPOTENCY key, else look first"
     )
     return ShardlogError(message)

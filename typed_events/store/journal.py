@@ -129,13 +129,13 @@ def encode_group(appends: list[PlaceAppend]) -> bytes:
 
 def decode_group(payload: bytes) -> Iterator[PlaceAppend]:
     """Yield what `encode_group` was given."""
-    at = 0
-    while at < len(payload):
-        (size,) = _SIZE.unpack_from(payload, at)
-        at += _SIZE.size
-        with pa.ipc.open_stream(payload[at : at + size]) as reader:
+    start = 0
+    while start < len(payload):
+        (size,) = _SIZE.unpack_from(payload, start)
+        start += _SIZE.size
+        with pa.ipc.open_stream(payload[start : start + size]) as reader:
             batch = reader.read_next_batch()
-        at += size
+        start += size
         place: Any = json.loads((batch.schema.metadata or {})[_PLACE])
         yield PlaceAppend(
             place["stream"],

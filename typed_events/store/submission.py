@@ -4,17 +4,12 @@ Who submits makes the values and waits; the writer fills in the outcome, then en
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from storage_core import SchemaEntry, ShardlogError
+from storage_core import SchemaEntry
 from typed_events.language.commands import Expect, Position
-
-if TYPE_CHECKING:
-    from typed_events.store.owned_streams import OwnedStreams
-
-T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -96,37 +91,4 @@ class Submission:
         for unit in self.units:
             unit.error = unit.error or error
             unit.positions = ()
-        self.done.set()
-
-
-@dataclass(slots=True)
-class Call(Generic[T]):
-    """What is to be done by the writer's thread, behind all that was submitted before.
-
-    Attributes:
-        function: Is given the streams.
-        makes_root: Whether it makes the root, if there is none.
-        result: What it returned.
-        error: What it raised.
-        done: Set once it was called.
-    """
-
-    function: Callable[["OwnedStreams"], T]
-    makes_root: bool = False
-    result: T | None = None
-    error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    events: int = 0
-    size: int = 0
-
-    def answer(self, streams: "OwnedStreams") -> None:
-        """Call the function, and keep what becomes of it."""
-        try:
-            self.result = self.function(streams)
-        except ShardlogError as error:
-            self.error = error
-
-    def fail(self, error: BaseException) -> None:
-        """End it with an error."""
-        self.error = error
         self.done.set()

@@ -25,11 +25,12 @@ from typed_events.store.group_commit import GroupCommit, not_known
 from typed_events.store.journal import finish_last
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.owned_streams import OwnedStreams, is_root, refuse_missing_root
-from typed_events.store.submission import Call, Submission, Unit
+from typed_events.store.submission import Submission, Unit
+from typed_events.store.writer_call import WriterCall
 from typed_events.types.stored_types import StoredTypes
 
 T = TypeVar("T")
-Item = Submission | Call[Any]
+Item = Submission | WriterCall[Any]
 _MOMENT_S: Final = 0.0005
 _log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Writer:
             BusyError: It waited too long and was not called.
             ClosedError: The store is closed.
         """
-        call: Call[T] = Call(function, makes_root)
+        call: WriterCall[T] = WriterCall(function, makes_root)
         self._submit(call)
         self._wait(call)
         if call.error is not None:
@@ -149,7 +150,7 @@ class Writer:
                     target=self._run, name="typed-events-writer", daemon=True
                 )
                 self._thread.start()
-            if len(self._waiting) >= self._wake_at or isinstance(item, Call):
+            if len(self._waiting) >= self._wake_at or isinstance(item, WriterCall):
                 self._changed.notify()
 
     def _refuse_if_full(self, item: Item) -> None:
@@ -214,13 +215,13 @@ class Writer:
             items: list[Item] = []
             events = 0
             while self._waiting and events < self._options.group_events_max:
-                if items and isinstance(self._waiting[0], Call):
+                if items and isinstance(self._waiting[0], WriterCall):
                     break
                 item = self._waiting.popleft()
                 self._forget(item)
                 items.append(item)
                 events += item.events
-                if isinstance(item, Call):
+                if isinstance(item, WriterCall):
                     break
             self._taken = len(items)
             return items
@@ -243,25 +244,23 @@ class Writer:
     def _serve(self, items: list[Item]) -> None:
         first = items[0]
         try:
-            streams = self._owned(makes_root=isinstance(first, Call) and first.makes_root)
+            streams = self._owned(makes_root=isinstance(first, WriterCall) and first.makes_root)
         except ShardlogError as error:
             for item in items:
                 item.fail(error)
             return
-        if isinstance(first, Call):
+        if isinstance(first, WriterCall):
             first.answer(streams)
             if _is_fatal(first.error):
                 self._abandon()
             first.done.set()
             return
         submissions = [item for item in items if isinstance(item, Submission)]
-        is_whole = self._groups.store(
-            [unit for each in submissions for unit in each.units], streams
-        )
-        if not is_whole:
+        units = [unit for submission in submissions for unit in submission.units]
+        if not self._groups.store(units, streams):
             self._abandon()
-        for each in submissions:
-            each.done.set()
+        for submission in submissions:
+            submission.done.set()
 
     def _owned(self, *, makes_root: bool) -> OwnedStreams:
         """Return the streams; open them first, and finish what a crash left, if they are not."""

@@ -1,7 +1,7 @@
 """The vocabulary of the scenarios: a store of events on a bench, used, broken and looked at.
 
 bench.define("order", amount="int")            a version of a type
-bench.store("order", "ann", amount=1)          an answer; its position is `bench.at(answer)`
+bench.store("order", "ann", amount=1)          an answer: `position_in(answer)`
 bench.do("BATCH [ … ]")                        the answer to any command
 bench.events("order")                          context, version and payload of each, in order
 bench.crash(); bench.reopen()                  the process is gone; another opens the store
@@ -59,7 +59,7 @@ class StoreBench:
 
     def must(self, event_type: str, context: str, clauses: str = "", **payload: Any) -> str:
         """Store an event, which must go well; return its position."""
-        return at(self.store(event_type, context, clauses, **payload))
+        return position_in(self.store(event_type, context, clauses, **payload))
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def stored(event_type: str, context: str, clauses: str = "", **payload: Any) -> 
     return f'STORE {event_type} FOR "{context}" PAYLOAD {json.dumps(payload)} {clauses}'.strip()
 
 
-def at(answer: Answer) -> str:
+def position_in(answer: Answer) -> str:
     """Return the position that an answer has, once its message says the same."""
     assert answer.status is Status.OK, answer.message
     (row,) = rows_of(answer)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamOrigin, drop_stream
-from tests.events.store.bench import StoreBench, at, rows_of, stored
+from tests.events.store.bench import StoreBench, position_in, rows_of, stored
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
 
@@ -126,4 +126,4 @@ def test_define_makes_the_root_and_all_else_misses_it(make_bench):
     assert not bench.root.exists()
     assert bench.store_of_events.maintain() == {}
     bench.define("pay", amount="int")
-    assert at(bench.store("pay", "ann", amount=1)) == "0:0"
+    assert position_in(bench.store("pay", "ann", amount=1)) == "0:0"

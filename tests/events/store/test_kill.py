@@ -81,9 +81,10 @@ def check(plan: ClientsPlan) -> None:
     noted = dict.fromkeys(range(CLIENTS), -1)
     for client, step, positions in steps_noted(plan.notes):
         noted[client] = step
-        expected = [places.get((client, step, one)) for one in types_of(step, plan.batches_every)]
+        event_types = types_of(step, plan.batches_every)
+        expected = [places.get((client, step, event_type)) for event_type in event_types]
         assert positions == expected, f"step {step} of client {client}"
     for client, step in noted.items():
         assert len(steps[client]) in {step + 1, step + 2}
-        for one in range(len(steps[client])):
-            assert sorted(steps[client][one]) == sorted(types_of(one, plan.batches_every))
+        for number in range(len(steps[client])):
+            assert sorted(steps[client][number]) == sorted(types_of(number, plan.batches_every))

@@ -145,14 +145,14 @@ class StoreAgainstLists(RuleBasedStateMachine):
         self.bench.crash()
         # It opens the streams, and finishes what was left.
         self.bench.do(stored("order", "ann", "EXPECT 1000000", amount=1))
-        there = self.stored_events()
+        found_events = self.stored_events()
         for context in dict.fromkeys(event.context for event in batch):
             after = self.plain.copy()
             after.take([pair for pair in pairs if pair[0].context == context])
-            if of_context(after.events, context) == of_context(there, context):
+            if of_context(after.events, context) == of_context(found_events, context):
                 self.plain.take([pair for pair in pairs if pair[0].context == context])
         # Places of different contexts are as they are found.
-        assert self.plain.events == there
+        assert self.plain.events == found_events
 
     @rule()
     def reopen(self) -> None:

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from storage_core import StreamReader
-from tests.events.store.bench import at, rows_of, stored
+from tests.events.store.bench import position_in, rows_of, stored
 from typed_events.answer import Status
 from typed_events.language.parse import parse_commands
 
@@ -76,7 +76,7 @@ def test_lines_are_answered_each_by_itself(bench):
         Status.NOT_FOUND,
         Status.OK,
     ]
-    assert [at(answers[0]), at(answers[4])] == ["0:0", "0:0"]
+    assert [position_in(answers[0]), position_in(answers[4])] == ["0:0", "0:0"]
     assert answers[2].message == "PONG"
 
 
