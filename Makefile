@@ -14,7 +14,8 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
 # operations: N rounds of what operators do, and kills; tool: beside Kafka's own tool; serve: of
 # a server that is killed, frozen, damaged; owners: moves between roots, their servers killed; doors:
-# Spark's reads, over a server too; commands: N random and mutated commands; cluster: Spark's machines, killed in turn;
+# Spark's reads, over a server too; commands: N random and mutated commands; events: N kills
+# of a store of events; cluster: Spark's machines, killed in turn;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=
 N ?=
@@ -26,6 +27,7 @@ FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py repl
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
 FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
+FAULTS_events := $(addprefix tests/events/store/test_,kill.py model.py)
 FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
@@ -40,7 +42,7 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
 COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
-	EXPORT AVRO POISON SERVE CLUSTER COMMANDS) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
+	EXPORT AVRO POISON SERVE CLUSTER COMMANDS EVENTS) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

@@ -235,6 +235,8 @@ class Stream(StreamFacade[Shard]):
     judge = delegate("_writes", StreamWrites.judge)
     skip = delegate("_writes", StreamWrites.skip)
     clear_dead_letters = delegate("_writes", StreamWrites.clear_dead_letters)
+    attachments = delegate("_writes", StreamWrites.attachments)
+    clear_attachments = delegate("_writes", StreamWrites.clear_attachments)
 
     def transaction(self, txn_id: str, rows_total: int) -> Transaction:
         """Return a context manager whose rows become visible at its end, once.

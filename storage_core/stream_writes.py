@@ -19,6 +19,7 @@ from storage_core.write.entry import (
     DeadLetterOutcome,
     Entry,
     check_outcome,
+    checked_attachment_keys,
     checked_attachments,
     checked_dead_letter_addresses,
     checked_dead_letters,
@@ -183,6 +184,40 @@ class StreamWrites:
         opened = self._shards.shard(shard)
         checked = checked_dead_letter_addresses(addresses, opened.committed())
         return opened.clear_dead_letters(checked, outcome)
+
+    def attachments(self, shard: int, keys: Iterable[bytes]) -> list[bytes | None]:
+        """Return the attachments under keys that `append_batch` was given; None where none is.
+
+        Those of batches that are not committed yet are among them.
+
+        Args:
+            shard: The shard with whose rows they were written.
+            keys: Their keys.
+
+        Example:
+            >>> rows = {"primary": [1_700_000_003_000], "secondary": [7], "payload": [b"x"]}
+            >>> attachments = [("default", b"last", b"9")]
+            >>> report = stream.append_batch(pa.table(rows), shard=3, attachments=attachments)
+            >>> stream.attachments(3, [b"last", b"first"])
+            [b'9', None]
+        """
+        return self._shards.shard(shard).attachments(checked_attachment_keys(keys))
+
+    def clear_attachments(self, shard: int, start: bytes, end: bytes) -> None:
+        """Delete a shard's attachments from one key to before another; durable once committed.
+
+        However many there are, it costs as much as one row.
+
+        Args:
+            shard: The shard.
+            start: The least key.
+            end: The least key that stays, not below `start`.
+        """
+        first, last = checked_attachment_keys([start, end])
+        if first > last:
+            message = f"attachments from {start!r} to before {end!r} are none: the end is lower"
+            raise InvalidRequestError(message)
+        self._shards.shard(shard).clear_attachments(first, last)
 
     def refuse_unrouted(self) -> None:
         """Refuse rows without a shard where secondaries do not name one."""

@@ -77,7 +77,8 @@ class Entry:
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
     tail to there are kept as passed over. `beside` is what the log itself writes with them;
     `cleared` are the addresses of dead letters that go, and `outcome`
-    says what became of them. `states` are those that rows of a copy had where they come from.
+    says what became of them. `attachments_cleared` is a range of keys whose attachments go before
+    those that are brought. `states` are those that rows of a copy had where they come from.
     """
 
     rows: Rows | None
@@ -92,6 +93,7 @@ class Entry:
     cleared: tuple[int, ...] = ()
     outcome: DeadLetterOutcome = "forwarded"
     states: States | None = None
+    attachments_cleared: tuple[bytes, bytes] | None = None
 
     def first_address(self, otherwise: int) -> int:
         """Return the least address that rows or dead letters bring along."""
@@ -133,6 +135,20 @@ def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
                 message = f"an attachment is ('default', key, value) in bytes, not {attachment!r}"
                 raise InvalidRequestError(message)
     return tuple(checked)
+
+
+def checked_attachment_keys(keys: object) -> list[bytes]:
+    """Return where attachments of a caller's keys lie, or refuse what is none."""
+    if not isinstance(keys, Iterable) or isinstance(keys, bytes):
+        message = f"attachments are asked for by a list of keys in bytes, not {keys!r}"
+        raise InvalidRequestError(message)
+    checked = []
+    for key in keys:
+        if not isinstance(key, bytes):
+            message = f"the key of an attachment is bytes, not {key!r}"
+            raise InvalidRequestError(message)
+        checked.append(attachment_key(key))
+    return checked
 
 
 def without_states(batch: Any, *, is_placed: bool) -> tuple[Any, States | None]:  # noqa: ANN401 - what a caller gives

@@ -287,6 +287,8 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
         end = max(end, address + 1)
     for address in entry.cleared:
         batch.delete(dead_letter_key(address))
+    if entry.attachments_cleared is not None:
+        batch.delete_range(*entry.attachments_cleared)
     for family, key, value in entry.attachments:
         batch.put(key, value, family)
     if entry.beside is not None:

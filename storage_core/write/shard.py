@@ -199,6 +199,17 @@ class Shard:
             self.commit_path.run(None, durable=True)
         return len(present)
 
+    def attachments(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return what lies under keys of attachments, written or committed; None for nothing."""
+        with self.guard.appending():
+            return self._store.get_many(list(keys))
+
+    def clear_attachments(self, start: bytes, end: bytes) -> None:
+        """Delete the attachments from one of their keys to before another."""
+        with self.guard.appending():
+            self._flush()
+            self.commit_path.run(Entry(None, attachments_cleared=(start, end)), durable=False)
+
     def free(
         self,
         blocks: Sequence[tuple[bytes, bytes]],

@@ -14,6 +14,7 @@ import pytest
 CALLS_SHOWN = (
     "Stream",
     "Stream.append_batch",
+    "Stream.attachments",
     "Stream.commit",
     "Stream.compact",
     "Stream.expire",

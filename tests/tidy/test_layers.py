@@ -63,7 +63,9 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "typed_events": (
         ("errors", "answer"),
         ("language",),
-        ("types",),
+        ("types", "refusals"),
+        ("store",),
+        ("event_store",),
         ("__init__",),
     ),
 }

@@ -1,0 +1,1 @@
+"""Scenarios of typed events, over real streams and without a broker."""

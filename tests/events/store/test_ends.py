@@ -1,0 +1,146 @@
+"""The ends of a store: closed, forked, owned by another, full, on a disk that is full."""
+
+import os
+import threading
+from datetime import timedelta
+
+import pytest
+
+from tests.events.store.bench import StoreBench, stored
+from tests.waiting import await_that
+from typed_events.answer import Status
+from typed_events.event_store import EventStore
+
+EVENT = stored("order", "ann", amount=1)
+
+
+def test_closed_store_says_so_and_may_be_closed_again(bench):
+    bench.must("order", "ann", amount=1)
+    store = bench.store_of_events
+    store.close()
+    store.close()
+    for text in (EVENT, "PING", "LIST TYPES", "FLUSH", 'DEFINE a FIELDS { "b": "int" }'):
+        answer = store.execute(text)
+        assert (answer.status, answer.message) == (
+            Status.INTERNAL_ERROR,
+            "the store of events is closed",
+        )
+
+
+def test_other_owner_is_named_and_nothing_is_stored(bench):
+    bench.must("order", "ann", amount=1)
+    with EventStore.open(bench.root) as other:
+        for text in (EVENT, 'DEFINE a FIELDS { "b": "int" }'):
+            answer = other.execute(text)
+            assert answer.status is Status.BUSY
+            assert f"process {os.getpid()}" in answer.message
+        bench.close()
+        assert other.execute(EVENT).status is Status.OK
+    assert len(bench.events("order")) == 2
+
+
+def test_reading_types_takes_no_lock(bench):
+    bench.close()
+    with EventStore.open(bench.root) as first, EventStore.open(bench.root) as second:
+        assert first.execute("LIST TYPES").status is Status.OK
+        assert second.execute(EVENT).status is Status.OK
+
+
+def test_fork_leaves_the_store_to_its_parent(bench):
+    bench.must("order", "ann", amount=1)
+    store = bench.store_of_events
+    child = os.fork()
+    if child == 0:
+        answer = store.execute(EVENT)
+        store.close()
+        is_refused = answer.status is Status.INTERNAL_ERROR and "another process" in answer.message
+        os._exit(0 if is_refused else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    bench.must("order", "ann", "EXPECT 1", amount=2)
+
+
+class HeldWriter:
+    """Holds the writer's thread inside a call, so that what comes waits."""
+
+    def __init__(self, bench: StoreBench) -> None:
+        self._held, self._free = threading.Event(), threading.Event()
+        writer = bench.store_of_events._writer
+        self._thread = threading.Thread(target=lambda: writer.call(lambda _: self._hold()))
+
+    def _hold(self) -> None:
+        self._held.set()
+        assert self._free.wait(300)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        assert self._held.wait(300)
+
+    def __exit__(self, *_: object) -> None:
+        self._free.set()
+        self._thread.join()
+
+
+def test_full_queue_is_busy_and_what_was_refused_was_not_stored(make_bench):
+    bench = make_bench(queue_events_max=2)
+    bench.define("order", amount="int")
+    answers = []
+    waiting = [threading.Thread(target=lambda: answers.append(bench.do(EVENT))) for _ in range(2)]
+    with HeldWriter(bench):
+        for thread in waiting:
+            thread.start()
+        await_that(lambda: bench.store_of_events._writer._events == 2, "events that wait")
+        answer = bench.do(EVENT)
+        assert (answer.status, "nothing was stored" in answer.message) == (Status.BUSY, True)
+    for thread in waiting:
+        thread.join()
+    assert [answer.status for answer in answers] == [Status.OK, Status.OK]
+    assert len(bench.events("order")) == 2
+
+
+def test_command_that_waited_too_long_is_busy_and_is_not_stored(make_bench):
+    bench = make_bench()
+    bench.define("order", amount="int")
+    bench.reopen(wait_max=timedelta(milliseconds=200))
+    # The call that holds the writer is under way: it is waited for however long it takes.
+    with HeldWriter(bench):
+        answer = bench.do(EVENT)
+        assert (answer.status, "nothing was stored" in answer.message) == (Status.BUSY, True)
+    assert bench.events("order") == []
+
+
+def test_close_stores_what_waits(bench):
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(bench.do(EVENT)))
+    closing = threading.Thread(target=bench.close)
+    with HeldWriter(bench):
+        waiting.start()
+        await_that(lambda: bench.store_of_events._writer._events == 1, "events that wait")
+        closing.start()
+    waiting.join()
+    closing.join()
+    assert [answer.status for answer in answers] == [Status.OK]
+    assert len(bench.events("order")) == 1
+
+
+@pytest.mark.parametrize("call", range(1, 5))
+def test_failed_write_is_told_and_the_store_goes_on_behind_it(bench, call, monkeypatch):
+    """A full disk at one call of a commit: the answer leaves open what is stored, a retry tells."""
+    bench.must("order", "ann", amount=0)
+    text = stored("order", "ann", f'IDEMPOTENCY "{call}"', amount=1)
+    failing = bench.disk.calls + call
+
+    def count() -> None:
+        bench.disk.calls += 1
+        if bench.disk.calls == failing:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(bench.disk), "count", lambda _: count())
+    answer = bench.do(text)
+    if answer.status is not Status.OK:
+        assert answer.status is Status.INTERNAL_ERROR
+        assert "it is not known whether it was stored" in answer.message
+        assert "No space left" in answer.message
+    assert bench.do(text).status is Status.OK
+    bench.must("order", "ann", "EXPECT 2", amount=2)
+    assert [fields["amount"] for _, _, fields in bench.events("order")] == [0, 1, 2]

@@ -1,0 +1,217 @@
+"""The store of events of a root: the whole language behind one call, `execute`."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from storage_core import Environment, PartBuilder, TieringReport
+from storage_core.remote.addresses import refuse_servers
+from typed_events.answer import Answer
+from typed_events.errors import CommandError
+from typed_events.language.commands import (
+    Batch,
+    Command,
+    Define,
+    Describe,
+    Flush,
+    ListTypes,
+    Ping,
+    Store,
+)
+from typed_events.language.parse import parse
+from typed_events.refusals import refusal
+from typed_events.store.answers import (
+    batch_answer,
+    defined_answer,
+    stored_answer,
+    type_answer,
+    types_answer,
+)
+from typed_events.store.definitions import define
+from typed_events.store.maintenance import maintain
+from typed_events.store.options import EventStoreOptions
+from typed_events.store.owned_streams import OwnedStreams, refuse_missing_root
+from typed_events.store.storing import Outcome, store_batch, store_each
+from typed_events.store.writer import Writer
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot
+
+
+class EventStore:
+    """Commands over the event streams of a root. Any thread may call it; a context manager.
+
+    What only reads needs no ownership. The first command that writes locks all event streams until
+    the store is closed; where another process has them, it is answered Busy.
+
+    Example:
+        >>> with EventStore.open(root) as store:
+        ...     answer = store.execute('DEFINE order FIELDS { amount: "int" }')
+        ...     answer = store.execute('STORE order FOR c-1 PAYLOAD { "amount": 5 }')
+        >>> answer.message
+        'stored at 0:0'
+    """
+
+    def __init__(self, root: Path, writer: Writer, environment: Environment) -> None:
+        """Answer for a root; use `open`."""
+        self._root = root
+        self._writer = writer
+        self._clock = environment.clock
+        self._types = TypesOfRoot(root)
+
+    @classmethod
+    def open(
+        cls,
+        root: str | PathLike[str],
+        *,
+        options: EventStoreOptions | None = None,
+        environment: Environment | None = None,
+    ) -> Self:
+        """Open a store; nothing is made or locked before a command needs it.
+
+        Args:
+            root: The directory that holds the streams; DEFINE makes it if it is not there.
+            options: How it is kept.
+            environment: Time and disks, for tests.
+        """
+        refuse_servers(root)
+        place, outside = Path(root).absolute(), environment or Environment(purpose="typed events")
+        return cls(place, Writer(place, options or EventStoreOptions(), outside), outside)
+
+    def execute(self, text: str, session: object | None = None) -> Answer:
+        """Do one command; what is wrong with it is in the answer, and nothing is raised.
+
+        Args:
+            text: The command.
+            session: Whose it is; commands so far need nothing of it.
+        """
+        try:
+            command = parse(text)
+        except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
+            return refusal(error)
+        return self.execute_command(command, session)
+
+    def execute_command(self, command: Command, session: object | None = None) -> Answer:
+        """Do one command that was parsed; nothing is raised."""
+        del session
+        try:
+            self._writer.refuse_if_closed()
+            return self._answer(command)
+        except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
+            return refusal(error)
+
+    def execute_all(self, commands: Sequence[Command]) -> list[Answer]:
+        """Do commands in their order; nothing is raised.
+
+        STOREs that follow each other are committed together; each is stored by itself or not.
+        """
+        answers: list[Answer] = []
+        pending: list[Store] = []
+        for command in commands:
+            if isinstance(command, Store):
+                pending.append(command)
+                continue
+            answers += self._answer_each(pending)
+            answers.append(self.execute_command(command))
+            pending = []
+        return answers + self._answer_each(pending)
+
+    def maintain(self, builder: PartBuilder | None = None) -> dict[str, TieringReport]:
+        """Expire, seal, compact and trim what is due in the event streams, a bounded step in each.
+
+        Call it again and again, from a thread of its own; pause where all reports are idle.
+
+        Args:
+            builder: A process that builds the files of parts; None for doing so here.
+
+        Returns:
+            The report of each stream; none where nothing was ever defined.
+
+        Raises:
+            UnavailableError: Another process owns the streams, or a shard was held for too long.
+            ClosedError: The store is closed.
+        """
+        if not self._writer.is_root():
+            return {}
+        return maintain(self._writer.call(OwnedStreams.all), builder)
+
+    def close(self) -> None:
+        """Store what waits, and close the streams; closing twice is fine.
+
+        Raises:
+            ShardlogError: The last commit failed, or a stream could not be closed.
+        """
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _answer(self, command: Command) -> Answer:  # noqa: PLR0911 - one for each command
+        match command:
+            case Store():
+                return _answer_of(store_each([command], self._known_types(), self._writer)[0])
+            case Batch(stores):
+                return batch_answer(store_batch(stores, self._known_types(), self._writer))
+            case Define():
+                return self._define(command)
+            case ListTypes():
+                return types_answer(self._known_types())
+            case Describe(name):
+                types = self._known_types()
+                types.type_of(name)
+                return type_answer(types.versions(name))
+            case Flush():
+                return self._flush()
+            case Ping():
+                return Answer(message="PONG")
+            case _:
+                verb = type(command).__name__.upper()
+                message = f"{verb} is not there yet"
+                raise CommandError(message)
+
+    def _answer_each(self, stores: Sequence[Store]) -> list[Answer]:
+        if not stores:
+            return []
+        try:
+            outcomes = store_each(stores, self._known_types(), self._writer)
+        except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
+            return [refusal(error) for _ in stores]
+        return [_answer_of(outcome) for outcome in outcomes]
+
+    def _define(self, command: Define) -> Answer:
+        if command.ttl_s is not None:
+            message = "AS STATE is not there yet"
+            raise CommandError(message)
+        stored, is_new = self._writer.call(
+            lambda streams: define(command, streams, self._clock), makes_root=True
+        )
+        return defined_answer(stored, is_new=is_new)
+
+    def _flush(self) -> Answer:
+        """Wait for all that was submitted before; it is committed whenever it is answered."""
+        if self._writer.is_writing:
+            self._writer.call(lambda _: None)
+        return Answer(message="all is durable")
+
+    def _known_types(self) -> StoredTypes:
+        owned = self._writer.types
+        if owned is not None:
+            return owned
+        refuse_missing_root(self._root)
+        return self._types.current()
+
+
+def _answer_of(outcome: Outcome) -> Answer:
+    if outcome.error is not None:
+        return refusal(outcome.error)
+    assert outcome.position is not None, "what was not refused was stored"
+    return stored_answer(outcome.position)

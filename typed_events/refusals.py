@@ -1,0 +1,39 @@
+"""Errors as answers: what a caller gets in place of an exception."""
+
+import logging
+from typing import Final
+
+from storage_core import InvalidRequestError, ShardlogError, UnavailableError
+from typed_events.answer import Answer, Status
+from typed_events.errors import BusyError, ConflictError, NotFoundError
+
+_log = logging.getLogger(__name__)
+# The first that fits holds.
+_STATUSES: Final[tuple[tuple[type[ShardlogError], Status], ...]] = (
+    (NotFoundError, Status.NOT_FOUND),
+    (ConflictError, Status.CONFLICT),
+    (BusyError, Status.BUSY),
+    (UnavailableError, Status.BUSY),
+    (InvalidRequestError, Status.BAD_REQUEST),
+)
+
+
+def status_of(error: BaseException) -> Status:
+    """Return the status that an error is answered with."""
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return Status.INTERNAL_ERROR
+
+
+def refusal(error: BaseException) -> Answer:
+    """Return the answer to a command that failed: one line; what nobody expected is logged."""
+    return Answer(status_of(error), message_of(error))
+
+
+def message_of(error: BaseException) -> str:
+    """Return the line about an error; one that is none of the log's is logged with its trace."""
+    if isinstance(error, ShardlogError):
+        return " ".join(str(error).split("\n"))
+    _log.error("a command has failed", exc_info=error)
+    return f"internal error, see the server's log: {type(error).__name__}"

@@ -1,0 +1,249 @@
+"""A group of units, planned: what each place gets, decided in the order in which they came.
+
+Nothing is written here. A unit that is refused leaves no trace in the plan; what a later unit
+expects counts those before it in the same group. Belongs to the writer's thread.
+
+The group needs the journal where it must be stored at several places or at none: a unit that lies
+at several, or one that expects a number to which an event of the group at another place counts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from storage_core import SchemaEntry, ShardlogError
+from typed_events.errors import ConflictError
+from typed_events.language.commands import Position
+from typed_events.store.attached import (
+    FAMILY,
+    KEY_LAST,
+    IdempotencyKeys,
+    count_key,
+    decode_first,
+    decode_number,
+    encode_first,
+    encode_number,
+)
+from typed_events.store.context_counts import ContextCounts
+from typed_events.store.owned_streams import OwnedStreams
+from typed_events.store.submission import Place, Row, Unit
+
+# A key of idempotency, of a context.
+_Key = tuple[bytes, bytes]
+_First = tuple[int, bytes]
+
+
+@dataclass(slots=True)
+class PlaceRows:
+    """What a group adds at one place.
+
+    Attributes:
+        place: It.
+        first: The address of the first row.
+        rows: The events.
+        primaries: Their times of storing.
+        counts: How many events contexts have here, those of the group among them.
+        firsts: Where the event of an idempotency key is, and the digest of its payload.
+        touched: The contexts of the rows.
+        keyed: The keys of idempotency of the rows.
+    """
+
+    place: Place
+    first: int
+    rows: list[Row] = field(default_factory=list)
+    primaries: list[int] = field(default_factory=list)
+    counts: dict[bytes, int] = field(default_factory=dict)
+    firsts: dict[_Key, _First] = field(default_factory=dict)
+    touched: set[bytes] = field(default_factory=set)
+    keyed: list[_Key] = field(default_factory=list)
+
+    def add(self, row: Row, primary: int) -> int:
+        """Take a row; return its address."""
+        address = self.first + len(self.rows)
+        self.rows.append(row)
+        self.primaries.append(primary)
+        self.counts[row.key] += 1
+        self.touched.add(row.key)
+        if row.idempotency_key is not None:
+            key = (row.key, row.idempotency_key)
+            self.firsts[key] = (address, row.digest)
+            self.keyed.append(key)
+        return address
+
+    def batch(self) -> tuple[pa.RecordBatch, list[SchemaEntry]]:
+        """Return the rows as the log takes them, and their schemas."""
+        rows = self.rows
+        distinct = dict.fromkeys(row.schema for row in rows)
+        schemas = {schema: number for number, schema in enumerate(distinct)}
+        columns: dict[str, Any] = {
+            "primary": pa.array(self.primaries, pa.int64()),
+            "key": pa.array([row.key for row in rows], pa.binary()),
+            "payload": pa.array([row.payload for row in rows], pa.binary()),
+            "version": pa.array([row.version for row in rows], pa.uint16()),
+            "schema": pa.array([schemas[row.schema] for row in rows], pa.int32()),
+        }
+        return pa.RecordBatch.from_pydict(columns), list(schemas)
+
+    def attachments(self, keys: IdempotencyKeys, bucket: int) -> list[tuple[str, bytes, bytes]]:
+        """Return what is written beside the rows."""
+        last = (FAMILY, KEY_LAST, encode_number(self.primaries[-1]))
+        counts = [
+            (FAMILY, count_key(context), encode_number(self.counts[context]))
+            for context in self.touched
+        ]
+        firsts = [
+            (FAMILY, keys.key(bucket, *key), encode_first(*self.firsts[key])) for key in self.keyed
+        ]
+        return [last, *counts, *firsts]
+
+
+class Group:
+    """The plan of a group.
+
+    Attributes:
+        places: What each place gets; also those without rows, whose counts were asked for.
+        needs_journal: Whether it must be stored at all places or at none.
+        last: The largest primary, of the store or of the group.
+        bucket: In which its idempotency keys are stored.
+    """
+
+    def __init__(
+        self, streams: OwnedStreams, counts: ContextCounts, keys: IdempotencyKeys, now_us: int
+    ) -> None:
+        """Begin without units, at a time."""
+        self._streams = streams
+        self._counts = counts
+        self._keys = keys
+        self._begin = max(now_us, streams.last + 1)
+        self.last = self._begin - 1
+        self.bucket = keys.bucket(self._begin)
+        self.places: dict[Place, PlaceRows] = {}
+        self.needs_journal = False
+
+    def plan(self, units: Sequence[Unit]) -> None:
+        """Decide each unit in turn: it has positions or an error then."""
+        self._load([unit for unit in units if self._has_places(unit)])
+        for unit in units:
+            if unit.error is None:
+                self._decide(unit)
+
+    def written(self) -> list[PlaceRows]:
+        """Return the places that get rows."""
+        return [rows for rows in self.places.values() if rows.rows]
+
+    def _has_places(self, unit: Unit) -> bool:
+        try:
+            for row in unit.rows:
+                row.place = self._streams.place(row.event_type, row.key)
+        except ShardlogError as error:
+            unit.error = error
+        return unit.error is None
+
+    def _load(self, units: Iterable[Unit]) -> None:
+        """Read what decides, in one call a place."""
+        wanted: dict[Place, dict[bytes, _Key | bytes]] = {}
+        for row in (row for unit in units for row in unit.rows):
+            self._want_count(row.place, row.key, wanted)
+            if row.expect != "any":
+                for place in self._streams.places(row.key):
+                    self._want_count(place, row.key, wanted)
+            if row.idempotency_key is not None:
+                key = (row.key, row.idempotency_key)
+                # The newer behind the older: it is the one that stays.
+                for stored in reversed(self._keys.places(self._begin, *key)):
+                    wanted.setdefault(row.place, {})[stored] = key
+        for place, named in wanted.items():
+            values = self._streams.attachments(place, list(named))
+            rows = self.places[place]
+            for meaning, value in zip(named.values(), values, strict=True):
+                if isinstance(meaning, bytes):
+                    rows.counts[meaning] = decode_number(value)
+                elif value is not None:
+                    rows.firsts[meaning] = decode_first(value)
+
+    def _want_count(
+        self, place: Place, context: bytes, wanted: dict[Place, dict[bytes, _Key | bytes]]
+    ) -> None:
+        rows = self.places.get(place)
+        if rows is None:
+            tail = self._streams.by_type[place.event_type].tails[place.shard]
+            rows = self.places[place] = PlaceRows(place, tail)
+        if context in rows.counts:
+            return
+        count = self._counts.get(place, context)
+        if count is None:
+            wanted.setdefault(place, {})[count_key(context)] = context
+        else:
+            rows.counts[context] = count
+
+    def _decide(self, unit: Unit) -> None:
+        """Take a unit whole, or leave it with its error."""
+        new: dict[int, Row] = {}
+        addresses: list[int | None] = []
+        keys: dict[tuple[Place, bytes | None], int] = {}
+        again: dict[int, int] = {}
+        try:
+            for number, row in enumerate(unit.rows):
+                address = self._stored_before(row)
+                key = (row.place, row.idempotency_key)
+                if address is None and row.idempotency_key is not None and key in keys:
+                    again[number] = keys[key]
+                    _refuse_other(row, unit.rows[keys[key]].digest)
+                elif address is None:
+                    self._check_expected(row, len(new))
+                    new[number] = row
+                    keys[key] = number
+                addresses.append(address)
+        except ConflictError as error:
+            unit.error = error
+            return
+        if len({row.place for row in new.values()}) > 1:
+            self.needs_journal = True
+        for number, row in new.items():
+            self.last += 1
+            addresses[number] = self.places[row.place].add(row, self.last)
+        unit.positions = [
+            Position(row.place.shard, addresses[again.get(number, number)] or 0)
+            for number, row in enumerate(unit.rows)
+        ]
+
+    def _stored_before(self, row: Row) -> int | None:
+        if row.idempotency_key is None:
+            return None
+        first = self.places[row.place].firsts.get((row.key, row.idempotency_key))
+        if first is None:
+            return None
+        _refuse_other(row, first[1])
+        return first[0]
+
+    def _check_expected(self, row: Row, new: int) -> None:
+        """Refuse a row whose context has not as many events as it expects."""
+        if row.expect == "any":
+            return
+        count = new
+        for place in self._streams.places(row.key):
+            rows = self.places[place]
+            count += rows.counts[row.key]
+            if place != row.place and row.key in rows.touched:
+                self.needs_journal = True
+        if count != row.expect:
+            context = row.key.decode("utf-8", "replace")
+            message = f"context {context} has {count} events, not {row.expect}"
+            raise ConflictError(message)
+
+
+def _refuse_other(row: Row, digest: bytes) -> None:
+    """Refuse another payload under a key that was used.
+
+    Raises:
+        ConflictError: It is another.
+    """
+    if row.digest != digest:
+        key = (row.idempotency_key or b"").decode("utf-8", "replace")
+        message = (
+            f'idempotency key "{key}" was used for another payload of this type and context: '
+            "take another key"
+        )
+        raise ConflictError(message)

@@ -1,0 +1,229 @@
+"""The event streams of a root, all open for writing: whoever has them owns its events.
+
+The stream of batches is locked first, so that two owners never each have some of the others.
+Only the writer's thread opens and closes; any thread may maintain what is open.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from storage_core import (
+    Environment,
+    InvalidRequestError,
+    ShardlogError,
+    Stream,
+    StreamOptions,
+    UnavailableError,
+    describe_stream,
+    list_streams,
+    root_id,
+)
+from storage_core.platform.xxh3 import xxh3_64_intdigest
+from typed_events.errors import CommandError, NotFoundError
+from typed_events.store.attached import KEY_LAST, decode_number
+from typed_events.store.options import EventStoreOptions
+from typed_events.store.submission import Place
+from typed_events.types.stored_types import TYPES_STREAM, StoredTypes
+
+JOURNAL_STREAM: Final = "_batches"
+
+
+@dataclass(slots=True)
+class OwnedStream:
+    """The stream of a type, open for writing.
+
+    Attributes:
+        stream: It.
+        tails: Of each shard the address that the next event gets.
+        last: The largest primary of them.
+        cleared: Up to which bucket idempotency keys were deleted, by shard.
+    """
+
+    stream: Stream
+    tails: dict[int, int]
+    last: int = 0
+    cleared: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stream: Stream) -> Self:
+        """Take an open stream."""
+        owned = cls(stream, {})
+        owned.refresh()
+        return owned
+
+    def refresh(self) -> None:
+        """Commit what was appended, and note where the shards end."""
+        self.tails = self.stream.commit()
+        for shard in self.tails:
+            self.last = max(self.last, decode_number(*self.stream.attachments(shard, [KEY_LAST])))
+
+
+class OwnedStreams:
+    """All streams of a store of events, open for writing.
+
+    Attributes:
+        journal: The stream of batches over several types.
+        types: The stream of types.
+        stored_types: The types.
+        by_type: The stream of each type that has one.
+    """
+
+    def __init__(
+        self, root: Path, options: EventStoreOptions, environment: Environment | None
+    ) -> None:
+        """Open none yet; use `open`."""
+        self._root = root
+        self._options = options
+        self._environment = environment
+        self._open: list[Stream] = []
+        self.stored_types = StoredTypes({})
+        self.by_type: dict[str, OwnedStream] = {}
+
+    @classmethod
+    def open(
+        cls, root: Path, options: EventStoreOptions, environment: Environment | None
+    ) -> "OwnedStreams":
+        """Open all streams of events under a root; make the root and its own, if need be.
+
+        Raises:
+            ShardLockedError: Another process owns one of them; none is open.
+        """
+        owned = cls(root, options, environment)
+        try:
+            names = set(list_streams(root)) if is_root(root) else set()
+            owned.journal = owned._opened(JOURNAL_STREAM, options.of_journal(), names)
+            owned.types = owned._opened(TYPES_STREAM, options.of_types(), names)
+            owned.refresh_types()
+            for name in owned.stored_types.names:
+                if name in names:
+                    owned.by_type[name] = OwnedStream.of(owned._opened(name, None, names))
+        except BaseException:
+            owned.abandon()
+            raise
+        return owned
+
+    journal: Stream
+    types: Stream
+
+    def add(self, name: str) -> None:
+        """Make the stream of a type, unless it is there.
+
+        Raises:
+            CommandError: A stream of that name is there, and is none of events.
+        """
+        if name in self.by_type:
+            return
+        names = set(list_streams(self._root))
+        if name in names:
+            self._refuse_other(name)
+        stream = self._opened(name, self._options.of_events(), names)
+        self.by_type[name] = OwnedStream.of(stream)
+
+    def place(self, name: str, context: bytes) -> Place:
+        """Return where the events of a context and a type lie.
+
+        Raises:
+            NotFoundError: The stream of the type was dropped.
+        """
+        owned = self.by_type.get(name)
+        if owned is None:
+            message = f"the stream of type {name} is gone: it was dropped; DEFINE it again"
+            raise NotFoundError(message)
+        return place_of(name, context, len(owned.tails))
+
+    def places(self, context: bytes) -> Iterator[Place]:
+        """Yield where events of a context may lie, of each type."""
+        for name, owned in self.by_type.items():
+            yield place_of(name, context, len(owned.tails))
+
+    def attachments(self, place: Place, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return what lies beside the rows of a place."""
+        return self.by_type[place.event_type].stream.attachments(place.shard, keys)
+
+    @property
+    def last(self) -> int:
+        """The largest primary of all."""
+        return max((owned.last for owned in self.by_type.values()), default=0)
+
+    def all(self) -> Mapping[str, Stream]:
+        """Return all streams by name."""
+        named = {name: owned.stream for name, owned in list(self.by_type.items())}
+        return {**named, TYPES_STREAM: self.types, JOURNAL_STREAM: self.journal}
+
+    def refresh_types(self) -> None:
+        """Read the types that are committed."""
+        self.stored_types = StoredTypes.of(self.types.scan())
+
+    def close(self) -> None:
+        """Commit and close them all.
+
+        Raises:
+            ShardlogError: The first that one of them raised.
+        """
+        errors = self._close_all()
+        if errors:
+            raise errors[0]
+
+    def abandon(self) -> bool:
+        """Close them behind a failure, whose error says it all; tell whether all are closed."""
+        self._close_all()
+        return not self._open
+
+    def _close_all(self) -> list[ShardlogError]:
+        errors: list[ShardlogError] = []
+        for stream in list(self._open):
+            try:
+                stream.close()
+            except UnavailableError as error:
+                # Another call holds it: it is still open.
+                errors.append(error)
+                continue
+            except ShardlogError as error:
+                errors.append(error)
+            self._open.remove(stream)
+        return errors
+
+    def _opened(self, name: str, options: StreamOptions | None, names: set[str]) -> Stream:
+        if name in names:
+            stream = Stream.open(self._root, name, environment=self._environment)
+        else:
+            stream = Stream.create(self._root, name, options, environment=self._environment)
+        self._open.append(stream)
+        return stream
+
+    def _refuse_other(self, name: str) -> None:
+        """Refuse a stream that events cannot go to; one that a crash left empty is taken."""
+        described = describe_stream(self._root, name)
+        expected = self._options.of_events()
+        options = described.options
+        is_ours = (options.unit, options.key_mode) == (expected.unit, expected.key_mode)
+        if described.origin is not None or not is_ours:
+            message = f"there is a stream {name}, and its rows are no events: take another name"
+            raise CommandError(message)
+
+
+def place_of(name: str, context: bytes, shards: int) -> Place:
+    """Return where the events of a context and a type lie: as the log routes keys."""
+    return Place(name, xxh3_64_intdigest(context) & (shards - 1) if shards > 1 else 0)
+
+
+def is_root(root: Path) -> bool:
+    """Tell whether a directory holds streams."""
+    try:
+        root_id(root)
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def refuse_missing_root(root: Path) -> None:
+    """Refuse a root that is none.
+
+    Raises:
+        NotFoundError: It is none.
+    """
+    if not is_root(root):
+        message = f"there is no store at {root} yet: DEFINE makes it"
+        raise NotFoundError(message)

@@ -1,0 +1,75 @@
+"""STORE and BATCH: events judged and encoded here, then stored by the writer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from typed_events.errors import CommandError
+from typed_events.language.commands import Position, Store
+from typed_events.store.encoding import rows_of
+from typed_events.store.submission import Row, Unit
+from typed_events.store.writer import Writer
+from typed_events.types.stored_types import StoredTypes
+
+
+class HeldBackError(CommandError):
+    """An event was not stored since another of its batch and context was refused."""
+
+    def __init__(self, context: str) -> None:
+        """Name the context."""
+        super().__init__(f"not stored, as another event of context {context} was refused")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of an event: its position, or why it was not stored."""
+
+    store: Store
+    position: Position | None = None
+    error: BaseException | None = None
+
+
+def store_each(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> list[Outcome]:
+    """Store events, in this order, each by itself.
+
+    Raises:
+        BusyError: None was stored.
+    """
+    return _stored(stores, [[place] for place in range(len(stores))], types, writer)
+
+
+def store_batch(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> list[Outcome]:
+    """Store events, of each context all or none.
+
+    Raises:
+        BusyError: None was stored.
+    """
+    by_context: dict[str, list[int]] = {}
+    for place, store in enumerate(stores):
+        by_context.setdefault(store.context, []).append(place)
+    return _stored(stores, list(by_context.values()), types, writer)
+
+
+def _stored(
+    stores: Sequence[Store], together: list[list[int]], types: StoredTypes, writer: Writer
+) -> list[Outcome]:
+    rows = rows_of(stores, types)
+    outcomes = [Outcome(store) for store in stores]
+    submitted: list[tuple[list[int], Unit]] = []
+    for places in together:
+        taken = [row for place in places if isinstance(row := rows[place], Row)]
+        if len(taken) == len(places):
+            submitted.append((places, Unit(taken)))
+            continue
+        for place in places:
+            error = rows[place]
+            if isinstance(error, Row):
+                error = HeldBackError(stores[place].context)
+            outcomes[place].error = error
+    if submitted:
+        writer.store([unit for _, unit in submitted])
+    for places, unit in submitted:
+        for number, place in enumerate(places):
+            outcomes[place].error = unit.error
+            if unit.error is None:
+                outcomes[place].position = unit.positions[number]
+    return outcomes

@@ -1,0 +1,94 @@
+"""What is handed to the writer: events that are encoded, in units that are stored whole or not.
+
+Who submits makes the values and waits; the writer fills in the outcome, then ends the wait.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from storage_core import SchemaEntry
+from typed_events.language.commands import Expect, Position
+
+
+class Place(NamedTuple):
+    """A shard of the stream of a type."""
+
+    event_type: str
+    shard: int
+
+
+NOWHERE: Final = Place("", 0)
+
+
+@dataclass(slots=True)
+class Row:
+    """An event on its way to its place.
+
+    Attributes:
+        event_type: Its type.
+        key: The context, as bytes.
+        version: The version of its type.
+        schema: The schema of that.
+        payload: Its body, behind a frame.
+        expect: How many events the context has before it.
+        idempotency_key: The same again is answered with the first position.
+        digest: What tells its payload from another under the same key.
+        place: Where it goes, once the writer knows.
+    """
+
+    event_type: str
+    key: bytes
+    version: int
+    schema: SchemaEntry
+    payload: bytes
+    expect: Expect = "any"
+    idempotency_key: bytes | None = None
+    digest: bytes = b""
+    place: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Unit:
+    """Events of one context: all are stored, or none.
+
+    Attributes:
+        rows: The events, in order.
+        positions: Where they are, once they are stored.
+        error: Why they are not.
+    """
+
+    rows: Sequence[Row]
+    positions: Sequence[Position] = ()
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Submission:
+    """Units whose outcome somebody waits for.
+
+    Attributes:
+        units: In their order.
+        events: How many events they have.
+        size: How many bytes of payloads and contexts.
+        done: Set once each unit has its positions or an error.
+    """
+
+    units: Sequence[Unit]
+    events: int = 0
+    size: int = 0
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Count the events."""
+        for unit in self.units:
+            self.events += len(unit.rows)
+            self.size += sum(len(row.payload) + len(row.key) for row in unit.rows)
+
+    def fail(self, error: BaseException) -> None:
+        """End it with an error for each unit that has none."""
+        for unit in self.units:
+            unit.error = unit.error or error
+            unit.positions = ()
+        self.done.set()
