@@ -98,9 +98,9 @@ def one_line(message: str) -> str:
 def missing_part_error(root: RootStreams, streams: Iterable[str]) -> ShardlogError:
     """Return the error for parts that were not found: one is missing, or they kept changing."""
     for name in streams:
-        for read in root.parts(name):
-            if not root.has(read):
-                return damaged_part(name, read.part, "a part is missing")
+        for readable in root.parts(name):
+            if not root.has(readable):
+                return damaged_part(name, readable.part, "a part is missing")
     return UnavailableError("parts were superseded faster than they could be read")
 
 
@@ -111,8 +111,8 @@ def verify_part_digests(root: RootStreams, streams: Iterable[str]) -> None:
         CorruptionError: A file differs from its digest.
     """
     for name in streams:
-        for read in root.parts(name):
-            text = root.difference(read)
+        for readable in root.parts(name):
+            text = root.difference(readable)
             # A file that was deleted meanwhile has expired or was superseded.
-            if text and root.has(read):
-                raise damaged_part(name, read.part, f"a part {text}")
+            if text and root.has(readable):
+                raise damaged_part(name, readable.part, f"a part {text}")

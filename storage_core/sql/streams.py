@@ -25,7 +25,7 @@ from storage_core.format.window import Unit
 from storage_core.platform.name_suggestions import likely_name, listed_names
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.options import ServerOptions
-from storage_core.sql.access.path_streams import PathStreams, ReadPart, RootStreams
+from storage_core.sql.access.path_streams import PathStreams, ReadablePart, RootStreams
 from storage_core.sql.access.served_streams import ServedStreams
 from storage_core.sql.answer import Answer, for_output, next_batch
 from storage_core.sql.engine import EngineOptions, import_duckdb, open_engine, open_parser
@@ -265,14 +265,19 @@ def _root_streams(root: str | PathLike[str], server: ServerOptions | None) -> Ro
 
 
 def _listed_parts(
-    name: str, parts: Mapping[str, ReadPart], snapshot_number: int | None
+    name: str, parts: Mapping[str, ReadablePart], snapshot_number: int | None
 ) -> dict[str, ListedPart]:
     """Return the parts of a stream by their paths."""
     return {
         path: ListedPart(
-            name, read.part.shard, read.part.path, read.part.entry, read.opener, snapshot_number
+            name,
+            readable.part.shard,
+            readable.part.path,
+            readable.part.entry,
+            readable.opener,
+            snapshot_number,
         )
-        for path, read in parts.items()
+        for path, readable in parts.items()
     }
 
 

@@ -21,7 +21,7 @@ from storage_core.verify.part_checks import difference
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPart:
+class ReadablePart:
     """A part, and what opens its file, or raises FileNotFoundError."""
 
     part: Part
@@ -35,19 +35,19 @@ class RootStreams(Protocol):
         """Return the names of all streams."""
         ...
 
-    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadablePart]]:
         """Return a snapshot of a stream, and its parts by path."""
         ...
 
-    def parts(self, name: str) -> Iterator[ReadPart]:
+    def parts(self, name: str) -> Iterator[ReadablePart]:
         """Yield the parts that a stream has now."""
         ...
 
-    def has(self, read: ReadPart) -> bool:
+    def has(self, readable: ReadablePart) -> bool:
         """Tell whether the file of a part is there."""
         ...
 
-    def difference(self, read: ReadPart) -> str:
+    def difference(self, readable: ReadablePart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
         ...
 
@@ -71,30 +71,30 @@ class PathStreams:
         """Return the names of all streams."""
         return list_streams(self._root)
 
-    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadablePart]]:
         """Return a snapshot of a stream, and its parts by path."""
         with StreamReader.open(self._root, name) as reader:
             snapshot = snapshot_of(reader)
             files = reader.rows.shards.files
         parts = {
-            str(part.path): _read_part(part)
+            str(part.path): _readable(part)
             for shard, shard_parts in snapshot.shards.items()
             for part in listed_parts(shard, files.shard_directory(shard), shard_parts.entries)
         }
         return snapshot, parts
 
-    def parts(self, name: str) -> Iterator[ReadPart]:
+    def parts(self, name: str) -> Iterator[ReadablePart]:
         """Yield the parts that a stream has now."""
         with StreamReader.open(self._root, name) as reader:
-            yield from map(_read_part, reader.parts())
+            yield from map(_readable, reader.parts())
 
-    def has(self, read: ReadPart) -> bool:
+    def has(self, readable: ReadablePart) -> bool:
         """Tell whether the file of a part is there."""
-        return read.part.path.exists()
+        return readable.part.path.exists()
 
-    def difference(self, read: ReadPart) -> str:
+    def difference(self, readable: ReadablePart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
-        return difference(read.part.path, read.part.entry)
+        return difference(readable.part.path, readable.part.entry)
 
     def interrupt(self) -> None:
         """There is no server."""
@@ -103,8 +103,8 @@ class PathStreams:
         """Nothing is open."""
 
 
-def _read_part(part: Part) -> ReadPart:
-    return ReadPart(part, FileOpener(part.path))
+def _readable(part: Part) -> ReadablePart:
+    return ReadablePart(part, FileOpener(part.path))
 
 
 @dataclass(frozen=True, slots=True)

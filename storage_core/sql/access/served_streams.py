@@ -24,7 +24,7 @@ from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.resumed_rows import resumed_rows
 from storage_core.remote.stream_client import StreamClient
-from storage_core.sql.access.path_streams import ReadPart
+from storage_core.sql.access.path_streams import ReadablePart
 from storage_core.sql.part_groups import PartGroup
 from storage_core.sql.stream_snapshot import SnapshotReads, StreamSnapshot, united_snapshot
 
@@ -49,7 +49,7 @@ class ServedStreams:
         """Return the names of all streams."""
         return sorted(self._client.result("streams", of_root(Subject(), self._one_root())))
 
-    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadPart]]:
+    def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadablePart]]:
         """Return a snapshot of a stream, and its parts by path."""
         client, facts = StreamClient.opened(self._client, name, None, self._one_root())
         served: ServedSnapshot = client.result("snapshot")
@@ -73,18 +73,18 @@ class ServedStreams:
             hot_rows, schemas, lambda: [_group(group, by_place) for group in served.groups]
         )
         snapshot = united_snapshot(facts.options, served.shards, reads)
-        return snapshot, {str(part.path): _read_part(client, part) for part in served.parts}
+        return snapshot, {str(part.path): _readable(client, part) for part in served.parts}
 
-    def parts(self, name: str) -> Iterator[ReadPart]:
+    def parts(self, name: str) -> Iterator[ReadablePart]:
         """Yield the parts that a stream has now."""
         client, _ = StreamClient.opened(self._client, name, None, self._one_root())
         for part in client.result("parts"):
-            yield _read_part(client, part)
+            yield _readable(client, part)
 
-    def has(self, read: ReadPart) -> bool:
+    def has(self, readable: ReadablePart) -> bool:
         """Tell whether the file of a part is there."""
         try:
-            read.opener().read(0, 1)
+            readable.opener().read(0, 1)
         except FileNotFoundError:
             return False
         except CorruptionError:
@@ -92,9 +92,9 @@ class ServedStreams:
             return True
         return True
 
-    def difference(self, read: ReadPart) -> str:
+    def difference(self, readable: ReadablePart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
-        file, entry = read.opener(), read.part.entry
+        file, entry = readable.opener(), readable.part.entry
         digest = xxh3.xxh3_128()
         try:
             for begin in range(0, entry.size, _READ_BYTES):
@@ -130,9 +130,9 @@ def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> Part
     return PartGroup(group.schema, group.has_hidden, paths)
 
 
-def _read_part(client: StreamClient, part: Part) -> ReadPart:
+def _readable(client: StreamClient, part: Part) -> ReadablePart:
     served = _ServedPart(client, part.shard, part.entry.number)
-    return ReadPart(part, lambda: served)
+    return ReadablePart(part, lambda: served)
 
 
 @dataclass(frozen=True, slots=True)
