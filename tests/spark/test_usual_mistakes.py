@@ -190,9 +190,9 @@ PARTING: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", PARTING)
-def test_table_that_is_parted_by_a_column_lands_its_rows_where_they_belong(lab, name):
+def test_table_that_is_parted_by_a_column_lands_its_rows_where_they_belong(lab, tmp_path, name):
     """Spark tells no sink of it, nor of the mode: a row's shard is the log's."""
-    sink = SinkLab(lab.spark, lab.checkpoint)
+    sink = SinkLab(lab.spark, tmp_path / "written")
     writer = sink.frame([2]).write.format("shardlog").options(**sink.options())
     PARTING[name](writer).saveAsTable("made")
     assert sink.stored == [2]
