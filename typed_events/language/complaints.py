@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Final, cast
 
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from storage_core.platform.name_suggestions import likely_name
 from typed_events.language.misread import Misread
 
 # What a terminal is called; a keyword is called what it is.
@@ -38,6 +38,7 @@ _NAMES: Final = frozenset({"WORD", "TYPE", "FIELD", "NAME", "PLACE", "DURATION"}
 _LISTED_MAX: Final = 8
 _STACK_MAX: Final = 10_000
 _SHOWN_MAX: Final = 40
+_LIKENESS: Final = 0.75
 _REASON_MAX: Final = 400
 _MET: Final = re.compile(r"[\w@/][\w\-.:@/+]*|[<>=!]+|.", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -55,9 +56,8 @@ def complaint(text: str, error: UnexpectedInput) -> Misread:
     word = met[0]
     if special := _special(text, place, word):
         return Misread(place, special)
-    like = likely_name(word, [name for name in map(_keyword, sorted(expected)) if name])
-    if like is not None and like != word.upper():
-        return Misread(place, f"{_excerpt(word)}: did you mean {like}?")
+    if meant := _meant(word, expected):
+        return Misread(place, f"{_excerpt(word)}: did you mean {meant}?")
     return Misread(place, f"expected {_listed(expected)}, not {_excerpt(word)}")
 
 
@@ -107,6 +107,13 @@ def _special(text: str, place: int, word: str) -> str:
     if is_doubled:
         return "write = for equal, != for not equal"
     return "strings stand in double quotes" if word == "'" else ""
+
+
+def _meant(word: str, expected: Collection[str]) -> str | None:
+    """Return the keyword that a word is nearly; a looser likeness would find one in many names."""
+    keywords = filter(None, map(_keyword, sorted(expected)))
+    like = get_close_matches(word[:_SHOWN_MAX].upper(), keywords, 1, _LIKENESS)
+    return like[0] if like and like[0] != word.upper() else None
 
 
 def _why_no_string(text: str, place: int) -> str:

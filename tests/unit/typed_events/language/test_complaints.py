@@ -8,10 +8,14 @@ from typed_events.language.parse import parse, parse_commands
 LINES = {
     "": "there is no command: write one, such as PING",
     "PING; PING": "column 7: one command at a time: this is a second one",
-    "QERY orders": 'column 1: "QERY": did you mean QUERY?',
+    "QUER orders": 'column 1: "QUER": did you mean QUERY?',
     "QUERY orders WERE a = 1": 'column 14: "WERE": did you mean WHERE?',
     "QUERY orders\n  WERE a": 'line 2, column 3: "WERE": did you mean WHERE?',
     "QUERY": 'column 6: the command ends where the name of a type such as "orders" is expected',
+    "QUERY orders amount": (
+        "column 14: expected AFTER, AVG, BY, COUNT, FOLLOWED, FOR, LIMIT, MAX, … or the end of the "
+        'command, not "amount"'
+    ),
     "PING 5": 'column 6: expected the end of the command, not "5"',
     "QUERY orders WHERE a == 1": "column 23: write = for equal, != for not equal",
     "QUERY orders WHERE a <> 1": "column 23: write = for equal, != for not equal",
@@ -42,6 +46,18 @@ LINES = {
     "QUERY orders AFTER 12": ('column 20: "12" is no position: write shard:address, such as 2:41'),
     "QUERY orders USING a.b COUNT": "column 14: USING takes a field without its type: b",
     "QUERY orders WHERE a.": 'column 20: "a." is no field: write type.field',
+    'QUERY "../x"': (
+        'column 7: "../x" cannot be the name of a type: it has letters from A to Z, digits, _ - '
+        "and ., and at most 249 of them"
+    ),
+    'STORE ".." FOR a PAYLOAD {}': (
+        'column 7: ".." cannot be the name of a type: it has letters from A to Z, digits, _ - '
+        "and ., and at most 249 of them"
+    ),
+    'REMEMBER QUERY orders AS "../x"': (
+        'column 26: "../x" cannot be a name to remember by: it has letters from A to Z, digits, '
+        "_ - and ., begins with none of - and ., and is at most 200 long"
+    ),
     "SUBSCRIBE orders FROM yesterday": (
         'column 23: "yesterday" is no place to begin at: write START, NOW, a position such as '
         "2:41, or a checkpoint such as orders/0:12"
