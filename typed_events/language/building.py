@@ -27,8 +27,10 @@ from typed_events.language.expressions import (
 )
 from typed_events.language.literals import (
     number_of,
+    remembered_name,
     short_text,
     text_of,
+    type_name,
     whole_number,
     why_no_json,
 )
@@ -92,7 +94,7 @@ class Builder(Transformer[Token, Any]):
     # What stands in many commands.
 
     def type(self, token: Token) -> str:
-        return text_of(token)
+        return type_name(token)
 
     def field(self, token: Token) -> Field:
         name = text_of(token)
@@ -104,7 +106,7 @@ class Builder(Transformer[Token, Any]):
         return Field(name)
 
     def name(self, token: Token) -> str:
-        return text_of(token)
+        return remembered_name(token)
 
     def context(self, token: Token) -> str:
         return short_text(token, "a context")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Final, cast
 
 from lark import Token
@@ -13,6 +14,8 @@ CONTEXT_BYTES_MAX: Final = 1024
 _INT64_MAX: Final = 2**63 - 1
 _ENDLESS: Final = frozenset({"nan", "infinity", "inf"})
 _SHOWN_MAX: Final = 40
+_STREAM: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
+_REMEMBERED: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,199}\Z")
 
 
 def text_of(token: Token) -> str:
@@ -25,6 +28,34 @@ def text_of(token: Token) -> str:
     if not _is_unicode(text):
         raise Misread(token, "half of a surrogate pair is no character")
     return text
+
+
+def type_name(token: Token) -> str:
+    """Return the name of a type, which is that of a stream."""
+    name = text_of(token)
+    if not _STREAM.match(name):
+        message = (
+            f"{_cut(name)} cannot be the name of a type: it has letters from A to Z, digits, _ - "
+            "and ., and at most 249 of them"
+        )
+        raise Misread(token, message)
+    return name
+
+
+def remembered_name(token: Token) -> str:
+    """Return the name of what is remembered."""
+    name = text_of(token)
+    if not _REMEMBERED.match(name):
+        message = (
+            f"{_cut(name)} cannot be a name to remember by: it has letters from A to Z, digits, "
+            "_ - and ., begins with none of - and ., and is at most 200 long"
+        )
+        raise Misread(token, message)
+    return name
+
+
+def _cut(name: str) -> str:
+    return f'"{name[:_SHOWN_MAX]}…"' if len(name) > _SHOWN_MAX else f'"{name}"'
 
 
 def short_text(token: Token, role: str) -> str:

@@ -22,7 +22,8 @@ from typed_events.language.store_line import plain_batch, plain_store
 
 COMMAND_BYTES_MAX: Final = 2**20
 # Strings, so that what stands in them is passed over, and what ends a command or nests in it.
-_MARKS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\](){};]', re.DOTALL)
+# A string without an end goes to the end: to begin one at each quote in it would be quadratic.
+_MARKS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\](){};]', re.DOTALL)
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 

@@ -14,10 +14,10 @@ from typed_events.language.commands import Batch, Expect, Store
 
 _CONTEXT_BYTES_MAX: Final = 1024
 _VERSION_MAX: Final = 2**16 - 1
-# The words are the grammar's TYPE and WORD; a string is one without escapes.
+# The words are the grammar's WORD, and names that its TYPE has; a string is one without escapes.
 _END: Final = r"(?![\w\-.:@/+])"
 _HEAD: Final = re.compile(
-    r"[ \t\r\n]*(?i:STORE)[ \t\r\n]+(\w[\w\-.]*+)[ \t\r\n]+"
+    r"[ \t\r\n]*(?i:STORE)[ \t\r\n]+([A-Za-z0-9_][A-Za-z0-9_\-.]{0,248}+)[ \t\r\n]+"
     rf"(?:(?i:AS)[ \t\r\n]+([0-9]{{1,5}}){_END}[ \t\r\n]+)?"
     r'(?i:FOR)[ \t\r\n]+(?:([\w@/][\w\-.:@/+]*+)|"([^"\\\x00-\x1f]*+)")'
     rf"[ \t\r\n]+(?i:PAYLOAD){_END}[ \t\r\n]*(?={{)"

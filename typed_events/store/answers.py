@@ -42,9 +42,8 @@ _FIELDS: Final = _schema(
 
 def stored_answer(position: Position) -> Answer:
     """Answer a STORE."""
-    return Answer(
-        message=f"stored at {position}", schema=_ID, batches=_rows(_ID, {"id": [str(position)]})
-    )
+    place = str(position)
+    return Answer(message=f"stored at {place}", schema=_ID, batches=_rows(_ID, {"id": [place]}))
 
 
 def batch_answer(outcomes: Sequence[Outcome]) -> Answer:

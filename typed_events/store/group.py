@@ -75,16 +75,17 @@ class PlaceRows:
     def batch(self) -> tuple[pa.RecordBatch, list[SchemaEntry]]:
         """Return the rows as the log takes them, and their schemas."""
         rows = self.rows
-        distinct = dict.fromkeys(row.schema for row in rows)
-        schemas = {schema: number for number, schema in enumerate(distinct)}
+        # All are of one type, of which each version has one schema.
+        schemas = {row.version: row.schema for row in rows}
+        numbers = {version: number for number, version in enumerate(schemas)}
         columns: dict[str, Any] = {
             "primary": pa.array(self.primaries, pa.int64()),
             "key": pa.array([row.key for row in rows], pa.binary()),
             "payload": pa.array([row.payload for row in rows], pa.binary()),
             "version": pa.array([row.version for row in rows], pa.uint16()),
-            "schema": pa.array([schemas[row.schema] for row in rows], pa.int32()),
+            "schema": pa.array([numbers[row.version] for row in rows], pa.int32()),
         }
-        return pa.RecordBatch.from_pydict(columns), list(schemas)
+        return pa.RecordBatch.from_pydict(columns), list(schemas.values())
 
     def attachments(self, keys: IdempotencyKeys, bucket: int) -> list[tuple[str, bytes, bytes]]:
         """Return what is written beside the rows."""
@@ -126,8 +127,16 @@ class Group:
         """Decide each unit in turn: it has positions or an error then."""
         self._load([unit for unit in units if self._has_places(unit)])
         for unit in units:
-            if unit.error is None:
+            if unit.error is not None:
+                continue
+            row = unit.rows[0]
+            if len(unit.rows) > 1 or row.expect != "any" or row.idempotency_key is not None:
                 self._decide(unit)
+                continue
+            # Most are of one event that asks for nothing.
+            self.last += 1
+            address = self.places[row.place].add(row, self.last)
+            unit.positions = (Position(row.place.shard, address),)
 
     def written(self) -> list[PlaceRows]:
         """Return the places that get rows."""

@@ -20,7 +20,7 @@ from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableE
 from typed_events.store.attached import IdempotencyKeys
 from typed_events.store.context_counts import ContextCounts
 from typed_events.store.group import Group, PlaceRows
-from typed_events.store.journal import PlaceAppend, write_journal
+from typed_events.store.journal import PlaceAppend, append_to_journal
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.submission import Place, Unit
@@ -92,10 +92,12 @@ class GroupCommit:
         appends = {rows.place: self._append_of(rows, group, streams) for rows in group.written()}
         if group.needs_journal:
             try:
-                write_journal(streams.journal, list(appends.values()))  # 2
+                append_to_journal(streams.journal, list(appends.values()))  # 2
             except _UNCHANGED as error:
                 refused.update(dict.fromkeys(appends, error))
                 return
+            # From here on whoever opens the store next stores it.
+            streams.journal.commit()
         for place, append in appends.items():
             try:
                 append.append_to(streams.by_type[place.event_type])  # 3

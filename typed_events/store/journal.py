@@ -63,8 +63,8 @@ class PlaceAppend:
             raise CorruptionError(message, stream=self.stream, shard=self.shard)
 
 
-def write_journal(journal: Stream, appends: list[PlaceAppend]) -> None:
-    """Write a group down; durable on return."""
+def append_to_journal(journal: Stream, appends: list[PlaceAppend]) -> None:
+    """Write a group down; not durable yet."""
     number = journal.committed()[0]
     row: dict[str, Any] = {
         "primary": pa.array([number], pa.int64()),
@@ -72,7 +72,6 @@ def write_journal(journal: Stream, appends: list[PlaceAppend]) -> None:
         "payload": pa.array([encode_group(appends)], pa.binary()),
     }
     journal.append_batch(pa.RecordBatch.from_pydict(row))
-    journal.commit()
 
 
 def finish_last(streams: OwnedStreams) -> None:

@@ -36,22 +36,30 @@ class OwnedStream:
 
     Attributes:
         stream: It.
+        places: Its shards.
         tails: Of each shard the address that the next event gets.
         last: The largest primary of them.
         cleared: Up to which bucket idempotency keys were deleted, by shard.
     """
 
     stream: Stream
+    places: list[Place]
     tails: dict[int, int]
     last: int = 0
     cleared: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stream: Stream) -> Self:
+    def of(cls, name: str, stream: Stream) -> Self:
         """Take an open stream."""
-        owned = cls(stream, {})
+        owned = cls(stream, [], {})
         owned.refresh()
+        owned.places = [Place(name, shard) for shard in sorted(owned.tails)]
         return owned
+
+    def place(self, context: bytes) -> Place:
+        """Return where the events of a context lie: as the log routes keys."""
+        mask = len(self.places) - 1
+        return self.places[xxh3_64_intdigest(context) & mask if mask else 0]
 
     def refresh(self) -> None:
         """Commit what was appended, and note where the shards end."""
@@ -98,7 +106,7 @@ class OwnedStreams:
             owned.refresh_types()
             for name in owned.stored_types.names:
                 if name in names:
-                    owned.by_type[name] = OwnedStream.of(owned._opened(name, None, names))
+                    owned.by_type[name] = OwnedStream.of(name, owned._opened(name, None, names))
         except BaseException:
             owned.abandon()
             raise
@@ -119,7 +127,7 @@ class OwnedStreams:
         if name in names:
             self._refuse_other(name)
         stream = self._opened(name, self._options.of_events(), names)
-        self.by_type[name] = OwnedStream.of(stream)
+        self.by_type[name] = OwnedStream.of(name, stream)
 
     def place(self, name: str, context: bytes) -> Place:
         """Return where the events of a context and a type lie.
@@ -131,12 +139,12 @@ class OwnedStreams:
         if owned is None:
             message = f"the stream of type {name} is gone: it was dropped; DEFINE it again"
             raise NotFoundError(message)
-        return place_of(name, context, len(owned.tails))
+        return owned.place(context)
 
     def places(self, context: bytes) -> Iterator[Place]:
         """Yield where events of a context may lie, of each type."""
-        for name, owned in self.by_type.items():
-            yield place_of(name, context, len(owned.tails))
+        for owned in self.by_type.values():
+            yield owned.place(context)
 
     def attachments(self, place: Place, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return what lies beside the rows of a place."""
@@ -202,11 +210,6 @@ class OwnedStreams:
         if described.origin is not None or not is_ours:
             message = f"there is a stream {name}, and its rows are no events: take another name"
             raise CommandError(message)
-
-
-def place_of(name: str, context: bytes, shards: int) -> Place:
-    """Return where the events of a context and a type lie: as the log routes keys."""
-    return Place(name, xxh3_64_intdigest(context) & (shards - 1) if shards > 1 else 0)
 
 
 def is_root(root: Path) -> bool:

@@ -1,5 +1,9 @@
 """BATCH: of each context all events are stored or none, also over types."""
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import pytest
 
 from storage_core.testing import SimulatedCrash
@@ -108,6 +112,48 @@ def test_crash_at_any_call_leaves_a_batch_whole_or_not_there_and_a_retry_complet
     assert call > 8
     assert both > 3, "where the journal was durable the batch is finished"
     bench.must("pay", "ann", f"EXPECT {2 * call}", amount=0)
+
+
+def test_batch_whose_journal_is_not_committed_in_time_is_not_called_refused(make_bench):
+    """It is written down, so whoever opens the store next stores it."""
+    bench = make_bench()
+    bench.define("order", amount="int")
+    bench.define("pay", amount="int")
+    bench.must("order", "bob", amount=0)
+    text = batch(
+        stored("order", "ann", 'IDEMPOTENCY "1"', amount=1),
+        stored("pay", "ann", 'IDEMPOTENCY "1"', amount=1),
+    )
+    (journal,) = bench.store_of_events._writer._streams.journal._shards.values()
+    journal.guard.wait_max_s = 0.2
+    with held(journal.guard.committing):
+        answer = bench.do(text)
+    assert answer.status is Status.INTERNAL_ERROR
+    assert "it is not known whether it was stored" in answer.message
+    bench.must("order", "bob", amount=0)
+    assert [context for context, _, _ in bench.events("pay")] == ["ann"]
+    assert bench.do(text).status is Status.OK
+    assert len(bench.events("pay")) == 1
+
+
+@contextmanager
+def held(lock: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Let another thread hold a lock."""
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock():
+            is_held.set()
+            is_over.wait(300)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert is_held.wait(300)
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def test_simulated_crash_is_none_that_a_store_hides():

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -101,9 +102,9 @@ def test_full_queue_is_busy_and_what_was_refused_was_not_stored(make_bench):
 def test_command_that_waited_too_long_is_busy_and_is_not_stored(make_bench):
     bench = make_bench()
     bench.define("order", amount="int")
-    bench.reopen(wait_max=timedelta(milliseconds=200))
-    # The call that holds the writer is under way: it is waited for however long it takes.
+    writer = bench.store_of_events._writer
     with HeldWriter(bench):
+        writer._options = replace(writer._options, wait_max=timedelta(milliseconds=200))
         answer = bench.do(EVENT)
         assert (answer.status, "nothing was stored" in answer.message) == (Status.BUSY, True)
     assert bench.events("order") == []

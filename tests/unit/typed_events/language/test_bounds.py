@@ -19,6 +19,7 @@ LONG = {
     "objects": 'STORE a FOR b PAYLOAD {"x": ' + '{"x": ' * MANY,
     "escapes": 'QUERY a WHERE x = "' + r"\n" * MANY,
     "backslashes": 'QUERY a WHERE x = "' + "\\" * MANY,
+    "escaped quotes": 'QUERY a WHERE x = "' + r"\"" * MANY + "\\",
     "quotes": '"' * MANY,
     "digits": "QUERY a LIMIT " + "1" * MANY,
     "a number": "QUERY a WHERE x = " + "1" * MANY,

@@ -46,6 +46,18 @@ LINES = {
     "QUERY orders AFTER 12": ('column 20: "12" is no position: write shard:address, such as 2:41'),
     "QUERY orders USING a.b COUNT": "column 14: USING takes a field without its type: b",
     "QUERY orders WHERE a.": 'column 20: "a." is no field: write type.field',
+    'QUERY "../x"': (
+        'column 7: "../x" cannot be the name of a type: it has letters from A to Z, digits, _ - '
+        "and ., and at most 249 of them"
+    ),
+    'STORE ".." FOR a PAYLOAD {}': (
+        'column 7: ".." cannot be the name of a type: it has letters from A to Z, digits, _ - '
+        "and ., and at most 249 of them"
+    ),
+    'REMEMBER QUERY orders AS "../x"': (
+        'column 26: "../x" cannot be a name to remember by: it has letters from A to Z, digits, '
+        "_ - and ., begins with none of - and ., and is at most 200 long"
+    ),
     "SUBSCRIBE orders FROM yesterday": (
         'column 23: "yesterday" is no place to begin at: write START, NOW, a position such as '
         "2:41, or a checkpoint such as orders/0:12"

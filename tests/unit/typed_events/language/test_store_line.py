@@ -11,7 +11,24 @@ from typed_events.errors import CommandError
 from typed_events.language.commands import Batch, Command, Store
 from typed_events.language.parse import parse, parse_commands, parse_with_grammar
 
-names = st.sampled_from(["orders", "for", "AS", "payload", "7a", "o.r-d", "é", "a:b", '"a b"', ""])
+names = st.sampled_from(
+    [
+        "orders",
+        "a" * 249,
+        "a" * 250,
+        ".a",
+        "..",
+        "for",
+        "AS",
+        "payload",
+        "7a",
+        "o.r-d",
+        "é",
+        "a:b",
+        '"a b"',
+        "",
+    ]
+)
 contexts = st.one_of(
     names, st.sampled_from(["user:7/a@b+c", '"a\\"b"', '""', "a" * 1025, f'"{"é" * 513}"', "@x"])
 )
