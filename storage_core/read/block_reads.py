@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from storage_core.engine.key_value import Item, StoreSnapshot
-from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.errors import ClosedError, CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.format.joined_zone import spanning
 from storage_core.format.keys import FAMILY_LOG, log_key
@@ -56,6 +56,13 @@ class BlockReads:
         self._trimmed = trimmed
         self._expired_end = expired_end
         self._rebuild = rebuild
+
+    def close(self) -> None:
+        """Let go of what rebuilds blocks, which refers to the snapshot.
+
+        In a cycle all of it would stay until the garbage collector runs.
+        """
+        self._rebuild = _refuse_closed
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
@@ -220,6 +227,11 @@ class BlockReads:
             start=zone.first,
             end=zone.end,
         )
+
+
+def _refuse_closed(_: Zone) -> NoReturn:
+    message = "the store was closed while it was being read"
+    raise ClosedError(message)
 
 
 def _refuse_other(zone: Zone, block: Block) -> None:

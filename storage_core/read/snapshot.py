@@ -112,8 +112,9 @@ class ShardSnapshot:
 
     def close(self) -> None:
         """Close it; its files may be deleted then."""
-        # It refers to this snapshot: a cycle would stay until the garbage collector runs.
+        # Both refer to this snapshot: a cycle would stay until the garbage collector runs.
         self._trimmed = None
+        self._blocks.close()
         self._store.close()
 
     def zones(

@@ -283,3 +283,32 @@ def test_altered_bounds_count_at_once_and_for_readers_from_their_refresh_on(narr
             if reads is reader:
                 reader.refresh()
             assert_slot_is_free(reads)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda reads: reads.read(),
+        lambda reads: reads.latest(),
+        lambda reads: list(reads.tail(0)),
+        lambda reads: list(reads.scan()),
+    ],
+    ids=["read", "latest", "tail", "scan"],
+)
+def test_read_leaves_nothing_to_be_collected(narrow, read):
+    # A writer's threads have snapshots, too.
+    narrow.close()
+    with narrow.read_beside() as reader:
+        read(reader)
+        gc.collect()
+        gc.disable()
+        try:
+            before = snapshots()
+            read(reader)
+            assert snapshots() == before
+        finally:
+            gc.enable()
+
+
+def snapshots() -> int:
+    return sum(type(each).__name__ == "ShardSnapshot" for each in gc.get_objects())
