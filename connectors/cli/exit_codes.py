@@ -11,6 +11,7 @@
      safe
 7    the Kafka client failed for good, as when another has the same group.instance.id
 8    a schema is incompatible with the versions before it; nothing was registered
+9    what a command expects does not hold, as EXPECT says it; nothing was stored
 130  interrupted
 143  ended at once, by a second signal or by SIGTERM; acknowledged rows are safe
 """
@@ -37,6 +38,7 @@ EXIT_DAMAGE: Final = 5
 EXIT_WRITE_FAILED: Final = 6
 EXIT_CLIENT_FAILED: Final = 7
 EXIT_INCOMPATIBLE: Final = 8
+EXIT_CONFLICT: Final = 9
 EXIT_INTERRUPTED: Final = 130
 EXIT_AT_ONCE: Final = 143
 

@@ -125,6 +125,36 @@ class Connection:
         self.waiting_since_s = None
         return replace(request, body=body) if body else request
 
+    def next_line(self, bytes_max: int) -> bytes | None:
+        """Return the next line, without its end; None where the client has ended the connection.
+
+        Raises:
+            RefusedError: It is longer than so many bytes.
+            GoneError: It did not come in time.
+        """
+        self.waiting_since_s = self._clock.monotonic_s()
+        if not self._received and not self._receive(self.waiting_since_s + self._bounds.idle_s):
+            return None
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._bounds.request_s
+        self._moved_bytes, self._waited_s = 0, 0.0
+        self._answered_until_s = now_s + self._answer_max_s
+        looked = 0
+        while (end := self._received.find(b"\n", looked)) < 0:
+            looked = len(self._received)
+            if looked > bytes_max or not self._receive(until_s):
+                end = bytes_max + 1
+                break
+        if end > bytes_max:
+            if len(self._received) <= bytes_max:
+                return None
+            message = f"a line of more than {bytes_max:,} bytes"
+            raise RefusedError(413, message, closes=True)
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        self.waiting_since_s = None
+        return line.removesuffix(b"\r")
+
     def _body_of(self, request: HttpRequest, until_s: float) -> bytes:
         size = request.body_bytes
         if size > self._bounds.body_bytes:

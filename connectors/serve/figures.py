@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +18,12 @@ _TOTALS: Final = {
     "staged_rows": "Rows that were staged.",
     "staged_bytes": "Bytes that staged rows came in.",
     "landed": "Staged transactions that were made durable, or were so before.",
+    "events_stored": "Events that commands have stored.",
     "answers_cut": "Answers that ended early: the client stalled, went away, or the server failed.",
 }
 _GAUGES: Final = {
     "connections": "Open connections.",
+    "line_connections": "Open connections that send a command a line.",
     "answers": "Answers with rows that are being sent.",
     "held_bytes": "Bytes of rows that answers hold until they are sent.",
     "waits": "Clients that wait for an address to be committed.",
@@ -42,6 +44,8 @@ class Figures:
         self._totals = Counter(dict.fromkeys(_TOTALS, 0))
         self._requests: Counter[tuple[str, str]] = Counter()
         self._seconds: Counter[str] = Counter()
+        self._commands: Counter[tuple[str, str]] = Counter()
+        self._command_s = 0.0
         self.gauges: dict[str, Callable[[], int]] = {}
         self.certificate_expires_s: Callable[[], float | None] = lambda: None
 
@@ -65,11 +69,25 @@ class Figures:
             self._seconds[call] += seconds  # type: ignore[assignment]
             self._totals["bytes"] += sent
 
+    def commanded(self, counts: Mapping[tuple[str, str], int], seconds: float, events: int) -> None:
+        """Count commands over typed events.
+
+        Args:
+            counts: How many, by verb and status.
+            seconds: What they took until they were answered, without the rows.
+            events: How many events they stored.
+        """
+        with self._lock:
+            self._commands.update(counts)
+            self._command_s += seconds
+            self._totals["events_stored"] += events
+
     def families(self) -> Iterator[Family]:
         """Yield the metrics."""
         with self._lock:
             totals, requests = dict(self._totals), dict(self._requests)
             seconds = dict(self._seconds)
+            commands, command_s = dict(self._commands), self._command_s
         yield single(
             "shardlog_build_info",
             "gauge",
@@ -91,6 +109,21 @@ class Figures:
             "counter",
             "Seconds that answers took, by call.",
             tuple(Sample({"call": call}, spent) for call, spent in sorted(seconds.items())),
+        )
+        yield Family(
+            "shardlog_server_commands_total",
+            "counter",
+            "Commands over typed events, by verb and by the status of their answer.",
+            tuple(
+                Sample({"verb": verb, "status": status}, count)
+                for (verb, status), count in sorted(commands.items())
+            ),
+        )
+        yield single(
+            "shardlog_server_command_seconds_total",
+            "counter",
+            "Seconds that commands took until they were answered.",
+            command_s,
         )
         for name, text in _TOTALS.items():
             yield single(f"shardlog_server_{name}_total", "counter", text, totals[name])

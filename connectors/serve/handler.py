@@ -2,6 +2,7 @@
 
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
+    POST /command                      commands over typed events
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
 Any thread; a request belongs to that of its connection.
@@ -23,6 +24,10 @@ import typer
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
 from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.answer_writer import AnswerWriter, Piece
+from connectors.serve.commands.event_commands import EventCommands
+from connectors.serve.commands.front_end import FrontEnd
+from connectors.serve.commands.http_commands import HttpCommands
+from connectors.serve.commands.line_commands import LineCommands
 from connectors.serve.commit_watch import CommitWatch
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
@@ -71,10 +76,11 @@ from storage_core.protocol import (
 
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
-    *("/health/live", "/health/ready", "/metrics", "/version"),
+    *("/health/live", "/health/ready", "/metrics", "/version", "/command"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
+_COMMAND: Final = ("command",)
 
 
 class Handler:
@@ -105,6 +111,11 @@ class Handler:
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
+        self.events = EventCommands(settings.root, clock, self.figures)
+        front_end = FrontEnd(
+            self.events, self._tokens, self.slots, settings.bounds, clock, self.figures
+        )
+        self.commands, self.lines = HttpCommands(front_end), LineCommands(front_end)
         self.stopping = threading.Event()
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -126,8 +137,13 @@ class Handler:
         label, status, sent = "none", "cut", 0
         try:
             self._check_host(request)
-            plain = self._plain(request)
-            if plain is None:
+            is_command = request.segments == _COMMAND
+            plain = None if is_command else self._plain(request)
+            if is_command:
+                self._check_connection(connection)
+                label = "command"
+                sent, status = self.commands.answer(connection, writer, request, closes=not keeps)
+            elif plain is None:
                 self._check_connection(connection)
                 call, stream = self._called(request)
                 label = call.name
@@ -214,7 +230,11 @@ class Handler:
                 self.streams.check_root({})
             except ShardlogError as error:
                 reason = str(error)
-        details = {"healthy": reason is None, **({"reason": reason} if reason else {})}
+        details = {
+            "healthy": reason is None,
+            **({"reason": reason} if reason else {}),
+            "events_owner": self.events.owner,
+        }
         status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
         return status, _JSON, _encoded(details)
 

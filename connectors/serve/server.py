@@ -18,6 +18,11 @@ from typing import Final, Self
 
 from connectors.monitoring.listening import bound_socket
 from connectors.serve.answer_writer import AnswerWriter
+from connectors.serve.commands.line_server import (
+    LineServer,
+    listening_address,
+    listening_path,
+)
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
 from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
@@ -67,6 +72,7 @@ class ShardServer:
             self.handler = Handler(
                 settings, version, self._clock, is_open_to_all=not is_loopback(self.host)
             )
+            self.line_servers = self._line_servers(settings)
         except BaseException:
             self._listener.close()
             raise
@@ -76,6 +82,7 @@ class ShardServer:
             self.handler.figures.certificate_expires_s = self._certificate.expires_s
         self.handler.figures.gauges = {
             "connections": lambda: len(self._connections),
+            "line_connections": lambda: sum(map(len, self.line_servers)),
             "answers": lambda: self.handler.slots.taken,
             "held_bytes": lambda: self.handler.slots.held_bytes,
             "waits": lambda: len(self.handler.watch),
@@ -120,6 +127,8 @@ class ShardServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
+        for line_server in self.line_servers:
+            line_server.stop()
         until_s = self._clock.monotonic_s() + self._bounds.stop_s
         while self._remaining() and self._clock.monotonic_s() < until_s:
             for connection in self._remaining():
@@ -128,8 +137,29 @@ class ShardServer:
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()
+        for line_server in self.line_servers:
+            line_server.close(until_s)
+        self.handler.events.close()
         self.handler.writes.close()
         self.handler.streams.close()
+
+    def _line_servers(self, settings: ServeSettings) -> list[LineServer]:
+        """Listen where a command a line is to come."""
+        servers: list[LineServer] = []
+        try:
+            if settings.command_listen is not None:
+                servers.append(self._line_server(*listening_address(settings.command_listen)))
+            if settings.command_socket is not None:
+                servers.append(self._line_server(*listening_path(settings.command_socket)))
+        except BaseException:
+            for server in servers:
+                server.stop()
+            raise
+        return servers
+
+    def _line_server(self, listener: socket.socket, name: str) -> LineServer:
+        serve = self.handler.lines.serve
+        return LineServer(listener, name, serve, self._bounds, self._clock)
 
     def _remaining(self) -> list[Connection]:
         with self._lock:

@@ -22,6 +22,7 @@ class Bounds:
         answers: Answers with rows at once; others wait `queue_s` for a place.
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
+        command_bytes: Bytes of a body of commands, and of a line of them.
         read_bytes: Bytes of rows that one `read` or `latest` gathers.
         small_bytes: Bytes of them that any read may gather at once; who gathers more waits until
             `read_bytes` are left of `held_bytes`.
@@ -50,6 +51,7 @@ class Bounds:
     answers: int = 32
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
+    command_bytes: int = 2**20
     read_bytes: int = 256 * 2**20
     small_bytes: int = 8 * 2**20
     held_bytes: int = 512 * 2**20
@@ -83,6 +85,8 @@ class ServeSettings:
         write_tokens: File of tokens that may write, and read.
         is_anonymous: Whether others than this machine may ask without a token.
         is_writable: Whether everybody on this machine may write, where no token is asked for.
+        command_listen: Host and port for a command a line; None for none.
+        command_socket: Path of a Unix socket for the same; None for none.
         bounds: How much it takes and gives.
     """
 
@@ -94,12 +98,16 @@ class ServeSettings:
     write_tokens: Path | None = None
     is_anonymous: bool = False
     is_writable: bool = False
+    command_listen: str | None = None
+    command_socket: Path | None = None
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
         try:
             host, _ = split_address(self.listen)
+            if self.command_listen is not None:
+                split_address(self.command_listen)
         except ValueError as error:
             raise InvalidRequestError(str(error)) from error
         if (self.tls_certificate is None) != (self.tls_key is None):

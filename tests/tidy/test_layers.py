@@ -132,6 +132,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.extras",
     "storage_core.platform.xxh3",
     "storage_core.remote.addresses",
+    "storage_core.remote.connections",
     "storage_core.remote.one_root",
     "storage_core.remote.served_root",
     "storage_core.owners_reader",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
-from connectors.cli.output.aligned_table import AlignedTable
+from connectors.output_formats.aligned_table import AlignedTable
 from connectors.output_formats.json_text import json_text
 from connectors.output_formats.whole_file import failing
 

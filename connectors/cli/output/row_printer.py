@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connectors.cli.output.aligned_table import AlignedTable
 from connectors.cli.output.printing import print_lines
 from connectors.cli.parsing.options import Format
+from connectors.output_formats.aligned_table import AlignedTable
 from connectors.output_formats.bytes_text import encoded_text
 from connectors.output_formats.csv_text import CsvText
 from connectors.output_formats.json_text import json_text

@@ -27,6 +27,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "trim": ("tiering.trim", "Delete blocks of the log whose rows are in parts."),
     "parts": ("tiering.parts", "List the parts of a stream."),
     "sql": ("sql.sql", "Run SQL over streams."),
+    "command": ("events.command.command", "Store and query typed events, by commands."),
     "serve": ("server.serve.serve", "Serve the streams of a root to other machines, over HTTP."),
     "export": ("export_import.export", "Write a stream to Parquet, Avro or JSON."),
     "import": ("export_import.import_", "Read an export into a stream."),

@@ -39,7 +39,10 @@ def test_table_of_calls_is_that_of_the_protocol() -> None:
 def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
     figures = Figures("1", tmp_path)
     figures.gauges = dict.fromkeys(
-        ("connections", "answers", "held_bytes", "waits", "streams", "stagings", "landings"),
+        (
+            *("connections", "line_connections", "answers", "held_bytes", "waits", "streams"),
+            *("stagings", "landings"),
+        ),
         lambda: 0,
     )
     figures.certificate_expires_s = lambda: 0.0

@@ -29,6 +29,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     write_tokens: Path | None,
     anonymous: bool,
     writable: bool,
+    command_listen: str | None,
+    command_socket: Path | None,
     connections_max: int,
     answers_max: int,
     rows_max: int,
@@ -47,6 +49,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
         write_tokens=write_tokens,
         is_anonymous=anonymous,
         is_writable=writable,
+        command_listen=command_listen,
+        command_socket=command_socket,
         bounds=Bounds(
             connections=connections_max,
             answers=answers_max,
@@ -85,7 +89,8 @@ def _writing(settings: ServeSettings) -> str:
 def _tell(server: ShardServer, settings: ServeSettings) -> None:
     """Print the address, and what is open to whom."""
     place = f"listening on {server.url}, root {settings.root.absolute()} (id {server.root_id})"
-    print_line(f"{place}, {_writing(settings)}")
+    by_line = "".join(f", commands by line on {lines.name}" for lines in server.line_servers)
+    print_line(f"{place}, {_writing(settings)}{by_line}")
     out_of_date = server.out_of_date()
     if out_of_date is not None:
         typer.echo(f"shardlog: {out_of_date}", err=True)

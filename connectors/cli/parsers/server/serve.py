@@ -45,6 +45,17 @@ Writable = Annotated[
     bool,
     typer.Option("--writable", help="Let everybody on this machine write, without a token."),
 ]
+CommandListen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Take a command a line over TCP, from this machine alone; port 0 takes any.",
+    ),
+]
+CommandSocket = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Take a command a line over a Unix socket at this path."),
+]
 ConnectionsMax = Annotated[
     int, typer.Option(metavar="N", min=1, max=10_000, help="Most connections at once.")
 ]
@@ -83,6 +94,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     write_tokens: WriteTokens = None,
     anonymous: Anonymous = False,
     writable: Writable = False,
+    command_listen: CommandListen = None,
+    command_socket: CommandSocket = None,
     connections_max: ConnectionsMax = 256,
     answers_max: AnswersMax = 32,
     rows_max: RowsMax = 0,
@@ -96,7 +109,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
     Clients read them as by path: StreamReader.open("shardlog://host:port", "stream"). The same port
     has /health/live, /health/ready and /metrics. It reads beside workers and writers, and needs
     none of them. With --write-token-file, or --writable on this machine, it writes what Spark's
-    sink stages. docs/SERVER.md has the calls.
+    sink stages, and what commands store (POST /command). docs/SERVER.md has the calls.
 
     Example: shardlog serve ./data --listen 127.0.0.1:8085
     """

@@ -11,7 +11,7 @@ from pyarrow import feather
 
 from connectors.cli.commands.tiering import columns_of, row_of
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
-from connectors.cli.output.aligned_table import AlignedTable
+from connectors.output_formats.aligned_table import AlignedTable
 from storage_core import Part, Stream, StreamOptions
 from storage_core.format.part_entry import PartEntry
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from connectors.cli.output.aligned_table import AlignedTable
+from connectors.output_formats.aligned_table import AlignedTable
 
 cells = st.none() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=10)
 tables = st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1))

@@ -25,13 +25,19 @@ Cell = str | int | None
 class AlignedTable:
     """Formats rows as lines; a column's width grows with its values and never shrinks."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        """Format rows of these columns; the first lines begin with a header."""
+    def __init__(self, columns: Sequence[str], *, is_cut: bool = True) -> None:
+        """Format rows of these columns; the first lines begin with a header.
+
+        Args:
+            columns: Their names.
+            is_cut: Whether lines are cut where standard output is a terminal.
+        """
         self._names = [_printable(name) for name in columns]
         self._has_head = False
         self._widths = [_width(name) for name in self._names]
         self._is_number = [False] * len(columns)
-        self._cut_at = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        is_cut = is_cut and sys.stdout.isatty()
+        self._cut_at = shutil.get_terminal_size().columns if is_cut else None
         # Once rows did not fit a line, later rows are blocks too.
         self._is_by_block = False
 

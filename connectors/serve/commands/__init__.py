@@ -1,0 +1,1 @@
+"""Commands over typed events: what front ends with sockets share, and each of them."""

@@ -1,0 +1,186 @@
+"""The event store of a server: opened by the first command, maintained, and closed with it.
+
+Commands that only read need no ownership; the first that writes makes this process the owner of the
+event streams, and from then on a thread seals, compacts and expires them. Any thread may ask.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from connectors.serve.figures import Figures
+from storage_core import Clock, InvalidRequestError, ShardlogError
+from storage_core.platform.extras import how_to_install
+from typed_events.answer import Answer, Status
+from typed_events.language.commands import (
+    Batch,
+    Command,
+    Define,
+    Delete,
+    Flush,
+    Forget,
+    Ping,
+    Remember,
+    Store,
+)
+
+if TYPE_CHECKING:
+    from typed_events.event_store import EventStore
+
+_MAINTAINED_EVERY_S: Final = 2.0
+_END_WITHIN_S: Final = 10.0
+# Bodies and lines have bounds of their own, below or above.
+COMMAND_BYTES_MAX: Final = 2**26
+_WRITES: Final = (Define, Store, Batch, Delete, Remember, Forget, Flush)
+_WITHOUT_ROWS: Final = (*_WRITES, Ping)
+
+
+def writes(command: Command) -> bool:
+    """Tell whether a command needs the right to write."""
+    return isinstance(command, _WRITES)
+
+
+def asks(command: Command) -> bool:
+    """Tell whether a command is answered with rows."""
+    return not isinstance(command, _WITHOUT_ROWS)
+
+
+def verb_of(command: Command) -> str:
+    """Return a command's verb, as metrics have it."""
+    return "list" if (verb := type(command).__name__.lower()) == "listtypes" else verb
+
+
+@contextmanager
+def _telling_what_is_missing() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        how = how_to_install(error.name or "", "events")
+        if how is None:
+            raise
+        message = f"commands need more than is installed here: {how}"
+        raise InvalidRequestError(message) from error
+
+
+class EventCommands:
+    """Answers commands over the event streams of a root."""
+
+    def __init__(self, root: Path, clock: Clock, figures: Figures) -> None:
+        """Open nothing yet."""
+        self._root = root
+        self._clock = clock
+        self._figures = figures
+        self._lock = threading.Lock()
+        self._store: EventStore | None = None
+        self._stopping = threading.Event()
+        self._maintainer: threading.Thread | None = None
+        self.owner = "no command has written yet"
+
+    def parse(self, text: str) -> Command:
+        """Return the command that a text is.
+
+        Raises:
+            InvalidRequestError: It is none, or what commands need is not installed.
+        """
+        with _telling_what_is_missing():
+            from typed_events.language.parse import parse  # noqa: PLC0415 - servers do without
+
+        return parse(text, COMMAND_BYTES_MAX)
+
+    def execute(self, command: Command) -> Answer:
+        """Do one command; nothing is raised."""
+        begun_s = self._clock.monotonic_s()
+        answer = self._opened().execute_command(command)
+        seconds = self._clock.monotonic_s() - begun_s
+        self._count([command], [answer], seconds)
+        return answer
+
+    def execute_all(self, commands: Sequence[Command]) -> list[Answer]:
+        """Do commands in their order; nothing is raised."""
+        begun_s = self._clock.monotonic_s()
+        answers = self._opened().execute_all(commands)
+        seconds = self._clock.monotonic_s() - begun_s
+        self._count(commands, answers, seconds)
+        return answers
+
+    def close(self) -> None:
+        """Store what waits, and give the streams up."""
+        self._stopping.set()
+        with self._lock:
+            store, self._store = self._store, None
+            maintainer = self._maintainer
+        if maintainer is not None:
+            maintainer.join(_END_WITHIN_S)
+        if store is not None:
+            try:
+                store.close()
+            except ShardlogError as error:
+                typer.echo(f"shardlog: closing the event streams: {error}", err=True)
+
+    def _opened(self) -> "EventStore":
+        with self._lock:
+            if self._store is None:
+                with _telling_what_is_missing():
+                    from typed_events.event_store import EventStore  # noqa: PLC0415 - as above
+
+                self._store = EventStore.open(self._root)
+            if self._stopping.is_set():
+                # Its commands are answered that it is closed.
+                self._store.close()
+            return self._store
+
+    def _count(
+        self, commands: Sequence[Command], answers: Sequence[Answer], seconds: float
+    ) -> None:
+        counts: dict[tuple[str, str], int] = {}
+        stored = 0
+        for command, answer in zip(commands, answers, strict=True):
+            key = verb_of(command), str(answer.status)
+            counts[key] = counts.get(key, 0) + 1
+            if answer.status is Status.OK:
+                stored += _events_of(command)
+        self._figures.commanded(counts, seconds, stored)
+        last = next((at for at in reversed(range(len(commands))) if writes(commands[at])), None)
+        if last is not None:
+            self._note_owner(answers[last])
+
+    def _note_owner(self, answer: Answer) -> None:
+        if answer.status is Status.BUSY:
+            self.owner = answer.message
+        elif answer.status in (Status.OK, Status.CONFLICT):
+            self.owner = "this server"
+            if self._maintainer is None:
+                self._begin_to_maintain()
+
+    def _begin_to_maintain(self) -> None:
+        with self._lock:
+            if self._maintainer is None and not self._stopping.is_set():
+                self._maintainer = threading.Thread(
+                    target=self._maintain, name="shardlog-events", daemon=True
+                )
+                self._maintainer.start()
+
+    def _maintain(self) -> None:
+        failed = ""
+        while not self._stopping.wait(_MAINTAINED_EVERY_S):
+            try:
+                self._opened().maintain()
+                failed = ""
+            except ShardlogError as error:
+                if str(error) != failed and not self._stopping.is_set():
+                    failed = str(error)
+                    typer.echo(f"shardlog: maintaining the event streams: {error}", err=True)
+
+
+def _events_of(command: Command) -> int:
+    match command:
+        case Store():
+            return 1
+        case Batch(stores):
+            return len(stores)
+        case _:
+            return 0

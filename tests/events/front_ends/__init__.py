@@ -1,0 +1,1 @@
+"""Scenarios of the front ends: the same commands by HTTP, by line and on the command line."""

@@ -1,0 +1,60 @@
+"""Each form of the language is answered alike, whichever door it comes by: as `execute` does."""
+
+import pytest
+
+from tests.events.front_ends.doors import DOORS, Told, open_door
+from typed_events.event_store import EventStore
+
+BATCH = (
+    'BATCH [ STORE payment FOR c PAYLOAD { "amount": 6, "by": "ü \\"x\\"" }; '
+    'STORE order FOR c PAYLOAD { "amount": 8, "status": "new" } ]'
+)
+FORMS = (
+    "PING",
+    'DEFINE order FIELDS { amount: "int", status: ["new", "paid"], at: "timestamp | null" }',
+    'DEFINE payment FIELDS { amount: "int", by: "string" }',
+    'STORE order FOR c-1 PAYLOAD { "amount": 5, "status": "new" }',
+    'STORE order FOR "c 2" PAYLOAD { "amount": 7, "status": "paid", "at": 0 } IDEMPOTENCY "k-1"',
+    'STORE order FOR "c 2" PAYLOAD { "amount": 7, "status": "paid", "at": 0 } IDEMPOTENCY "k-1"',
+    'STORE order FOR c-1 PAYLOAD { "amount": 6, "status": "paid" } EXPECT 1;',
+    'STORE order FOR c-1 PAYLOAD { "amount": 6, "status": "paid" } EXPECT NONE',
+    'STORE order FOR c-1 PAYLOAD { "amount": 6, "status": "gone" }',
+    'STORE ordre FOR c-1 PAYLOAD { "amount": 6 }',
+    BATCH,
+    'BATCH [ STORE payment FOR c-1 PAYLOAD { "amount": "x", "by": "a" } ]',
+    "FLUSH",
+    "LIST TYPES",
+    "DESCRIBE order",
+    "DESCRIBE nothing",
+    "QUERY order",
+    "QUERY order FOR c-1 WHERE amount >= 6 RETURN [amount] LIMIT 1",
+    "QUERY order WHERE amount > 1000",
+    "QUERY order COUNT, TOTAL amount BY status PER year",
+    "QUERY order FOLLOWED BY payment LINKED BY context_id",
+    "QUERY payment PRECEDED BY order LINKED BY context_id",
+    "QUERY nothing",
+    "QUERY order WHERE nothing = 1",
+    "EXPLAIN QUERY order WHERE amount > 5",
+    "REPLAY order FOR c-1",
+    "REPLAY FOR c-1",
+    "PLOT COUNT OF order BY status",
+    "SHOW nothing",
+    "FORGET nothing",
+    'DELETE order FOR c-1 ROW "1"',
+    "NOPE",
+    "QUERY",
+)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_each_form_is_answered_as_by_execute(name, tmp_path, shardlog) -> None:
+    with (
+        EventStore.open(tmp_path / "alike") as store,
+        open_door(name, tmp_path / "root", shardlog) as door,
+    ):
+        wrong = {
+            form: (reply, expected)
+            for form in FORMS
+            if (reply := door.tell(form)) != (expected := Told.of_answer(store.execute(form)))
+        }
+    assert wrong == {}
