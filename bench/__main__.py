@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bench.against import TITLES, compare
+from bench.events.queries import EVENT_QUERIES
 from bench.ingest.fields import INGEST_AVRO
 from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
@@ -62,6 +63,7 @@ EXPERIMENTS: Final = (
     SEALING,
     SERVE,
     SERVE_SQL,
+    EVENT_QUERIES,
     SMALL,
     SEALED_SQL,
     PROVEN,

@@ -15,12 +15,16 @@ from typed_events.language.commands import (
     Command,
     Define,
     Describe,
+    Explain,
     Flush,
     ListTypes,
     Ping,
+    Query,
+    Replay,
     Store,
 )
 from typed_events.language.parse import parse
+from typed_events.query.queries import Queries
 from typed_events.refusals import refusal
 from typed_events.store.answers import (
     batch_answer,
@@ -58,6 +62,7 @@ class EventStore:
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
+        self._queries = Queries(root)
 
     @classmethod
     def open(
@@ -141,7 +146,10 @@ class EventStore:
         Raises:
             ShardlogError: The last commit failed, or a stream could not be closed.
         """
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._queries.close()
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +177,8 @@ class EventStore:
                 types = self._known_types()
                 types.type_of(name)
                 return type_answer(types.versions(name))
+            case Query() | Replay() | Explain():
+                return self._queries.answer(command)
             case Flush():
                 return self._flush()
             case Ping():

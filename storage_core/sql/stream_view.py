@@ -66,6 +66,23 @@ def create_view(
     urls: Mapping[str, str],
 ) -> None:
     """Create or replace the view of a stream; `urls` are the names of part files in DuckDB."""
+    hot = []
+    for number, (_, table) in enumerate(snapshot.hot):
+        _create_hot_view(connection, f"{name} {number}", table)
+        hot.append(f"{_HOT}.{quoted(f'{name} {number}')}")
+    rows = select_of(snapshot, urls, hot)
+    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {rows}")
+    connection.execute(f"COMMENT ON VIEW {quoted(name)} IS '{VIEW_COMMENT}'")
+
+
+def select_of(snapshot: StreamSnapshot, urls: Mapping[str, str], hot: Sequence[str]) -> str:
+    """Return the SELECT of a stream's visible rows.
+
+    Args:
+        snapshot: Its snapshot.
+        urls: The names of part files in DuckDB.
+        hot: What the snapshot's hot tables are called in SQL.
+    """
     is_visible = as_sql(visible_rows(snapshot.shards))
     selects = []
     for columns, group in snapshot.parts:
@@ -75,14 +92,11 @@ def create_view(
             f"SELECT {_select_list(unique)} FROM read_parquet([{files}], {_PARQUET_OPTIONS}){alias}"  # noqa: S608 - names are of safe letters
         )
         selects.append(f"{select} WHERE {is_visible}" if group.has_hidden else select)
-    for number, (columns, table) in enumerate(snapshot.hot):
-        hot = f"{name} {number}"
-        _create_hot_view(connection, hot, table)
-        select = f"SELECT {_select_list(columns)} FROM {_HOT}.{quoted(hot)}"  # noqa: S608 - quoted
+    for name, (columns, _) in zip(hot, snapshot.hot, strict=True):
+        select = f"SELECT {_select_list(columns)} FROM {name}"  # noqa: S608 - quoted
         selects.append(f"{select} WHERE {is_visible}")
     # Each has all columns, in the same order.
-    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL '.join(selects)}")
-    connection.execute(f"COMMENT ON VIEW {quoted(name)} IS '{VIEW_COMMENT}'")
+    return " UNION ALL ".join(selects)
 
 
 def _create_hot_view(connection: Any, name: str, table: pa.Table) -> None:  # noqa: ANN401 - DuckDB's
@@ -133,7 +147,7 @@ def _unique_columns(
 
 def _column_value(column: OutputColumn) -> str:
     if not column.sources:
-        return f"CAST(NULL AS {_sql_type(unified_type(column.types))})"
+        return f"CAST(NULL AS {sql_type(unified_type(column.types))})"
     values = [_source_value(source, column.types) for source in column.sources]
     return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
 
@@ -156,7 +170,7 @@ def _cast(value: str, data_type: Any, types: Types, depth: int) -> str:  # noqa:
     if needs_no_cast(data_type, types):
         return value
     target = unified_type(types)
-    cast = f"CAST({value} AS {_sql_type(target)})"
+    cast = f"CAST({value} AS {sql_type(target)})"
     if _types.is_struct(target):
         cast = _cast_struct(value, data_type, types, depth)
     elif _types.is_map(target):
@@ -170,14 +184,14 @@ def _cast(value: str, data_type: Any, types: Types, depth: int) -> str:  # noqa:
         # NOTE: a cast of DuckDB's (2.0) interprets escapes in the string.
         cast = f"encode({value})"
     elif _types.is_decimal(target) and _types.is_boolean(data_type):
-        cast = f"CAST(CAST({value} AS INTEGER) AS {_sql_type(target)})"
+        cast = f"CAST(CAST({value} AS INTEGER) AS {sql_type(target)})"
     return cast
 
 
 def _cast_struct(value: str, data_type: Any, types: Types, depth: int) -> str:  # noqa: ANN401 - Arrow's
     entries = []
     for column in struct_fields(types):
-        item = f"CAST(NULL AS {_sql_type(unified_type(column.types))})"
+        item = f"CAST(NULL AS {sql_type(unified_type(column.types))})"
         field = field_in(data_type, column)
         if field is not None:
             name = field.name.replace("'", "''")
@@ -190,15 +204,15 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     return bool(_types.is_binary(data_type) or _types.is_fixed_size_binary(data_type))
 
 
-def _sql_type(data_type: Any) -> str:  # noqa: ANN401, PLR0911 - a type of Arrow's
+def sql_type(data_type: Any) -> str:  # noqa: ANN401, PLR0911 - a type of Arrow's
     """Return DuckDB's name of a type."""
     if _types.is_struct(data_type):
-        fields = ", ".join(f"{quoted(field.name)} {_sql_type(field.type)}" for field in data_type)
+        fields = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in data_type)
         return f"STRUCT({fields})"
     if _types.is_map(data_type):
-        return f"MAP(VARCHAR, {_sql_type(data_type.item_type)})"
+        return f"MAP(VARCHAR, {sql_type(data_type.item_type)})"
     if _types.is_list(data_type):
-        return f"{_sql_type(data_type.value_type)}[]"
+        return f"{sql_type(data_type.value_type)}[]"
     if _types.is_timestamp(data_type):
         zone = "" if data_type.tz is None else "TZ"
         return f"TIMESTAMP{zone}{'_NS' if data_type.unit == 'ns' else ''}"

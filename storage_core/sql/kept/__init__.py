@@ -1,0 +1,1 @@
+"""Streams that stay open between queries: their readers, typed hot rows, and DuckDBs."""

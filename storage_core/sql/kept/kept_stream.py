@@ -1,0 +1,204 @@
+"""A stream that stays open between queries: its reader, its schemas and its typed hot rows.
+
+A snapshot of it is one of stream_snapshot.py. Its parts are listed anew for each; of hot rows only
+those are decoded that no snapshot had before. Of a few keys or ids, where much would have to be
+decoded, only their rows are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.avro import AvroSchema
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.window import Unit
+from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
+from storage_core.parts.snapshot import Part, listed_parts
+from storage_core.parts.typed_columns import Writer
+from storage_core.reader import StreamReader
+from storage_core.sql.field_columns import FieldColumns, field_columns
+from storage_core.sql.kept.hot_tables import HotTables, rows_of, united
+from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
+from storage_core.sql.stream_columns import StreamColumns, row_columns
+from storage_core.sql.stream_snapshot import StreamSnapshot
+from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shards
+
+# Of a few keys, so many rows are rather decoded for good than searched for each time.
+_DECODED_FOR_KEYS_MAX: Final = 16_384
+Owners = tuple[bytes, ...] | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSnapshot:
+    """A snapshot of a kept stream.
+
+    Attributes:
+        stream: Its name.
+        has_keys: Whether rows belong to keys.
+        rows: The snapshot of rows.
+        fields: The columns of fields.
+        parts: Its parts.
+        hot_rows: How many hot rows it has, or how many of the keys or ids.
+    """
+
+    stream: str
+    has_keys: bool
+    rows: StreamSnapshot
+    fields: FieldColumns
+    parts: Sequence[Part]
+    hot_rows: int
+
+    @property
+    def unit(self) -> Unit:
+        """What its primaries count."""
+        return self.rows.unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """The schemas of a stream at one moment."""
+
+    entries: tuple[SchemaEntry, ...]
+    writers: tuple[Writer, ...]
+    fields: FieldColumns
+
+
+class KeptStream:
+    """A stream that stays open. Any thread; one at a time takes a snapshot."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        """Open it.
+
+        Raises:
+            InvalidRequestError: There is no such stream.
+        """
+        self._reader = StreamReader.open(root, name)
+        self._name = name
+        self.has_keys = self._reader.options.key_mode == "dictionary"
+        self._lock = Lock()
+        self._hot: dict[int, HotTables] = {}
+        self._schemas = _Schemas((), (), field_columns(()))
+
+    def close(self) -> None:
+        """Close its reader."""
+        with self._lock:
+            self._reader.close()
+
+    @property
+    def cache_bytes(self) -> int:
+        """About how many bytes its hot rows take."""
+        return sum(tables.cache_bytes for tables in [*self._hot.values()])
+
+    def forget_rows(self) -> None:
+        """Drop the hot rows."""
+        with self._lock:
+            self._hot.clear()
+
+    def snapshot(self, owners: Owners | None = None) -> KeptSnapshot:
+        """Return a snapshot.
+
+        Args:
+            owners: Only the hot rows of these keys or ids; parts may still have others.
+
+        Raises:
+            PartGoneError: A part was deleted meanwhile.
+            CorruptionError: A part cannot be read.
+        """
+        with self._lock:
+            self._reader.refresh()
+            return self._snapshot(owners)
+
+    def _snapshot(self, owners: Owners | None) -> KeptSnapshot:
+        files = self._reader.rows.shards.files
+        shards = snapshot_of_shards(self._reader, files)
+        try:
+            groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
+        except FileNotFoundError as error:
+            raise PartGoneError(PART_GONE) from error
+        hot = united(
+            table for n, shard in shards.items() for table in self._hot_of(n, shard, owners)
+        )
+        parts = [
+            part
+            for n, shard in shards.items()
+            for part in listed_parts(n, files.shard_directory(n), shard.parts.entries)
+        ]
+        # IMPORTANT: after the rows are read, so that the schema of each is among them.
+        schemas = self._current_schemas()
+        return KeptSnapshot(
+            self._name,
+            self.has_keys,
+            self._with_columns(schemas, {n: s.parts for n, s in shards.items()}, groups, hot),
+            schemas.fields,
+            parts,
+            sum(table.num_rows for table in hot),
+        )
+
+    def _with_columns(
+        self,
+        schemas: _Schemas,
+        shards: Mapping[int, ShardParts],
+        groups: list[PartGroup],
+        hot: list[pa.Table],
+    ) -> StreamSnapshot:
+        unit = self._reader.options.unit
+        own = row_columns(has_keys=self.has_keys)
+        columns = StreamColumns(own, schemas.fields, unit)
+        if not groups and not hot:
+            hot = [own.empty_table()]
+        return StreamSnapshot(
+            [(columns.in_table(group.schema), group) for group in groups],
+            [(columns.in_table(table.schema), table) for table in hot],
+            shards,
+            unit,
+        )
+
+    def _hot_of(self, n: int, shard: SnapshotShard, owners: Owners | None) -> list[pa.Table]:
+        """Return the hot rows of a shard."""
+        start = min(max(shard.parts.sealed, self._reader.start(n)), shard.end)
+        tables = self._hot.setdefault(n, HotTables(self._typed))
+        columns = stored_columns(has_keys=self.has_keys)
+        if owners is None:
+            return tables.of(start, shard.end, partial(self._read, n, columns))
+        if tables.missing(start, shard.end) > _DECODED_FOR_KEYS_MAX:
+            wanted: dict[str, Any] = {"keys" if self.has_keys else "ids": list(owners)}
+            batches = self._reader.tail(n, start, shard.end, columns=columns, **wanted)
+            return self._typed([batch for batch in batches if batch.num_rows])
+        column = "key" if self.has_keys else "secondary"
+        return [
+            rows
+            for table in tables.of(start, shard.end, partial(self._read, n, columns))
+            for rows in rows_of(table, column, owners)
+        ]
+
+    def _read(
+        self, shard: int, columns: Sequence[str], start: int, end: int
+    ) -> list[pa.RecordBatch]:
+        return list(self._reader.tail(shard, start, end, columns=columns))
+
+    def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
+        """Return stored rows as typed tables."""
+        if not stored:
+            return []
+        schemas = self._current_schemas()
+        numbers = numbers_of(schemas.entries)
+        batches = [numbered(batch, numbers) for batch in stored]
+        return [
+            group.rows
+            for group in part_rows(batches, has_keys=self.has_keys, writers=schemas.writers)
+        ]
+
+    def _current_schemas(self) -> _Schemas:
+        entries = tuple(self._reader.schemas())
+        if entries != self._schemas.entries:
+            parsed = tuple(
+                Writer(AvroSchema.stored(entry.text), entry.registry_id) for entry in entries
+            )
+            self._schemas = _Schemas(entries, parsed, field_columns(w.schema for w in parsed))
+        return self._schemas

@@ -1,0 +1,1 @@
+"""QUERY, REPLAY, sequences and EXPLAIN against plain lists."""

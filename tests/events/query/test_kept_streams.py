@@ -1,0 +1,113 @@
+"""Goal: streams that stay open between queries show each query what is committed, and no more.
+
+Method: a writer appends, seals, trims, compacts and makes streams anew while the same store is
+asked; the rows are compared with those written.
+"""
+
+from threading import Event as Signal
+from threading import Thread
+
+import pytest
+
+from storage_core import drop_stream
+from storage_core.sql.kept.kept_streams import KeptOptions
+from tests.events.query.test_queries_at_random import rows_in
+from tests.events.stored import StoredEvents
+from typed_events.language.commands import Aggregate, Query
+from typed_events.language.expressions import Comparison, Field
+from typed_events.query.queries import Queries
+
+FIELDS = {"number": "int", "text": "string"}
+COUNT = Query("order", aggregates=(Aggregate("count"), Aggregate("total", Field("number"))))
+
+
+def some(first: int, count: int):
+    return [{"number": n, "text": f"text-{n}"} for n in range(first, first + count)]
+
+
+def contexts(first: int, count: int) -> list[str]:
+    return [f"ctx-{n % 3}" for n in range(first, first + count)]
+
+
+def test_each_query_sees_what_was_committed_before_it_while_a_writer_goes_on(root):
+    with StoredEvents(root, block_records=32) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 1), some(0, 1))
+        stop, failures = Signal(), []
+
+        def read() -> None:
+            while not stop.is_set():
+                before = len(stored.events)
+                ((count, total),) = (tuple(r.values()) for r in rows_in(queries.query(COUNT)))
+                of_one = len(rows_in(queries.query(Query("order", "ctx-1"))))
+                if count < before or total != count * (count - 1) // 2 or of_one < before // 3 - 1:
+                    failures.append((before, count, total, of_one))
+
+        readers = [Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for turn in range(40):
+            first = len(stored.events)
+            stored.store("order", contexts(first, 7), some(first, 7))
+            if turn % 6 == 5:
+                stream = stored.streams["order"]
+                stream.seal()
+                stream.compact()
+                stream.trim()
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert failures == []
+        assert rows_in(queries.query(COUNT))[0]["count"] == len(stored.events)
+
+
+def test_a_query_that_runs_keeps_its_moment(root):
+    with StoredEvents(root) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 60_000), some(0, 60_000))
+        stored.streams["order"].seal()
+        answer = queries.query(Query("order"))
+        first = next(answer.batches)
+        stored.store("order", contexts(0, 10), some(0, 10))
+        assert rows_in(queries.query(COUNT))[0]["count"] == 60_010
+        rest = sum(batch.num_rows for batch in answer.batches)
+        assert first.num_rows + rest == 60_000
+
+
+def test_a_stream_that_is_made_anew_is_opened_anew(root):
+    with Queries(root) as queries:
+        for turn in range(2):
+            with StoredEvents(root) as stored:
+                if turn:
+                    drop_stream(root, "order")
+                    drop_stream(root, "_types")
+                stored.define("order", {**FIELDS, f"turn{turn}": "int | null"})
+                stored.store("order", ["a"] * (turn + 1), some(0, turn + 1))
+                rows = rows_in(queries.query(Query("order")))
+                assert len(rows) == turn + 1
+                assert f"turn{turn}" in rows[0]
+
+
+@pytest.mark.parametrize("hot_bytes_max", [0, 2**29])
+def test_hot_rows_are_right_whether_they_stay_decoded_or_not(root, hot_bytes_max):
+    options = KeptOptions(hot_bytes_max=hot_bytes_max)
+    with StoredEvents(root, block_records=64) as stored, Queries(root, options) as queries:
+        stored.define("order", FIELDS)
+        for turn in range(1, 12):
+            first = len(stored.events)
+            stored.store("order", contexts(first, turn**2), some(first, turn**2))
+            expected = [e["number"] for e in stored.events if e["context_id"] == "ctx-2"]
+            rows = rows_in(queries.query(Query("order", "ctx-2")))
+            assert [row["number"] for row in rows] == expected
+            where = Comparison(Field("context_id"), "=", "ctx-2")
+            assert rows_in(queries.query(Query("order", where=where))) == rows
+
+
+def test_a_context_of_many_undecoded_rows_is_read_alone(root):
+    with StoredEvents(root) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 40_000), some(0, 40_000))
+        rows = rows_in(queries.query(Query("order", "ctx-1")))
+        assert [row["number"] for row in rows] == [*range(1, 40_000, 3)]
+        assert rows_in(queries.query(COUNT))[0]["count"] == 40_000
+        assert rows_in(queries.query(Query("order", "ctx-1"))) == rows

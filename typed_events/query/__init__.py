@@ -1,0 +1,1 @@
+"""QUERY, REPLAY and EXPLAIN: typed commands over a root to rows."""

@@ -1,0 +1,270 @@
+"""QUERY, REPLAY and EXPLAIN over the streams of a root.
+
+    with Queries(root) as queries:
+        answer = queries.query(Query("order", context="customer-7"))
+
+A query is of one snapshot of each of its streams; of a context only the hot rows of that are read.
+DuckDB evaluates it while its rows are taken (storage_core/sql/kept/).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from storage_core import InvalidRequestError
+from storage_core.platform.name_suggestions import unknown_names
+from storage_core.sql.kept.kept_stream import KeptSnapshot, Owners
+from storage_core.sql.kept.kept_streams import (
+    KeptAnswer,
+    KeptOptions,
+    KeptStreams,
+    QueriesBusyError,
+)
+from typed_events.answer import Answer
+from typed_events.errors import BusyError, CommandError, NotFoundError
+from typed_events.language.commands import Explain, Query, Replay
+from typed_events.query.compile import owners_of
+from typed_events.query.explaining import explained
+from typed_events.query.fields import DefinedType, DefinedTypes
+from typed_events.query.figures import select_figures
+from typed_events.query.operands import Side, single
+from typed_events.query.replays import query_of, select_all_types
+from typed_events.query.rows import rows_from, select_rows
+from typed_events.query.selecting import Selection
+from typed_events.query.sequences import Pair, select_pairs
+
+NO_EVENTS: Final = "No matching events found"
+# The rows of a type that nothing was stored of.
+_NO_ROWS: Final = (
+    'SELECT 0::INTEGER AS shard, \'\'::BLOB AS "key", 0::BIGINT AS "primary", '
+    'NULL::TIMESTAMPTZ AS "time", 0::BIGINT AS address, 0::USMALLINT AS version WHERE FALSE'
+)
+Snapshots = Mapping[str, KeptSnapshot]
+Texts = Mapping[str, str]
+Select = Callable[[Mapping[str, Side], Texts], Selection]
+
+
+class Queries:
+    """Answers queries over a root. Any thread; close it after its last answer."""
+
+    def __init__(self, root: str | PathLike[str], options: KeptOptions | None = None) -> None:
+        """Open nothing yet."""
+        self._root = Path(root).absolute()
+        self._streams = KeptStreams(self._root, options)
+        self._types = DefinedTypes(self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._streams.close()
+
+    def answer(self, command: Query | Replay | Explain) -> Answer:
+        """Answer one of the commands; raises as `query` does."""
+        if isinstance(command, Query):
+            return self.query(command)
+        return self.replay(command) if isinstance(command, Replay) else self.explain(command)
+
+    def query(self, query: Query) -> Answer:
+        """Answer a QUERY.
+
+        Raises:
+            CommandError: A name is unknown, or a literal does not fit its field.
+            NotFoundError: There is no such type.
+            BusyError: Too many queries run.
+        """
+        with _translated():
+            return self._answer(self._request_of(query))
+
+    def replay(self, replay: Replay) -> Answer:
+        """Answer a REPLAY; raises as `query` does."""
+        with _translated():
+            if replay.event_type is not None:
+                names = [replay.event_type]
+                types = self._required(names)
+                return self._answer(_Request(replay.context, names, types, _select_replay(replay)))
+            types = self._defined()
+            stored = {*self._streams.names()}
+            names = [name for name in sorted(types) if name in stored]
+            if not names:
+                return Answer(message=NO_EVENTS)
+            select = _select_all_types(replay, types, names)
+            return self._answer(_Request(replay.context, names, types, select))
+
+    def explain(self, explain: Explain) -> Answer:
+        """Answer an EXPLAIN: steps of a query and what each reads; raises as `query` does."""
+        with _translated():
+            request = self._request_of(explain.query)
+            seen: dict[str, KeptSnapshot] = {}
+            with self._rows(request, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
+                drawing = "".join(
+                    str(text) for batch in drawn for text in batch.column(1).to_pylist()
+                )
+            return explained(explain.query, seen, drawing)
+
+    def _request_of(self, query: Query) -> "_Request":
+        names = [query.event_type]
+        if query.sequence is not None and query.sequence.other not in names:
+            names.append(query.sequence.other)
+        return _Request(query.context, names, self._required(names), _select(query))
+
+    def _answer(self, request: "_Request") -> Answer:
+        rows, selection = self._rows(request)
+        message = NO_EVENTS if rows.is_empty else "OK"
+        return Answer(message=message, schema=selection.schema, batches=_Batches(rows, selection))
+
+    def _rows(
+        self, request: "_Request", *, prefix: str = "", seen: dict[str, KeptSnapshot] | None = None
+    ) -> tuple[KeptAnswer, Selection]:
+        """Return the rows of a query, and what was selected.
+
+        Args:
+            request: The query.
+            prefix: What stands before it.
+            seen: Gets the snapshots that it is of.
+        """
+        stored = {*self._streams.names()}
+        wanted = {
+            name: self._owners(name, request.context) for name in request.names if name in stored
+        }
+        selections: list[Selection] = []
+
+        def build(snapshots: Snapshots, texts: Texts) -> str:
+            sides = {
+                name: Side(snapshots.get(name), name, f"e{number}", request.fields_of(name))
+                for number, name in enumerate(request.names)
+            }
+            sources = {name: texts.get(name, _NO_ROWS) for name in request.names}
+            selections.append(request.select(sides, sources))
+            if seen is not None:
+                seen.update(snapshots)
+            return prefix + selections[-1].text
+
+        return self._streams.query(wanted, build), selections[-1]
+
+    def _owners(self, name: str, context: str | None) -> Owners | None:
+        """Return the keys or ids of a context in a stream."""
+        if context is None:
+            return None
+        return owners_of(context, has_keys=self._streams.has_keys(name))
+
+    def _defined(self) -> Mapping[str, DefinedType]:
+        try:
+            return self._types.current()
+        except InvalidRequestError as error:
+            if self._root.is_dir():
+                raise
+            message = f"there is no store at {self._root}: DEFINE makes one"
+            raise NotFoundError(message) from error
+
+    def _required(self, names: list[str]) -> Mapping[str, DefinedType]:
+        """Return the event types, if there is a type or a stream of each name."""
+        types = self._defined()
+        if any(name not in types for name in names):
+            names_known = {*types, *self._streams.names()}
+            unknown = [name for name in names if name not in names_known]
+            if unknown:
+                listed = sorted(name for name in names_known if not name.startswith("_"))
+                raise NotFoundError(unknown_names("type", unknown, listed))
+        return types
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is request of which types.
+
+    Attributes:
+        context: Of which context alone.
+        names: The types.
+        types: The event types there are.
+        select: Makes the query.
+    """
+
+    context: str | None
+    names: list[str]
+    types: Mapping[str, DefinedType]
+    select: Select
+
+    def fields_of(self, name: str) -> "list[pa.Field[Any]] | None":
+        """Return the fields of an event type; None of another stream."""
+        return self.types[name].fields if name in self.types else None
+
+
+def _select(query: Query) -> Select:
+    """Return what makes the query of the columns of its types."""
+
+    def select(sides: Mapping[str, Side], sources: Texts) -> Selection:
+        side = sides[query.event_type]
+        if query.sequence is not None:
+            return select_pairs(query, Pair(side, sides[query.sequence.other]), sources)
+        source = sources[query.event_type]
+        if query.aggregates or query.by or query.per:
+            rows = rows_from(query, side, source)
+            return select_figures(query, lambda field: single(side, field), rows)
+        return select_rows(query, side, source)
+
+    return select
+
+
+def _select_replay(replay: Replay) -> Select:
+    """Return what makes the query of a context's events of one type."""
+
+    def select(sides: Mapping[str, Side], sources: Texts) -> Selection:
+        (side,) = sides.values()
+        return select_rows(query_of(replay, side.event_type), side, sources[side.event_type])
+
+    return select
+
+
+def _select_all_types(replay: Replay, types: Mapping[str, DefinedType], names: list[str]) -> Select:
+    """Return what makes the query of a context's events of all types."""
+    versions = {name: types[name].versions for name in names}
+    return lambda sides, sources: select_all_types(replay, [*sides.values()], sources, versions)
+
+
+class _Batches:
+    """The rows of an answer, with its names and types."""
+
+    def __init__(self, rows: KeptAnswer, selection: Selection) -> None:
+        self._rows = rows
+        self._selection = selection
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with _translated():
+            return self._selection.renamed(next(self._rows))
+
+    def close(self) -> None:
+        """Let go of rows that are not wanted."""
+        self._rows.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Translate the log's errors into those of commands."""
+    try:
+        yield
+    except (CommandError, NotFoundError):
+        raise
+    except QueriesBusyError as error:
+        raise BusyError(error.message) from error
+    except InvalidRequestError as error:
+        # NOTE: DuckDB (2.0) puts the kind of the error before a message of ours.
+        raise CommandError(error.message.removeprefix("Invalid Input Error: ")) from error
