@@ -55,7 +55,7 @@ def where(field: str, operator: str, value: object, event_type: str | None = Non
 
 
 REFUSED = {
-    "amout": (where("amout", "=", 1), "unknown field amout; did you mean amount"),
+    "unknown field": (where("amounts", "=", 1), "unknown field amounts; did you mean amount"),
     "other prefix": (where("amount", "=", 1, "payment"), "the query is of order alone"),
     "text for an int": (
         where("amount", "=", "5"),
