@@ -233,7 +233,7 @@ class Handler:
         details = {
             "healthy": reason is None,
             **({"reason": reason} if reason else {}),
-            "events_owner": self.events.owner,
+            **({"events_owner": self.events.owner} if self.events.owner else {}),
         }
         status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
         return status, _JSON, _encoded(details)

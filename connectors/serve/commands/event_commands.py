@@ -78,7 +78,8 @@ class EventCommands:
         self._store: EventStore | None = None
         self._stopping = threading.Event()
         self._maintainer: threading.Thread | None = None
-        self.owner = "no command has written yet"
+        # Who has the event streams, once a command wanted to write.
+        self.owner: str | None = None
 
     def parse(self, text: str) -> Command:
         """Return the command that a text is.

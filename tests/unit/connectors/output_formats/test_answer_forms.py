@@ -116,7 +116,12 @@ def test_rows_that_end_early_are_passed_on(form) -> None:
     begun = bytearray()
     pieces = answer_pieces(Answer(schema=SCHEMA, batches=cut()), form)
     with pytest.raises(UnavailableError, match="the disk is gone"):
-        begun.extend(byte for piece in pieces for byte in piece)
+        _collect(pieces, begun)
     if form == "arrow":
         with pytest.raises(UnavailableError, match="the disk is gone"):
             RowStream(io.BytesIO(bytes(begun))).read_all()
+
+
+def _collect(pieces: Iterator[bytes], begun: bytearray) -> None:
+    for piece in pieces:
+        begun += piece
