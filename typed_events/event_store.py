@@ -185,7 +185,7 @@ class EventStore:
                 return Answer(message="PONG")
             case _:
                 verb = type(command).__name__.upper()
-                message = f"{verb} is not there yet"
+                message = f"{verb} is not available yet"
                 raise CommandError(message)
 
     def _answer_each(self, stores: Sequence[Store]) -> list[Answer]:
@@ -199,7 +199,7 @@ class EventStore:
 
     def _define(self, command: Define) -> Answer:
         if command.ttl_s is not None:
-            message = "AS STATE is not there yet"
+            message = "AS STATE is not available yet"
             raise CommandError(message)
         stored, is_new = self._writer.call(
             lambda streams: define(command, streams, self._clock), makes_root=True
