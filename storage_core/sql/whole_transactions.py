@@ -51,10 +51,12 @@ class SnapshotShard:
         end: The exclusive end of its rows.
         parts: Its parts, with no row at or above the end. Their gaps include the rows of
             transactions that other shards do not show.
+        settled: Below it no snapshot taken later shows a row that this one does not.
     """
 
     end: int
     parts: ShardParts
+    settled: int
 
 
 def _follower(reader: StreamReader, shard: int) -> ShardFollower:
@@ -81,7 +83,11 @@ def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, Sn
     else:
         ends, hidden = {n: end for n, end in reader.committed().items() if n in shards}, {}
     return {
-        n: SnapshotShard(ends[n], _with_gaps(parts, hidden.get(n, [])))
+        n: SnapshotShard(
+            ends[n],
+            _with_gaps(parts, hidden.get(n, [])),
+            min((rows.start for rows in hidden.get(n, [])), default=ends[n]),
+        )
         for n, (parts, _) in shards.items()
     }
 

@@ -15,8 +15,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core.avro import AvroSchema
+from storage_core.catalog.position import ShardPosition
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.parts.snapshot import Part, listed_parts
@@ -32,6 +34,8 @@ from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shard
 # Of a few keys, so many rows are rather decoded for good than searched for each time.
 _DECODED_FOR_KEYS_MAX: Final = 16_384
 Owners = tuple[bytes, ...] | tuple[int, ...]
+# Rows that were given up, by shard.
+Gaps = Mapping[int, Sequence[AddressRange]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class KeptSnapshot:
         fields: The columns of fields.
         parts: Its parts.
         hot_rows: How many hot rows it has, or how many of the keys or ids.
+        incarnation: The random id made with the stream.
+        settled: Where each shard ends, by its lineage: below it no snapshot taken later shows a row
+            that this one does not.
+        gaps: The rows of each shard that were given up, whether parts have them or not.
     """
 
     stream: str
@@ -53,6 +61,9 @@ class KeptSnapshot:
     fields: FieldColumns
     parts: Sequence[Part]
     hot_rows: int
+    incarnation: str
+    settled: Mapping[int, ShardPosition]
+    gaps: Gaps
 
     @property
     def unit(self) -> Unit:
@@ -83,6 +94,7 @@ class KeptStream:
         self.has_keys = self._reader.options.key_mode == "dictionary"
         self._lock = Lock()
         self._hot: dict[int, HotTables] = {}
+        self._gaps: Gaps = {}
         self._schemas = _Schemas((), (), field_columns(()))
 
     def close(self) -> None:
@@ -121,6 +133,7 @@ class KeptStream:
             groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
+        self._forget_lost_rows({n: self._reader.shard(n).state().gaps for n in shards})
         hot = united(
             table for n, shard in shards.items() for table in self._hot_of(n, shard, owners)
         )
@@ -138,7 +151,17 @@ class KeptStream:
             schemas.fields,
             parts,
             sum(table.num_rows for table in hot),
+            self._reader.position().incarnation,
+            {n: ShardPosition(self._reader.lineage(n), s.settled) for n, s in shards.items()},
+            self._gaps,
         )
+
+    def _forget_lost_rows(self, gaps: Gaps) -> None:
+        """Drop the hot rows of shards of which rows were given up since."""
+        for n, of_shard in gaps.items():
+            if of_shard != self._gaps.get(n, of_shard):
+                self._hot.pop(n, None)
+        self._gaps = gaps
 
     def _with_columns(
         self,

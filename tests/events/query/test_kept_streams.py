@@ -13,6 +13,7 @@ from storage_core import drop_stream
 from storage_core.sql.kept.kept_streams import KeptOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
+from tests.log.parts.parts_lab import give_up_a_block
 from typed_events.language.commands import Aggregate, Query
 from typed_events.language.expressions import Comparison, Field
 from typed_events.query.queries import Queries
@@ -86,6 +87,19 @@ def test_a_stream_that_is_made_anew_is_opened_anew(root):
                 rows = rows_in(queries.query(Query("order")))
                 assert len(rows) == turn + 1
                 assert f"turn{turn}" in rows[0]
+
+
+def test_rows_whose_loss_is_accepted_are_not_shown_though_they_were_decoded(root):
+    with StoredEvents(root, block_records=4) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        for turn in range(3):
+            stored.store("order", contexts(turn * 4, 4), some(turn * 4, 4))
+        assert len(rows_in(queries.query(Query("order")))) == 12
+        give_up_a_block(stored.streams["order"])
+        rows = rows_in(queries.query(Query("order")))
+        assert 0 < len(rows) < 12
+        with Queries(root) as others:
+            assert rows == rows_in(others.query(Query("order")))
 
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2**29])
