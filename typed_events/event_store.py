@@ -17,15 +17,20 @@ from typed_events.language.commands import (
     Describe,
     Explain,
     Flush,
+    Forget,
     ListTypes,
     Ping,
     Query,
+    Remember,
     Replay,
+    Show,
     Store,
 )
 from typed_events.language.parse import parse
 from typed_events.query.queries import Queries
 from typed_events.refusals import refusal
+from typed_events.remembered.options import KeepOptions
+from typed_events.remembered.remembered_queries import RememberedQueries
 from typed_events.store.answers import (
     batch_answer,
     defined_answer,
@@ -56,13 +61,16 @@ class EventStore:
         'stored at 0:0'
     """
 
-    def __init__(self, root: Path, writer: Writer, environment: Environment) -> None:
+    def __init__(
+        self, root: Path, writer: Writer, environment: Environment, keep: KeepOptions
+    ) -> None:
         """Answer for a root; use `open`."""
         self._root = root
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
         self._queries = Queries(root)
+        self._remembered = RememberedQueries(root, self._queries, keep, environment.clock)
 
     @classmethod
     def open(
@@ -81,7 +89,9 @@ class EventStore:
         """
         refuse_servers(root)
         place, outside = Path(root).absolute(), environment or Environment(purpose="typed events")
-        return cls(place, Writer(place, options or EventStoreOptions(), outside), outside)
+        options = options or EventStoreOptions()
+        keep = KeepOptions(options.remembered_rows_max, options.remembered_age_max)
+        return cls(place, Writer(place, options, outside), outside, keep)
 
     def execute(self, text: str, session: object | None = None) -> Answer:
         """Do one command; what is wrong with it is in the answer, and nothing is raised.
@@ -183,6 +193,17 @@ class EventStore:
                 return self._flush()
             case Ping():
                 return Answer(message="PONG")
+            case _:
+                return self._answer_of_remembered(command)
+
+    def _answer_of_remembered(self, command: Command) -> Answer:
+        match command:
+            case Remember():
+                return self._remembered.remember(command)
+            case Show():
+                return self._remembered.show(command)
+            case Forget():
+                return self._remembered.forget(command)
             case _:
                 verb = type(command).__name__.upper()
                 message = f"{verb} is not available yet"

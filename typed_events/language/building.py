@@ -315,7 +315,7 @@ class Builder(Transformer[Token, Any]):
     def delete(self, event_type: str, _for: Token, context: str, row: Token) -> commands.Delete:
         return commands.Delete(event_type, context, text_of(row))
 
-    def show(self, name: str) -> commands.Show:
+    def show(self, name: str | None = None) -> commands.Show:
         return commands.Show(name)
 
     def forget(self, name: str) -> commands.Forget:

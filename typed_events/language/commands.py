@@ -167,9 +167,9 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW name."""
+    """SHOW name; without one the names are told."""
 
-    name: str
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)

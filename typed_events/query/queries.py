@@ -33,6 +33,7 @@ from typed_events.query.compile import owners_of
 from typed_events.query.explaining import explained
 from typed_events.query.fields import DefinedType, DefinedTypes
 from typed_events.query.figures import select_figures
+from typed_events.query.located import Begins, LocatedRows, select_located
 from typed_events.query.operands import Side, single
 from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
@@ -117,6 +118,28 @@ class Queries:
                 )
             return explained(explain.query, seen, drawing)
 
+    def located(self, query: Query, begins: Begins) -> LocatedRows:
+        """Return the events of a query from some addresses on, each with its place.
+
+        Args:
+            query: Of one type, without an order, limits and figures.
+            begins: Returns where each shard begins, by the snapshot.
+
+        Raises:
+            ShardlogError: As by `query`.
+        """
+        with _translated():
+            names, seen = [query.event_type], dict[str, KeptSnapshot]()
+
+            def select(sides: Mapping[str, Side], sources: Texts) -> Selection:
+                (side,) = sides.values()
+                starts = begins(seen.get(side.event_type), side)
+                return select_located(query, side, sources[side.event_type], starts)
+
+            request = _Request(query.context, names, self._required(names), select)
+            rows, selection = self._rows(request, seen=seen)
+            return LocatedRows(_Batches(rows, selection), selection.schema)
+
     def _request_of(self, query: Query) -> "_Request":
         names = [query.event_type]
         if query.sequence is not None and query.sequence.other not in names:
@@ -150,9 +173,9 @@ class Queries:
                 for number, name in enumerate(request.names)
             }
             sources = {name: texts.get(name, _NO_ROWS) for name in request.names}
-            selections.append(request.select(sides, sources))
             if seen is not None:
                 seen.update(snapshots)
+            selections.append(request.select(sides, sources))
             return prefix + selections[-1].text
 
         return self._streams.query(wanted, build), selections[-1]

@@ -24,6 +24,8 @@ class EventStoreOptions:
         queue_bytes_max: How many bytes of them do.
         group_events_max: After how many events a group is committed.
         contexts_cached: For how many contexts of a type the number of events is kept in memory.
+        remembered_rows_max: How many rows SHOW answers with at most, the newest; None for all.
+        remembered_age_max: Since when they were stored; None for all.
     """
 
     shards: int = 1
@@ -34,6 +36,8 @@ class EventStoreOptions:
     queue_bytes_max: int = 64 * 2**20
     group_events_max: int = 10_000
     contexts_cached: int = 200_000
+    remembered_rows_max: int | None = None
+    remembered_age_max: timedelta | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -44,6 +48,13 @@ class EventStoreOptions:
                 raise InvalidRequestError(message)
         if self.idempotency_window < timedelta(seconds=1):
             message = f"idempotency_window: {self.idempotency_window} is below one second"
+            raise InvalidRequestError(message)
+        rows, age = self.remembered_rows_max, self.remembered_age_max
+        if rows is not None and (type(rows) is not int or rows < 1):
+            message = f"remembered_rows_max: {rows!r} is not an integer above 0"
+            raise InvalidRequestError(message)
+        if age is not None and age <= timedelta():
+            message = f"remembered_age_max: {age} is not above 0"
             raise InvalidRequestError(message)
         self.of_events()
 

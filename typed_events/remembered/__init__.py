@@ -1,0 +1,1 @@
+"""REMEMBER, SHOW, FORGET: answers of queries are kept, so that only new rows are evaluated."""
