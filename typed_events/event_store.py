@@ -36,7 +36,7 @@ from typed_events.store.answers import (
 from typed_events.store.definitions import define
 from typed_events.store.maintenance import maintain
 from typed_events.store.options import EventStoreOptions
-from typed_events.store.owned_streams import OwnedStreams, refuse_missing_root
+from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.storing import Outcome, store_batch, store_each
 from typed_events.store.writer import Writer
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot
@@ -58,11 +58,10 @@ class EventStore:
 
     def __init__(self, root: Path, writer: Writer, environment: Environment) -> None:
         """Answer for a root; use `open`."""
-        self._root = root
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
-        self._queries = Queries(root)
+        self._queries = Queries(root, current_types=self._current_types)
 
     @classmethod
     def open(
@@ -166,15 +165,15 @@ class EventStore:
     def _answer(self, command: Command) -> Answer:  # noqa: PLR0911 - one for each command
         match command:
             case Store():
-                return _answer_of(store_each([command], self._known_types(), self._writer)[0])
+                return _answer_of(store_each([command], self._current_types(), self._writer)[0])
             case Batch(stores):
-                return batch_answer(store_batch(stores, self._known_types(), self._writer))
+                return batch_answer(store_batch(stores, self._current_types(), self._writer))
             case Define():
                 return self._define(command)
             case ListTypes():
-                return types_answer(self._known_types())
+                return types_answer(self._current_types())
             case Describe(name):
-                types = self._known_types()
+                types = self._current_types()
                 types.type_of(name)
                 return type_answer(types.versions(name))
             case Query() | Replay() | Explain():
@@ -192,7 +191,7 @@ class EventStore:
         if not stores:
             return []
         try:
-            outcomes = store_each(stores, self._known_types(), self._writer)
+            outcomes = store_each(stores, self._current_types(), self._writer)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return [refusal(error) for _ in stores]
         return [_answer_of(outcome) for outcome in outcomes]
@@ -212,12 +211,8 @@ class EventStore:
             self._writer.call(lambda _: None)
         return Answer(message="all is durable")
 
-    def _known_types(self) -> StoredTypes:
-        owned = self._writer.types
-        if owned is not None:
-            return owned
-        refuse_missing_root(self._root)
-        return self._types.current()
+    def _current_types(self) -> StoredTypes:
+        return self._writer.types or self._types.current()
 
 
 def _answer_of(outcome: Outcome) -> Answer:

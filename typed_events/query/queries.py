@@ -7,7 +7,7 @@ A query is of one snapshot of each of its streams; of a context only the hot row
 DuckDB evaluates it while its rows are taken (storage_core/sql/kept/).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -31,13 +31,14 @@ from typed_events.errors import BusyError, CommandError, NotFoundError
 from typed_events.language.commands import Explain, Query, Replay
 from typed_events.query.compile import owners_of
 from typed_events.query.explaining import explained
-from typed_events.query.fields import DefinedType, DefinedTypes
+from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.query.figures import select_figures
 from typed_events.query.operands import Side, single
 from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
 NO_EVENTS: Final = "No matching events found"
 # The rows of a type that nothing was stored of.
@@ -53,11 +54,22 @@ Select = Callable[[Mapping[str, Side], Texts], Selection]
 class Queries:
     """Answers queries over a root. Any thread; close it after its last answer."""
 
-    def __init__(self, root: str | PathLike[str], options: KeptOptions | None = None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        options: KeptOptions | None = None,
+        current_types: Callable[[], StoredTypes] | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            root: The directory that holds the streams.
+            options: How many queries run at once, and what they may take.
+            current_types: Returns the types there are; None for reading them from the root.
+        """
         self._root = Path(root).absolute()
         self._streams = KeptStreams(self._root, options)
-        self._types = DefinedTypes(self._root)
+        self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +110,7 @@ class Queries:
                 names = [replay.event_type]
                 types = self._required(names)
                 return self._answer(_Request(replay.context, names, types, _select_replay(replay)))
-            types = self._defined()
+            types = self._types.current()
             stored = {*self._streams.names()}
             names = [name for name in sorted(types) if name in stored]
             if not names:
@@ -163,30 +175,21 @@ class Queries:
             return None
         return owners_of(context, has_keys=self._streams.has_keys(name))
 
-    def _defined(self) -> Mapping[str, DefinedType]:
-        try:
-            return self._types.current()
-        except InvalidRequestError as error:
-            if self._root.is_dir():
-                raise
-            message = f"there is no store at {self._root}: DEFINE makes one"
-            raise NotFoundError(message) from error
-
-    def _required(self, names: list[str]) -> Mapping[str, DefinedType]:
+    def _required(self, names: list[str]) -> Mapping[str, TypeFields]:
         """Return the event types, if there is a type or a stream of each name."""
-        types = self._defined()
+        types = self._types.current()
         if any(name not in types for name in names):
-            names_known = {*types, *self._streams.names()}
-            unknown = [name for name in names if name not in names_known]
+            all_names = {*types, *self._streams.names()}
+            unknown = [name for name in names if name not in all_names]
             if unknown:
-                listed = sorted(name for name in names_known if not name.startswith("_"))
+                listed = sorted(name for name in all_names if not name.startswith("_"))
                 raise NotFoundError(unknown_names("type", unknown, listed))
         return types
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is request of which types.
+    """What is asked of which types.
 
     Attributes:
         context: Of which context alone.
@@ -197,12 +200,12 @@ class _Request:
 
     context: str | None
     names: list[str]
-    types: Mapping[str, DefinedType]
+    types: Mapping[str, TypeFields]
     select: Select
 
-    def fields_of(self, name: str) -> "list[pa.Field[Any]] | None":
+    def fields_of(self, name: str) -> "Sequence[pa.Field[Any]] | None":
         """Return the fields of an event type; None of another stream."""
-        return self.types[name].fields if name in self.types else None
+        return self.types[name].of_all_versions if name in self.types else None
 
 
 def _select(query: Query) -> Select:
@@ -231,7 +234,7 @@ def _select_replay(replay: Replay) -> Select:
     return select
 
 
-def _select_all_types(replay: Replay, types: Mapping[str, DefinedType], names: list[str]) -> Select:
+def _select_all_types(replay: Replay, types: Mapping[str, TypeFields], names: list[str]) -> Select:
     """Return what makes the query of a context's events of all types."""
     versions = {name: types[name].versions for name in names}
     return lambda sides, sources: select_all_types(replay, [*sides.values()], sources, versions)

@@ -24,10 +24,10 @@ from typed_events.errors import BusyError, ConflictError
 from typed_events.store.group_commit import GroupCommit, not_known
 from typed_events.store.journal import finish_last
 from typed_events.store.options import EventStoreOptions
-from typed_events.store.owned_streams import OwnedStreams, is_root, refuse_missing_root
+from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.submission import Submission, Unit
 from typed_events.store.writer_call import WriterCall
-from typed_events.types.stored_types import StoredTypes
+from typed_events.types.stored_types import StoredTypes, is_root, refuse_missing_root
 
 T = TypeVar("T")
 Item = Submission | WriterCall[Any]
