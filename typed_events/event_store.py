@@ -1,6 +1,6 @@
 """The store of events of a root: the whole language behind one call, `execute`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -95,12 +95,24 @@ class EventStore:
             return refusal(error)
         return self.execute_command(command, session)
 
-    def execute_command(self, command: Command, session: object | None = None) -> Answer:
-        """Do one command that was parsed; nothing is raised."""
+    def execute_command(
+        self,
+        command: Command,
+        session: object | None = None,
+        poll: Callable[[], None] | None = None,
+    ) -> Answer:
+        """Do one command that was parsed; nothing is raised.
+
+        Args:
+            command: The command.
+            session: Whose it is; commands so far need nothing of it.
+            poll: Called some times a second while rows of a query are searched for, by the thread
+                that waits for them; what it raises ends the query. None for nothing.
+        """
         del session
         try:
             self._writer.refuse_if_closed()
-            return self._answer(command)
+            return self._answer(command, poll)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return refusal(error)
 
@@ -162,7 +174,9 @@ class EventStore:
         """Close."""
         self.close()
 
-    def _answer(self, command: Command) -> Answer:  # noqa: PLR0911 - one for each command
+    def _answer(  # noqa: PLR0911 - one for each command
+        self, command: Command, poll: Callable[[], None] | None
+    ) -> Answer:
         match command:
             case Store():
                 return _answer_of(store_each([command], self._current_types(), self._writer)[0])
@@ -177,7 +191,7 @@ class EventStore:
                 types.type_of(name)
                 return type_answer(types.versions(name))
             case Query() | Replay() | Explain():
-                return self._queries.answer(command)
+                return self._queries.answer(command, poll)
             case Flush():
                 return self._flush()
             case Ping():

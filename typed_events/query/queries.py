@@ -48,6 +48,7 @@ _NO_ROWS: Final = (
 )
 Snapshots = Mapping[str, KeptSnapshot]
 Texts = Mapping[str, str]
+Poll = Callable[[], None]
 Select = Callable[[Mapping[str, Side], Texts], Selection]
 
 
@@ -86,14 +87,21 @@ class Queries:
         """Close what is open."""
         self._streams.close()
 
-    def answer(self, command: Query | Replay | Explain) -> Answer:
+    def answer(self, command: Query | Replay | Explain, poll: Poll | None = None) -> Answer:
         """Answer one of the commands; raises as `query` does."""
         if isinstance(command, Query):
-            return self.query(command)
-        return self.replay(command) if isinstance(command, Replay) else self.explain(command)
+            return self.query(command, poll)
+        if isinstance(command, Replay):
+            return self.replay(command, poll)
+        return self.explain(command, poll)
 
-    def query(self, query: Query) -> Answer:
+    def query(self, query: Query, poll: Poll | None = None) -> Answer:
         """Answer a QUERY.
+
+        Args:
+            query: The command.
+            poll: Called some times a second while its rows are searched for, by the thread that
+                takes them; what it raises ends the query. None for nothing.
 
         Raises:
             CommandError: A name is unknown, or a literal does not fit its field.
@@ -101,29 +109,30 @@ class Queries:
             BusyError: Too many queries run.
         """
         with _translated():
-            return self._answer(self._request_of(query))
+            return self._answer(self._request_of(query), poll)
 
-    def replay(self, replay: Replay) -> Answer:
+    def replay(self, replay: Replay, poll: Poll | None = None) -> Answer:
         """Answer a REPLAY; raises as `query` does."""
         with _translated():
             if replay.event_type is not None:
                 names = [replay.event_type]
                 types = self._required(names)
-                return self._answer(_Request(replay.context, names, types, _select_replay(replay)))
+                request = _Request(replay.context, names, types, _select_replay(replay))
+                return self._answer(request, poll)
             types = self._types.current()
             stored = {*self._streams.names()}
             names = [name for name in sorted(types) if name in stored]
             if not names:
                 return Answer(message=NO_EVENTS)
             select = _select_all_types(replay, types, names)
-            return self._answer(_Request(replay.context, names, types, select))
+            return self._answer(_Request(replay.context, names, types, select), poll)
 
-    def explain(self, explain: Explain) -> Answer:
+    def explain(self, explain: Explain, poll: Poll | None = None) -> Answer:
         """Answer an EXPLAIN: steps of a query and what each reads; raises as `query` does."""
         with _translated():
             request = self._request_of(explain.query)
             seen: dict[str, KeptSnapshot] = {}
-            with self._rows(request, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
+            with self._rows(request, poll, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
                 drawing = "".join(
                     str(text) for batch in drawn for text in batch.column(1).to_pylist()
                 )
@@ -135,18 +144,24 @@ class Queries:
             names.append(query.sequence.other)
         return _Request(query.context, names, self._required(names), _select(query))
 
-    def _answer(self, request: "_Request") -> Answer:
-        rows, selection = self._rows(request)
+    def _answer(self, request: "_Request", poll: Poll | None) -> Answer:
+        rows, selection = self._rows(request, poll)
         message = NO_EVENTS if rows.is_empty else "OK"
         return Answer(message=message, schema=selection.schema, batches=_Batches(rows, selection))
 
     def _rows(
-        self, request: "_Request", *, prefix: str = "", seen: dict[str, KeptSnapshot] | None = None
+        self,
+        request: "_Request",
+        poll: Poll | None,
+        *,
+        prefix: str = "",
+        seen: dict[str, KeptSnapshot] | None = None,
     ) -> tuple[KeptAnswer, Selection]:
         """Return the rows of a query, and what was selected.
 
         Args:
             request: The query.
+            poll: Ends it.
             prefix: What stands before it.
             seen: Gets the snapshots that it is of.
         """
@@ -167,7 +182,7 @@ class Queries:
                 seen.update(snapshots)
             return prefix + selections[-1].text
 
-        return self._streams.query(wanted, build), selections[-1]
+        return self._streams.query(wanted, build, poll), selections[-1]
 
     def _owners(self, name: str, context: str | None) -> Owners | None:
         """Return the keys or ids of a context in a stream."""
