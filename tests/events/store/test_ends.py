@@ -117,7 +117,7 @@ def test_command_on_a_disk_that_hangs_is_told_that_its_outcome_is_open(bench, mo
 
     def hang() -> None:
         is_hanging.set()
-        assert goes_on.wait(300)
+        assert goes_on.wait(60)
 
     def submit(item, submitted=writer._submit) -> None:
         submitted(item)
