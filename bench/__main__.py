@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from bench.against import TITLES, compare
 from bench.events.queries import EVENT_QUERIES
+from bench.events.stores import EVENT_STORES
 from bench.ingest.fields import INGEST_AVRO
 from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
@@ -64,6 +65,7 @@ EXPERIMENTS: Final = (
     SERVE,
     SERVE_SQL,
     EVENT_QUERIES,
+    EVENT_STORES,
     SMALL,
     SEALED_SQL,
     PROVEN,

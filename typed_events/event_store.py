@@ -1,6 +1,6 @@
 """The store of events of a root: the whole language behind one call, `execute`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -41,7 +41,7 @@ from typed_events.store.answers import (
 from typed_events.store.definitions import define
 from typed_events.store.maintenance import maintain
 from typed_events.store.options import EventStoreOptions
-from typed_events.store.owned_streams import OwnedStreams, refuse_missing_root
+from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.storing import Outcome, store_batch, store_each
 from typed_events.store.writer import Writer
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot
@@ -65,11 +65,10 @@ class EventStore:
         self, root: Path, writer: Writer, environment: Environment, keep: KeepOptions
     ) -> None:
         """Answer for a root; use `open`."""
-        self._root = root
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
-        self._queries = Queries(root)
+        self._queries = Queries(root, current_types=self._current_types)
         self._remembered = RememberedQueries(root, self._queries, keep, environment.clock)
 
     @classmethod
@@ -106,12 +105,24 @@ class EventStore:
             return refusal(error)
         return self.execute_command(command, session)
 
-    def execute_command(self, command: Command, session: object | None = None) -> Answer:
-        """Do one command that was parsed; nothing is raised."""
+    def execute_command(
+        self,
+        command: Command,
+        session: object | None = None,
+        poll: Callable[[], None] | None = None,
+    ) -> Answer:
+        """Do one command that was parsed; nothing is raised.
+
+        Args:
+            command: The command.
+            session: Whose it is; commands so far need nothing of it.
+            poll: Called some times a second while rows of a query are searched for, by the thread
+                that waits for them; what it raises ends the query. None for nothing.
+        """
         del session
         try:
             self._writer.refuse_if_closed()
-            return self._answer(command)
+            return self._answer(command, poll)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return refusal(error)
 
@@ -173,22 +184,24 @@ class EventStore:
         """Close."""
         self.close()
 
-    def _answer(self, command: Command) -> Answer:  # noqa: PLR0911 - one for each command
+    def _answer(  # noqa: PLR0911 - one for each command
+        self, command: Command, poll: Callable[[], None] | None
+    ) -> Answer:
         match command:
             case Store():
-                return _answer_of(store_each([command], self._known_types(), self._writer)[0])
+                return _answer_of(store_each([command], self._current_types(), self._writer)[0])
             case Batch(stores):
-                return batch_answer(store_batch(stores, self._known_types(), self._writer))
+                return batch_answer(store_batch(stores, self._current_types(), self._writer))
             case Define():
                 return self._define(command)
             case ListTypes():
-                return types_answer(self._known_types())
+                return types_answer(self._current_types())
             case Describe(name):
-                types = self._known_types()
+                types = self._current_types()
                 types.type_of(name)
                 return type_answer(types.versions(name))
             case Query() | Replay() | Explain():
-                return self._queries.answer(command)
+                return self._queries.answer(command, poll)
             case Flush():
                 return self._flush()
             case Ping():
@@ -213,7 +226,7 @@ class EventStore:
         if not stores:
             return []
         try:
-            outcomes = store_each(stores, self._known_types(), self._writer)
+            outcomes = store_each(stores, self._current_types(), self._writer)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return [refusal(error) for _ in stores]
         return [_answer_of(outcome) for outcome in outcomes]
@@ -233,12 +246,8 @@ class EventStore:
             self._writer.call(lambda _: None)
         return Answer(message="all is durable")
 
-    def _known_types(self) -> StoredTypes:
-        owned = self._writer.types
-        if owned is not None:
-            return owned
-        refuse_missing_root(self._root)
-        return self._types.current()
+    def _current_types(self) -> StoredTypes:
+        return self._writer.types or self._types.current()
 
 
 def _answer_of(outcome: Outcome) -> Answer:

@@ -224,6 +224,9 @@ class Connection:
         """Tell whether the client has ended the connection while it is answered."""
         if self.is_cut:
             return True
+        if len(self._received) >= _RECEIVED_AT_ONCE:
+            # Whoever sends more requests meanwhile is there, and is not to fill the memory.
+            return False
         try:
             self._socket.settimeout(0)
             received = self._socket.recv(_RECEIVED_AT_ONCE)

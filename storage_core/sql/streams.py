@@ -348,14 +348,14 @@ def _answer(
         streams = stack.enter_context(opened)
         connection = streams.connection
         poll = None if progress is None else lambda: progress(connection.query_progress())
-        calls = Interruptible(streams.interrupt, poll)
+        calls = Interruptible(streams.interrupt)
         stack.callback(calls.close)
         relation = streams.relation(query)
         with streams.translated():
-            reader = calls.call(for_output(relation).to_arrow_reader)
+            reader = calls.call(for_output(relation).to_arrow_reader, poll)
 
         def next_rows() -> pa.RecordBatch | None:
-            return calls.call(lambda: next_batch(reader, streams))
+            return calls.call(lambda: next_batch(reader, streams), poll)
 
         first = next_rows()
         return reader.schema, _batches(stack.pop_all(), first, next_rows)

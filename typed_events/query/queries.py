@@ -7,7 +7,7 @@ A query is of one snapshot of each of its streams; of a context only the hot row
 DuckDB evaluates it while its rows are taken (storage_core/sql/kept/).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -31,7 +31,7 @@ from typed_events.errors import BusyError, CommandError, NotFoundError
 from typed_events.language.commands import Explain, Query, Replay
 from typed_events.query.compile import owners_of
 from typed_events.query.explaining import explained
-from typed_events.query.fields import DefinedType, DefinedTypes
+from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.query.figures import select_figures
 from typed_events.query.located import Begins, LocatedRows, select_located
 from typed_events.query.operands import Side, single
@@ -39,6 +39,7 @@ from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
 NO_EVENTS: Final = "No matching events found"
 # The rows of a type that nothing was stored of.
@@ -48,17 +49,29 @@ _NO_ROWS: Final = (
 )
 Snapshots = Mapping[str, KeptSnapshot]
 Texts = Mapping[str, str]
+Poll = Callable[[], None]
 Select = Callable[[Mapping[str, Side], Texts], Selection]
 
 
 class Queries:
     """Answers queries over a root. Any thread; close it after its last answer."""
 
-    def __init__(self, root: str | PathLike[str], options: KeptOptions | None = None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        options: KeptOptions | None = None,
+        current_types: Callable[[], StoredTypes] | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            root: The directory that holds the streams.
+            options: How many queries run at once, and what they may take.
+            current_types: Returns the types there are; None for reading them from the root.
+        """
         self._root = Path(root).absolute()
         self._streams = KeptStreams(self._root, options)
-        self._types = DefinedTypes(self._root)
+        self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
         return self
@@ -75,14 +88,21 @@ class Queries:
         """Close what is open."""
         self._streams.close()
 
-    def answer(self, command: Query | Replay | Explain) -> Answer:
+    def answer(self, command: Query | Replay | Explain, poll: Poll | None = None) -> Answer:
         """Answer one of the commands; raises as `query` does."""
         if isinstance(command, Query):
-            return self.query(command)
-        return self.replay(command) if isinstance(command, Replay) else self.explain(command)
+            return self.query(command, poll)
+        if isinstance(command, Replay):
+            return self.replay(command, poll)
+        return self.explain(command, poll)
 
-    def query(self, query: Query) -> Answer:
+    def query(self, query: Query, poll: Poll | None = None) -> Answer:
         """Answer a QUERY.
+
+        Args:
+            query: The command.
+            poll: Called some times a second while its rows are searched for, by the thread that
+                takes them; what it raises ends the query. None for nothing.
 
         Raises:
             CommandError: A name is unknown, or a literal does not fit its field.
@@ -90,29 +110,30 @@ class Queries:
             BusyError: Too many queries run.
         """
         with _translated():
-            return self._answer(self._request_of(query))
+            return self._answer(self._request_of(query), poll)
 
-    def replay(self, replay: Replay) -> Answer:
+    def replay(self, replay: Replay, poll: Poll | None = None) -> Answer:
         """Answer a REPLAY; raises as `query` does."""
         with _translated():
             if replay.event_type is not None:
                 names = [replay.event_type]
                 types = self._required(names)
-                return self._answer(_Request(replay.context, names, types, _select_replay(replay)))
-            types = self._defined()
+                request = _Request(replay.context, names, types, _select_replay(replay))
+                return self._answer(request, poll)
+            types = self._types.current()
             stored = {*self._streams.names()}
             names = [name for name in sorted(types) if name in stored]
             if not names:
                 return Answer(message=NO_EVENTS)
             select = _select_all_types(replay, types, names)
-            return self._answer(_Request(replay.context, names, types, select))
+            return self._answer(_Request(replay.context, names, types, select), poll)
 
-    def explain(self, explain: Explain) -> Answer:
+    def explain(self, explain: Explain, poll: Poll | None = None) -> Answer:
         """Answer an EXPLAIN: steps of a query and what each reads; raises as `query` does."""
         with _translated():
             request = self._request_of(explain.query)
             seen: dict[str, KeptSnapshot] = {}
-            with self._rows(request, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
+            with self._rows(request, poll, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
                 drawing = "".join(
                     str(text) for batch in drawn for text in batch.column(1).to_pylist()
                 )
@@ -146,18 +167,24 @@ class Queries:
             names.append(query.sequence.other)
         return _Request(query.context, names, self._required(names), _select(query))
 
-    def _answer(self, request: "_Request") -> Answer:
-        rows, selection = self._rows(request)
+    def _answer(self, request: "_Request", poll: Poll | None) -> Answer:
+        rows, selection = self._rows(request, poll)
         message = NO_EVENTS if rows.is_empty else "OK"
         return Answer(message=message, schema=selection.schema, batches=_Batches(rows, selection))
 
     def _rows(
-        self, request: "_Request", *, prefix: str = "", seen: dict[str, KeptSnapshot] | None = None
+        self,
+        request: "_Request",
+        poll: Poll | None,
+        *,
+        prefix: str = "",
+        seen: dict[str, KeptSnapshot] | None = None,
     ) -> tuple[KeptAnswer, Selection]:
         """Return the rows of a query, and what was selected.
 
         Args:
             request: The query.
+            poll: Ends it.
             prefix: What stands before it.
             seen: Gets the snapshots that it is of.
         """
@@ -178,7 +205,7 @@ class Queries:
             selections.append(request.select(sides, sources))
             return prefix + selections[-1].text
 
-        return self._streams.query(wanted, build), selections[-1]
+        return self._streams.query(wanted, build, poll), selections[-1]
 
     def _owners(self, name: str, context: str | None) -> Owners | None:
         """Return the keys or ids of a context in a stream."""
@@ -186,30 +213,21 @@ class Queries:
             return None
         return owners_of(context, has_keys=self._streams.has_keys(name))
 
-    def _defined(self) -> Mapping[str, DefinedType]:
-        try:
-            return self._types.current()
-        except InvalidRequestError as error:
-            if self._root.is_dir():
-                raise
-            message = f"there is no store at {self._root}: DEFINE makes one"
-            raise NotFoundError(message) from error
-
-    def _required(self, names: list[str]) -> Mapping[str, DefinedType]:
+    def _required(self, names: list[str]) -> Mapping[str, TypeFields]:
         """Return the event types, if there is a type or a stream of each name."""
-        types = self._defined()
+        types = self._types.current()
         if any(name not in types for name in names):
-            names_known = {*types, *self._streams.names()}
-            unknown = [name for name in names if name not in names_known]
+            all_names = {*types, *self._streams.names()}
+            unknown = [name for name in names if name not in all_names]
             if unknown:
-                listed = sorted(name for name in names_known if not name.startswith("_"))
+                listed = sorted(name for name in all_names if not name.startswith("_"))
                 raise NotFoundError(unknown_names("type", unknown, listed))
         return types
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is request of which types.
+    """What is asked of which types.
 
     Attributes:
         context: Of which context alone.
@@ -220,12 +238,12 @@ class _Request:
 
     context: str | None
     names: list[str]
-    types: Mapping[str, DefinedType]
+    types: Mapping[str, TypeFields]
     select: Select
 
-    def fields_of(self, name: str) -> "list[pa.Field[Any]] | None":
+    def fields_of(self, name: str) -> "Sequence[pa.Field[Any]] | None":
         """Return the fields of an event type; None of another stream."""
-        return self.types[name].fields if name in self.types else None
+        return self.types[name].of_all_versions if name in self.types else None
 
 
 def _select(query: Query) -> Select:
@@ -254,7 +272,7 @@ def _select_replay(replay: Replay) -> Select:
     return select
 
 
-def _select_all_types(replay: Replay, types: Mapping[str, DefinedType], names: list[str]) -> Select:
+def _select_all_types(replay: Replay, types: Mapping[str, TypeFields], names: list[str]) -> Select:
     """Return what makes the query of a context's events of all types."""
     versions = {name: types[name].versions for name in names}
     return lambda sides, sources: select_all_types(replay, [*sides.values()], sources, versions)

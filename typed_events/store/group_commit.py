@@ -67,7 +67,7 @@ class GroupCommit:
             failure = error
         for place in stored:
             self._accept(written[place], streams)
-        unknown = None if failure is None else not_known(failure)
+        unknown = None if failure is None else not_known(storing_failed(failure))
         errors = {place: refused.get(place) or unknown for place in written if place not in stored}
         _tell(units, errors)
         return failure is None
@@ -147,14 +147,19 @@ class GroupCommit:
             self._counts.put(rows.place, context, count)
 
 
-def not_known(error: BaseException) -> ShardlogError:
-    """Return what is said where a failure leaves open whether something was stored."""
-    reason = str(error).partition("\n")[0]
+def not_known(reason: str) -> ShardlogError:
+    """Return what is said where it is open whether something was stored, as `reason` says."""
     message = (
-        f"it is not known whether it was stored, as storing failed ({reason}): send it again if it "
-        "has an IDEMPOTENCY key, else look first"
+        f"it is not known whether it was stored, as {reason}: send it again if it has an "
+        "IDEMPOTENCY key, else look first"
     )
     return ShardlogError(message)
+
+
+def storing_failed(error: BaseException) -> str:
+    """Return a failure of storing as a reason, in one line."""
+    reason = str(error).partition("\n")[0]
+    return f"storing failed ({reason})"
 
 
 def _refuse_all(units: Sequence[Unit], error: ShardlogError) -> None:

@@ -17,7 +17,8 @@ class EventStoreOptions:
     Attributes:
         shards: How many shards the stream of a new type has, a power of two.
         retention: How long events of a new type are kept; None for good.
-        wait_max: How long a command waits for its turn before it is refused as Busy.
+        wait_max: How long a command waits for its turn before it is refused as Busy, and then for
+            the disk before it is answered that its outcome is open.
         idempotency_window: How long an idempotency key is remembered at least; at most twice as
             long. A store that is opened with another window has forgotten the keys before.
         queue_events_max: How many events wait for the writer at most.

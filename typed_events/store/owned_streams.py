@@ -11,21 +11,19 @@ from typing import Final, Self
 
 from storage_core import (
     Environment,
-    InvalidRequestError,
     ShardlogError,
     Stream,
     StreamOptions,
     UnavailableError,
     describe_stream,
     list_streams,
-    root_id,
 )
 from storage_core.platform.xxh3 import xxh3_64_intdigest
 from typed_events.errors import CommandError, NotFoundError
 from typed_events.store.attached import KEY_LAST, decode_number
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.submission import Place
-from typed_events.types.stored_types import TYPES_STREAM, StoredTypes
+from typed_events.types.stored_types import TYPES_STREAM, StoredTypes, is_root
 
 JOURNAL_STREAM: Final = "_batches"
 
@@ -210,23 +208,3 @@ class OwnedStreams:
         if described.origin is not None or not is_ours:
             message = f"there is a stream {name}, and its rows are no events: take another name"
             raise CommandError(message)
-
-
-def is_root(root: Path) -> bool:
-    """Tell whether a directory holds streams."""
-    try:
-        root_id(root)
-    except InvalidRequestError:
-        return False
-    return True
-
-
-def refuse_missing_root(root: Path) -> None:
-    """Refuse a root that is none.
-
-    Raises:
-        NotFoundError: It is none.
-    """
-    if not is_root(root):
-        message = f"there is no store at {root} yet: DEFINE makes it"
-        raise NotFoundError(message)

@@ -33,6 +33,7 @@ def store_each(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> l
 
     Raises:
         BusyError: None was stored.
+        ShardlogError: It is not known which were stored.
     """
     return _stored(stores, [[place] for place in range(len(stores))], types, writer)
 
@@ -42,6 +43,7 @@ def store_batch(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> 
 
     Raises:
         BusyError: None was stored.
+        ShardlogError: It is not known which were stored.
     """
     by_context: dict[str, list[int]] = {}
     for place, store in enumerate(stores):

@@ -21,13 +21,13 @@ from storage_core import (
     UnavailableError,
 )
 from typed_events.errors import BusyError, ConflictError
-from typed_events.store.group_commit import GroupCommit, not_known
+from typed_events.store.group_commit import GroupCommit, not_known, storing_failed
 from typed_events.store.journal import finish_last
 from typed_events.store.options import EventStoreOptions
-from typed_events.store.owned_streams import OwnedStreams, is_root, refuse_missing_root
+from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.submission import Submission, Unit
 from typed_events.store.writer_call import WriterCall
-from typed_events.types.stored_types import StoredTypes
+from typed_events.types.stored_types import StoredTypes, is_root, refuse_missing_root
 
 T = TypeVar("T")
 Item = Submission | WriterCall[Any]
@@ -69,6 +69,7 @@ class Writer:
         Raises:
             BusyError: Too much waits already, or it waited too long; nothing was stored.
             ClosedError: The store is closed; nothing was stored.
+            ShardlogError: It is being stored and takes too long: the outcome is open.
         """
         submission = Submission(units)
         self._submit(submission)
@@ -80,6 +81,7 @@ class Writer:
         Raises:
             BusyError: It waited too long and was not called.
             ClosedError: The store is closed.
+            ShardlogError: It was called and takes too long: the outcome is open.
         """
         call: WriterCall[T] = WriterCall(function, makes_root)
         self._submit(call)
@@ -178,7 +180,9 @@ class Writer:
             )
             raise BusyError(message)
         # It is being stored. The log's own waits are bounded; a disk that hangs is not.
-        item.done.wait()
+        if not item.done.wait(self._options.wait_max_s):
+            message = f"storing took more than {self._options.wait_max_s:g} s"
+            raise not_known(message)
 
     def _forget(self, item: Item) -> None:
         self._events -= item.events
@@ -304,7 +308,7 @@ class Writer:
 
 
 def _fail(items: list[Item], error: BaseException) -> None:
-    unknown = not_known(error)
+    unknown = not_known(storing_failed(error))
     for item in items:
         item.fail(unknown)
 

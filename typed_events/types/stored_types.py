@@ -110,9 +110,9 @@ class TypesOfRoot:
         """Return the types as they are.
 
         Raises:
-            InvalidRequestError: There is no such root.
+            NotFoundError: There is no such root.
         """
-        root_id(self._root)
+        refuse_missing_root(self._root)
         try:
             progress = shard_progress(self._root, TYPES_STREAM)
         except InvalidRequestError:
@@ -125,6 +125,26 @@ class TypesOfRoot:
                 types = StoredTypes.of(reader.scan())
             self._read = (mark, types)
         return types
+
+
+def is_root(root: Path) -> bool:
+    """Tell whether a directory holds streams."""
+    try:
+        root_id(root)
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def refuse_missing_root(root: Path) -> None:
+    """Refuse a root that is none.
+
+    Raises:
+        NotFoundError: It is none.
+    """
+    if not is_root(root):
+        message = f"there is no store at {root} yet: DEFINE makes it"
+        raise NotFoundError(message)
 
 
 def no_such_type(name: str, names: Sequence[str]) -> NotFoundError:

@@ -60,7 +60,10 @@ def parsed_text(text: str, events: EventCommands) -> list[Parsed]:
 
 
 def answered(
-    commands: Sequence[Parsed], events: EventCommands, check_write: Callable[[], None]
+    commands: Sequence[Parsed],
+    events: EventCommands,
+    check_write: Callable[[], None],
+    poll: Callable[[], None] | None = None,
 ) -> Answer:
     """Do commands and return the answer to all.
 
@@ -68,13 +71,16 @@ def answered(
         commands: The commands.
         events: Who does them.
         check_write: Raises where the client may not write.
+        poll: Called some times a second while rows are searched for; what it raises ends that.
     """
     done = [entry.command for entry in commands if not isinstance(entry.command, Answer)]
     if any(map(writes, done)):
         check_write()
     if len(commands) == 1:
         (only,) = commands
-        return only.command if isinstance(only.command, Answer) else events.execute(only.command)
+        if isinstance(only.command, Answer):
+            return only.command
+        return events.execute(only.command, poll)
     last = commands[-1].command
     question = None if isinstance(last, Answer) or not asks(last) else last
     before = commands if question is None else commands[:-1]
@@ -86,7 +92,7 @@ def answered(
     ]
     failed = [(line, answer) for line, answer in pairs if answer.status is not Status.OK]
     if question is not None and not failed:
-        return events.execute(question)
+        return events.execute(question, poll)
     return _counted(len(commands), failed, is_asked=question is not None)
 
 

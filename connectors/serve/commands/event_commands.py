@@ -5,7 +5,7 @@ event streams, and from then on a thread seals, compacts and expires them. Any t
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -92,10 +92,15 @@ class EventCommands:
 
         return parse(text, COMMAND_BYTES_MAX)
 
-    def execute(self, command: Command) -> Answer:
-        """Do one command; nothing is raised."""
+    def execute(self, command: Command, poll: Callable[[], None] | None = None) -> Answer:
+        """Do one command; nothing is raised.
+
+        Args:
+            command: The command.
+            poll: Called some times a second while rows are searched for; what it raises ends that.
+        """
         begun_s = self._clock.monotonic_s()
-        answer = self._opened().execute_command(command)
+        answer = self._opened().execute_command(command, poll=poll)
         seconds = self._clock.monotonic_s() - begun_s
         self._count([command], [answer], seconds)
         return answer

@@ -3,16 +3,17 @@
 A front end moves text in and answers out; which commands there are it does not know.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.commands.bodies import Parsed, answered
 from connectors.serve.commands.event_commands import EventCommands, asks
-from connectors.serve.connection import Connection
+from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.settings import Bounds
 from connectors.serve.tokens import Tokens
@@ -49,13 +50,35 @@ class FrontEnd:
         )
         return self.slots.taking(connection) if has_rows else nullcontext()
 
-    def answered(self, commands: Sequence[Parsed], authorization: str | None) -> Answer:
+    def answered(
+        self,
+        commands: Sequence[Parsed],
+        authorization: str | None,
+        is_unwanted: Callable[[], bool],
+    ) -> Answer:
         """Do commands, once it is known that the client may.
+
+        A query ends, also before its first rows, where nobody wants them or the time of an answer
+        is over.
+
+        Args:
+            commands: The commands.
+            authorization: What the client says for itself.
+            is_unwanted: Tells whether nobody is there for the answer any more.
 
         Raises:
             RefusedError: It may not.
         """
-        return answered(commands, self.events, lambda: self.tokens.check(authorization, "write"))
+        until_s = self.clock.monotonic_s() + self.bounds.answer_s
+
+        def poll() -> None:
+            if is_unwanted():
+                message = "the client went away before its answer was made"
+                raise GoneError(message)
+            self._refuse_late(until_s)
+
+        may_write = partial(self.tokens.check, authorization, "write")
+        return answered(commands, self.events, may_write, poll)
 
     def bounded(self, answer: Answer) -> Generator[pa.RecordBatch, None, None]:
         """Yield an answer's rows; where they are closed early, so is what they come from.
@@ -72,12 +95,15 @@ class FrontEnd:
                 if self.bounds.rows and rows > self.bounds.rows:
                     message = f"the answer has more than {self.bounds.rows} rows; set a LIMIT"
                     raise InvalidRequestError(message)
-                if self.clock.monotonic_s() > until_s:
-                    message = f"the answer took more than {self.bounds.answer_s:g} s"
-                    raise UnavailableError(message)
+                self._refuse_late(until_s)
                 yield batch
             self.figures.add("rows", rows)
         finally:
             close = getattr(answer.batches, "close", None)
             if close is not None:
                 close()
+
+    def _refuse_late(self, until_s: float) -> None:
+        if self.clock.monotonic_s() > until_s:
+            message = f"the answer took more than {self.bounds.answer_s:g} s"
+            raise UnavailableError(message)

@@ -73,7 +73,7 @@ class HttpCommands:
             text = _text_of(request.body, front_end.bounds.command_bytes)
             commands = parsed_text(text, front_end.events)
             with front_end.place_for(commands, connection):
-                answer = front_end.answered(commands, _authorization(request))
+                answer = front_end.answered(commands, _authorization(request), connection.is_gone)
                 return self._send(writer, request, answer, form, closes=closes)
         except GoneError:
             raise

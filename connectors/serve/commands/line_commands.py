@@ -95,7 +95,8 @@ class LineCommands:
         commands = [Parsed(1, parsed(text, front_end.events))]
         with front_end.place_for(commands, connection):
             try:
-                answer = front_end.answered(commands, authorization)
+                # Who ends its side, as `nc -N` does, wants the answer all the same.
+                answer = front_end.answered(commands, authorization, lambda: connection.is_cut)
             except RefusedError as error:
                 # It may read all the same.
                 answer = _failure(error)

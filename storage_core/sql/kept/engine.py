@@ -10,6 +10,7 @@ from storage_core.errors import ShardlogError
 from storage_core.sql.access.path_streams import FileOpener
 from storage_core.sql.answer import next_batch
 from storage_core.sql.engine import EngineOptions, open_engine
+from storage_core.sql.interruptible import Interruptible
 from storage_core.sql.kept.kept_stream import KeptSnapshot
 from storage_core.sql.part_files import ListedPart, PartFiles
 from storage_core.sql.query_errors import as_shardlog_error, translated
@@ -28,17 +29,26 @@ class KeptEngine:
         """Open it."""
         self._files = PartFiles(verify_checksums=options.verify_checksums)
         self._connection = open_engine(options, self._files)
+        self._calls = Interruptible(self._connection.interrupt)
         self._hot: list[str] = []
         self._streams: set[str] = set()
 
     def close(self) -> None:
         """Close it."""
+        self._calls.close()
         self._connection.close()
 
     def query(
-        self, snapshots: Snapshots, build: Build
+        self, snapshots: Snapshots, build: Build, poll: Callable[[], None] | None = None
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the answer to a query; `release` ends it.
+
+        Ctrl-C, and what `poll` raises, end DuckDB's search for the next rows.
+
+        Args:
+            snapshots: What it is over.
+            build: Makes it.
+            poll: Called some times a second while DuckDB searches; None for nothing.
 
         Raises:
             InvalidRequestError: DuckDB refuses the query.
@@ -49,8 +59,10 @@ class KeptEngine:
             snapshots, {name: self._select(snapshot) for name, snapshot in snapshots.items()}
         )
         with self.translated():
-            reader = self._connection.sql(text).to_arrow_reader(_BATCH_ROWS)
-        return reader.schema, self._batches(reader)
+            reader = self._calls.call(
+                lambda: self._connection.sql(text).to_arrow_reader(_BATCH_ROWS), poll
+            )
+        return reader.schema, self._batches(reader, poll)
 
     def release(self) -> None:
         """Let go of the rows and parts of the last query."""
@@ -60,10 +72,6 @@ class KeptEngine:
             self._files.forget(stream)
         self._hot.clear()
         self._streams.clear()
-
-    def interrupt(self) -> None:
-        """End the running query; from another thread."""
-        self._connection.interrupt()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -99,6 +107,11 @@ class KeptEngine:
         urls = {str(part.path): part.url for part in listed}
         return select_of(snapshot.rows, urls, names)
 
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        while (batch := next_batch(reader, self)) is not None:
+    def _batches(
+        self, reader: pa.RecordBatchReader, poll: Callable[[], None] | None
+    ) -> Iterator[pa.RecordBatch]:
+        def following() -> pa.RecordBatch | None:
+            return next_batch(reader, self)
+
+        while (batch := self._calls.call(following, poll)) is not None:
             yield batch

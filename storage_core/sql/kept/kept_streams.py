@@ -10,7 +10,7 @@ waits, for a bounded time. The one used last is used first, as it has cached mos
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -209,13 +209,20 @@ class KeptStreams:
                     raise
         raise UnavailableError(_GONE, stream=name)
 
-    def query(self, wanted: Mapping[str, Owners | None], build: Build) -> KeptAnswer:
+    def query(
+        self,
+        wanted: Mapping[str, Owners | None],
+        build: Build,
+        poll: Callable[[], None] | None = None,
+    ) -> KeptAnswer:
         """Return the rows of a query over snapshots of some streams.
 
         Args:
             wanted: The streams, and the keys or ids whose rows alone are wanted; the query has a
                 condition for that, too.
             build: Makes the query.
+            poll: Called some times a second while DuckDB searches for rows, by the thread that
+                waits for them; what it raises ends the query. None for nothing.
 
         Raises:
             QueriesBusyError: All queries that may run at once ran for too long.
@@ -225,7 +232,7 @@ class KeptStreams:
             engine = self._take()
             try:
                 snapshots = {name: self.snapshot(name, of) for name, of in wanted.items()}
-                schema, batches = engine.query(snapshots, build)
+                schema, batches = engine.query(snapshots, build, poll)
                 return KeptAnswer(schema, batches, partial(self._free, engine))
             except PartGoneError:
                 self._free(engine, is_sound=True)

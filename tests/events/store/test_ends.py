@@ -110,6 +110,36 @@ def test_command_that_waited_too_long_is_busy_and_is_not_stored(make_bench):
     assert bench.events("order") == []
 
 
+def test_command_on_a_disk_that_hangs_is_told_that_its_outcome_is_open(bench, monkeypatch):
+    bench.must("order", "ann", amount=0)
+    writer = bench.store_of_events._writer
+    is_hanging, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        is_hanging.set()
+        assert goes_on.wait(60)
+
+    def submit(item, submitted=writer._submit) -> None:
+        submitted(item)
+        assert is_hanging.wait(300)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(bench.disk), "count", lambda _: hang())
+        patched.setattr(writer, "_submit", submit)
+        writer._options = replace(writer._options, wait_max=timedelta(milliseconds=200))
+        try:
+            answer = bench.do(stored("order", "ann", 'IDEMPOTENCY "a"', amount=1))
+        finally:
+            goes_on.set()
+    assert answer.status is Status.INTERNAL_ERROR
+    assert (
+        "it is not known whether it was stored, as storing took more than 0.2 s" in answer.message
+    )
+    writer._options = replace(writer._options, wait_max=timedelta(minutes=5))
+    bench.must("order", "ann", 'IDEMPOTENCY "a"', amount=1)
+    assert [fields["amount"] for _, _, fields in bench.events("order")] == [0, 1]
+
+
 def test_close_stores_what_waits(bench):
     answers = []
     waiting = threading.Thread(target=lambda: answers.append(bench.do(EVENT)))

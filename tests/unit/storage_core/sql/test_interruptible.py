@@ -18,7 +18,20 @@ def test_interrupt_is_repeated_until_the_call_has_ended():
         for _ in range(3):
             assert interrupts.acquire(timeout=60)
 
-    waits = Interruptible(interrupts.release, None)
+    waits = Interruptible(interrupts.release)
     with pytest.raises(KeyboardInterrupt):
         waits.call(work)
     waits.close()
+
+
+def test_what_a_poll_raises_ends_the_call():
+    interrupts = threading.Semaphore(0)
+    calls = Interruptible(interrupts.release)
+
+    def poll() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        calls.call(lambda: interrupts.acquire(timeout=60), poll)
+    assert calls.call(lambda: "next", poll=None) == "next"
+    calls.close()
