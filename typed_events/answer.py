@@ -33,3 +33,8 @@ class Answer:
     message: str = "OK"
     schema: pa.Schema | None = None
     batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 event`, `2,000 events`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -33,9 +33,26 @@ _CALLED: Final = {
     "SEMICOLON": ";",
     "$END": "the end of the command",
 }
+# Commands that everybody needs, before the others.
+_FIRST_ONES: Final = ("DEFINE", "STORE", "QUERY", "REPLAY")
 _JSON: Final = frozenset({"JSON_TRUE", "JSON_FALSE", "JSON_NULL", "BARE_JSON"})
 _NAMES: Final = frozenset({"WORD", "TYPE", "FIELD", "NAME", "PLACE", "DURATION"})
-_LISTED_MAX: Final = 8
+# All clauses of QUERY: one that is left out here is the one that was looked for.
+_LISTED_MAX: Final = 24
+# What other languages call it.
+_ELSEWHERE: Final = {
+    "SELECT": "QUERY",
+    "FIND": "QUERY",
+    "GET": "QUERY",
+    "INSERT": "STORE",
+    "PUT": "STORE",
+    "CREATE": "DEFINE",
+    "DESC": "DESCRIBE",
+    "SUM": "TOTAL",
+    "MEAN": "AVG",
+    "AVERAGE": "AVG",
+    "GROUP": "BY",
+}
 _STACK_MAX: Final = 10_000
 _SHOWN_MAX: Final = 40
 _LIKENESS: Final = 0.75
@@ -58,6 +75,10 @@ def complaint(text: str, error: UnexpectedInput) -> Misread:
         return Misread(place, special)
     if meant := _meant(word, expected):
         return Misread(place, f"{_excerpt(word)}: did you mean {meant}?")
+    keywords = _keywords(expected)
+    if keywords.issuperset(_FIRST_ONES):
+        names = [*_FIRST_ONES, *sorted(keywords - {*_FIRST_ONES})]
+        return Misread(place, f"{_excerpt(word)} is no command; there are {', '.join(names)}")
     return Misread(place, f"expected {_listed(expected)}, not {_excerpt(word)}")
 
 
@@ -111,21 +132,15 @@ def _special(text: str, place: int, word: str) -> str:
 
 def _meant(word: str, expected: Collection[str]) -> str | None:
     """Return the keyword that a word is nearly; a looser likeness would find one in many names."""
-    keywords = filter(None, map(_keyword, sorted(expected)))
-    like = get_close_matches(word[:_SHOWN_MAX].upper(), keywords, 1, _LIKENESS)
+    keywords = _keywords(expected)
+    if (elsewhere := _ELSEWHERE.get(word.upper())) in keywords:
+        return elsewhere
+    like = get_close_matches(word[:_SHOWN_MAX].upper(), sorted(keywords), 1, _LIKENESS)
     return like[0] if like and like[0] != word.upper() else None
 
 
-def _why_no_string(text: str, place: int) -> str:
-    string = _STRING.match(text, place)
-    end = string.end() if string else place
-    if end >= len(text):
-        return "this string does not end"
-    if text[end] == '"':
-        return ""
-    if text[end] == "\\":
-        return 'after a \\ in a string stands one of " \\ / b f n r t, or u and 4 hex digits'
-    return r"a string has no control characters: write \n for a new line, \t for a tab"
+def _keywords(terminals: Collection[str]) -> set[str]:
+    return set(filter(None, map(_keyword, terminals)))
 
 
 def _keyword(terminal: str) -> str | None:
@@ -144,7 +159,7 @@ def _listed(expected: Collection[str]) -> str:
         return 'a field type such as "int", or a list of the values of an enum'
     if rest & _NAMES:
         rest -= {"TEXT"}
-    keywords = sorted(filter(None, map(_keyword, rest)))
+    keywords = sorted(_keywords(rest))
     others = sorted(_CALLED[name] for name in rest if name in _CALLED and name != "$END")
     names = [*others, *keywords]
     if len(names) > _LISTED_MAX:

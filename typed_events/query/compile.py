@@ -32,7 +32,7 @@ from typed_events.query.operands import Operand, blob, literal
 
 # Returns the column of a field; raises CommandError if there is none.
 Resolve = Callable[[Field], Operand]
-_TEXTS: Final = ("string", "context", "type", "position")
+_TEXTS: Final = ("string", "uuid", "context", "type", "position")
 _INT32_MAX: Final = 2**31 - 1
 
 

@@ -1,6 +1,6 @@
 """The fields of the event types of a root, of all versions of each, as columns of answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from storage_core.sql.field_columns import engine_type
 from storage_core.sql.type_unification import unified_type
+from typed_events.query.operands import UUIDS
 from typed_events.types.stored_types import StoredTypes
 
 
@@ -25,15 +26,11 @@ class TypeFields:
     @cached_property
     def of_all_versions(self) -> "tuple[pa.Field[Any], ...]":
         """The fields of all versions, those of the newest first."""
-        types: dict[str, list[pa.DataType]] = {}
+        by_name: dict[str, list[pa.Field[Any]]] = {}
         for fields in reversed([*self.versions.values()]):
             for field in fields:
-                types.setdefault(field.name, []).append(field.type)
-        return tuple(
-            # The oldest first, as field_columns.py adds them.
-            pa.field(name, unified_type(tuple(reversed(of_field))))
-            for name, of_field in types.items()
-        )
+                by_name.setdefault(field.name, []).append(field)
+        return tuple(_of_all(name, of_field) for name, of_field in by_name.items())
 
 
 class FieldsOfTypes:
@@ -55,13 +52,26 @@ class FieldsOfTypes:
         return fields
 
 
+def _of_all(name: str, fields: "Sequence[pa.Field[Any]]") -> "pa.Field[Any]":
+    """Return a field as all versions that have it, the newest first, are read."""
+    # The oldest first, as field_columns.py adds them.
+    unified = pa.field(name, unified_type(tuple(field.type for field in reversed(fields))))
+    are_uuids = all(field.metadata == UUIDS for field in fields)
+    return unified.with_metadata({**UUIDS}) if are_uuids else unified
+
+
 def _fields_of(stored: StoredTypes, name: str) -> TypeFields:
     return TypeFields(
         {
             version.event_type.version: tuple(
-                field.with_type(engine_type(field.type))
+                _typed(field, version.event_type.fields[field.name].kind)
                 for field in version.event_type.schema.arrow_schema()
             )
             for version in stored.versions(name)
         }
     )
+
+
+def _typed(field: "pa.Field[Any]", kind: str) -> "pa.Field[Any]":
+    typed = pa.field(field.name, engine_type(field.type), field.nullable)
+    return typed.with_metadata({**UUIDS}) if kind == "uuid" else typed

@@ -13,6 +13,7 @@ from typed_events.errors import CommandError
 from typed_events.language.expressions import Operator, Value
 from typed_events.language.times import DAY_US, day_text, micros_of
 from typed_events.query.operands import Operand, literal
+from typed_events.types.values import is_uuid
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -61,6 +62,8 @@ def point_of(operand: Operand, value: Value) -> Point:
         return Point("TRUE" if value else "FALSE")
     if kind in ("string", "context", "type", "position") and isinstance(value, str):
         return Point(literal(value))
+    if kind == "uuid" and isinstance(value, str) and is_uuid(value):
+        return Point(literal(value.lower()))
     if kind in ("timestamp", "local_timestamp", "date", "time") and not isinstance(value, bool):
         return _of_time(operand, micros_of(value))
     raise CommandError(_mismatch(operand, value))
@@ -109,6 +112,7 @@ _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "float": ("a float", "a number, as 1.5"),
     "bool": ("a bool", "true or false"),
     "string": ("a string", 'a text, as "paid"'),
+    "uuid": ("a uuid", 'a UUID, as "67e55044-10b1-426f-9247-bb680e5fe0c8"'),
     "context": ("a string", 'a text, as "customer-7"'),
     "type": ("a string", "a text"),
     "position": ("a position", 'a text, as "0:41"'),

@@ -27,6 +27,7 @@ Kind = Literal[
     "float",
     "bool",
     "string",
+    "uuid",
     "timestamp",
     "local_timestamp",
     "date",
@@ -36,6 +37,8 @@ Kind = Literal[
     "position",
     "other",
 ]
+# Beside a field of an event type whose texts are UUIDs, all kept in lower case.
+UUIDS: Final[Mapping[bytes | str, bytes | str]] = {b"kind": b"uuid"}
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _CORE_TYPES: Final[Mapping[str, pa.DataType]] = {
     "context_id": pa.string(),
@@ -154,16 +157,19 @@ class Side:
             stored.setdefault(column.field, []).append(column)
         for field in defined:
             of_field = stored.get(field.name, [])
+            is_uuid = field.metadata == UUIDS
             if not of_field:
                 value = f"CAST(NULL AS {sql_type(field.type)})"
-                yield Operand(field.name, kind_of(field.type), value, field.type, self)
+                kind = "uuid" if is_uuid else kind_of(field.type)
+                yield Operand(field.name, kind, value, field.type, self)
             for number, column in enumerate(of_field):
                 data_type = unified_type(column.types)
                 value = self.column(column.name)
                 if number == 0 and data_type != field.type:
                     value, data_type = f"CAST({value} AS {sql_type(field.type)})", field.type
                 name = column.name if number else field.name
-                yield Operand(name, kind_of(data_type), value, data_type, self)
+                kind = "uuid" if is_uuid else kind_of(data_type)
+                yield Operand(name, kind, value, data_type, self)
 
     def _stored(self, columns: Iterable[FieldColumn]) -> Iterator[Operand]:
         """Yield the fields of any other stream."""

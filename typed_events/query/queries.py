@@ -139,12 +139,13 @@ class Queries:
                 )
             return explained(explain.query, seen, drawing)
 
-    def located(self, query: Query, begins: Begins) -> LocatedRows:
+    def located(self, query: Query, begins: Begins, poll: Poll | None = None) -> LocatedRows:
         """Return the events of a query from some addresses on, each with its place.
 
         Args:
             query: Of one type, without an order, limits and figures.
             begins: Returns where each shard begins, by the snapshot.
+            poll: As `query` has it.
 
         Raises:
             ShardlogError: As by `query`.
@@ -158,7 +159,7 @@ class Queries:
                 return select_located(query, side, sources[side.event_type], starts)
 
             request = _Request(query.context, names, self._required(names), select)
-            rows, selection = self._rows(request, seen=seen)
+            rows, selection = self._rows(request, poll, seen=seen)
             return LocatedRows(_Batches(rows, selection), selection.schema)
 
     def _request_of(self, query: Query) -> "_Request":

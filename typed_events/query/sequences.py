@@ -34,7 +34,7 @@ from typed_events.query.selecting import (
 _LINK: Final = '"of link"'
 _TIME: Final = '"of time"'
 _NUMBERS: Final = ("int", "float")
-_TEXTS: Final = ("string", "context", "type", "position")
+_TEXTS: Final = ("string", "uuid", "context", "type", "position")
 
 
 class Pair:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from typed_events.answer import Answer, Status
+from typed_events.answer import Answer, Status, counted
 from typed_events.language.commands import Position
 from typed_events.refusals import message_of, status_of
 from typed_events.store.storing import HeldBackError, Outcome
@@ -59,13 +59,14 @@ def batch_answer(outcomes: Sequence[Outcome]) -> Answer:
     }
     stored = messages.count(None)
     answer = Answer(
-        message=f"stored {stored} events", schema=_BATCH, batches=_rows(_BATCH, columns)
+        message=f"stored {counted(stored, 'event')}", schema=_BATCH, batches=_rows(_BATCH, columns)
     )
     refused = [error for error in errors if error is not None]
     if refused:
         first = next(error for error in refused if not isinstance(error, HeldBackError))
         answer.status = status_of(first)
-        answer.message = f"stored {stored} of {len(outcomes)} events: {message_of(first)}"
+        of_all = f"{stored:,} of {counted(len(outcomes), 'event')}"
+        answer.message = f"stored {of_all}: {message_of(first)}"
     return answer
 
 
@@ -88,7 +89,7 @@ def types_answer(types: StoredTypes) -> Answer:
         "fields": [len(stored.event_type.fields) for stored in newest],
         "defined": [stored.defined_us for stored in newest],
     }
-    message = f"{len(newest)} types" if newest else "no types yet: DEFINE makes one"
+    message = counted(len(newest), "type") if newest else "no types yet: DEFINE makes one"
     return Answer(message=message, schema=_TYPES, batches=_rows(_TYPES, columns))
 
 

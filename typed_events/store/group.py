@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import SchemaEntry, ShardlogError
+from typed_events.answer import counted
 from typed_events.errors import ConflictError
 from typed_events.language.commands import Position
 from typed_events.store.attached import (
@@ -239,7 +240,7 @@ class Group:
                 self.needs_journal = True
         if count != row.expect:
             context = row.key.decode("utf-8", "replace")
-            message = f"context {context} has {count} events, not {row.expect}"
+            message = f"context {context} has {counted(count, 'event')}, not {row.expect}"
             raise ConflictError(message)
 
 

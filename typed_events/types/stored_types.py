@@ -150,4 +150,4 @@ def refuse_missing_root(root: Path) -> None:
 def no_such_type(name: str, names: Sequence[str]) -> NotFoundError:
     """Return the error that tells of a type that is not there, with those of nearly its name."""
     hint = did_you_mean([name], names) or "; LIST TYPES shows those there are"
-    return NotFoundError(f"there is no type {name}{hint}")
+    return NotFoundError(f"there is no event type {name}{hint}")

@@ -184,8 +184,8 @@ def _filled(column: Column) -> Any:  # noqa: ANN401 - NumPy's array of any width
 
 
 def _uuids(_: FieldType, values: list[Any], __: set[type]) -> Column:
-    is_uuid = _UUID.match
-    if not all(value is None or is_uuid(value) for value in values):
+    matches = _UUID.match
+    if not all(value is None or matches(value) for value in values):
         raise _UnfitError
     return pa.array([value and value.lower() for value in values], pa.string())
 
@@ -254,8 +254,13 @@ def _string_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401
     return None
 
 
+def is_uuid(text: str) -> bool:
+    """Tell whether a text is a UUID as fields take it, in either case."""
+    return _UUID.match(text) is not None
+
+
 def _uuid_fault(kind: FieldType, value: Any) -> str | None:  # noqa: ANN401
-    if _UUID.match(value):
+    if is_uuid(value):
         return None
     return f"{_excerpt(value)} is no uuid; write {_wanted(kind)}"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from connectors.serve.commands.event_commands import EventCommands, asks, writes
 from connectors.serve.commands.split_text import split_commands
-from typed_events.answer import Answer, Status
+from typed_events.answer import Answer, Status, counted
 from typed_events.errors import CommandError
 from typed_events.language.commands import Command
 
@@ -106,7 +106,7 @@ def parsed(text: str, events: EventCommands) -> Command | Answer:
 
 def _counted(count: int, failed: Sequence[tuple[int, Answer]], *, is_asked: bool) -> Answer:
     if not failed:
-        return Answer(message=f"{count:,} commands done")
+        return Answer(message=f"{counted(count, 'command')} done")
     line, first = failed[0]
     message = f"{count - len(failed) - is_asked:,} of {count:,} commands done; "
     message += f"line {line}: {first.message}"

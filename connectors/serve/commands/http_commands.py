@@ -165,7 +165,8 @@ def form_of(accept: str) -> AnswerForm:
         if form is not None and quality > 0:
             wanted.append((quality, form))
     if not wanted:
-        message = f"Accept is none of {', '.join(MEDIA_TYPES.values())}"
+        there_are = ", ".join(media.partition(";")[0] for media in MEDIA_TYPES.values())
+        message = f"an answer has no form that Accept names; there are {there_are}"
         raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, message)
     return max(wanted, key=lambda pair: pair[0])[1]
 

@@ -27,6 +27,7 @@ from typed_events.refusals import message_of, status_of
 
 _HTTP: Final = re.compile(rb"[A-Z]+ \S+ HTTP/")
 _OWN: Final = re.compile(r"(AUTH|FORMAT)\s+(\S+)\s*\Z", re.IGNORECASE)
+_NOT_ASKED: Final = "no token is asked for here"
 _FLUSHED_AT: Final = 65_536
 _EMPTY: Final = '""'
 _SAYS_NOTHING: Final = "OK"
@@ -62,7 +63,8 @@ class LineCommands:
                 if own[1].upper() == "AUTH":
                     token = own[2]
                     self._check(token)
-                    answer = Answer(message="the token is known")
+                    is_open = self._front_end.tokens.is_open
+                    answer = Answer(message=_NOT_ASKED if is_open else "the token is known")
                 else:
                     is_json = _is_json(own[2])
                     answer = Answer(message=f"answers are {own[2].lower()}")

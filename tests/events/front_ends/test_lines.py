@@ -122,3 +122,7 @@ def test_connections_end_with_the_server_and_are_counted(tmp_path) -> None:
             assert served.metric("shardlog_server_line_connections") == 2
     assert sock.recv(1) == b""
     sock.close()
+
+
+def test_token_that_nobody_asks_for_is_taken_and_said(lines) -> None:
+    assert lines.ask("AUTH token-of-another-server") == ["OK: no token is asked for here"]

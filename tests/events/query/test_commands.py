@@ -46,3 +46,34 @@ def test_a_closed_store_answers_no_query(root):
     store.execute(COMMANDS[0])
     store.close()
     assert store.execute("QUERY order").status != Status.OK
+
+
+def test_a_uuid_is_found_in_either_case(root):
+    upper = "67E55044-10B1-426F-9247-BB680E5FE0C8"
+    with EventStore.open(root) as store:
+        store.execute('DEFINE visit FIELDS { session: "uuid | null" }')
+        store.execute(f'STORE visit FOR ann PAYLOAD {{ "session": "{upper}" }}')
+        store.execute("STORE visit FOR bob PAYLOAD {}")
+        for condition, found in {
+            f'session = "{upper}"': ["ann"],
+            f'session IN ("{upper.lower()}")': ["ann"],
+            f'session != "{upper}"': ["bob"],
+            f'session >= "{upper}"': ["ann"],
+            'session LIKE "67e5%"': ["ann"],
+        }.items():
+            rows = columns(store, f"QUERY visit WHERE {condition}", "context_id")
+            assert [context for (context,) in rows] == found, condition
+        refused = store.execute('QUERY visit WHERE session = "67e55044"')
+    assert refused.status == Status.BAD_REQUEST
+    assert refused.message.startswith('session is a uuid: write a UUID, as "67e55044-10b1')
+
+
+def test_a_uuid_links_to_a_uuid_and_to_a_text(root):
+    uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8"
+    with EventStore.open(root) as store:
+        for name, kind in {"visit": "uuid", "click": "uuid", "note": "string"}.items():
+            store.execute(f'DEFINE {name} FIELDS {{ session: "{kind}" }}')
+            store.execute(f'STORE {name} FOR ann PAYLOAD {{ "session": "{uuid}" }}')
+        for later in ("click", "note"):
+            pairs = f"QUERY visit FOLLOWED BY {later} LINKED BY session"
+            assert columns(store, pairs, f"{later}.session") == [(uuid,)]

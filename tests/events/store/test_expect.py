@@ -12,6 +12,9 @@ def test_expect_counts_events_of_all_types(bench):
     bench.must("order", "ann", "EXPECT NONE", amount=1)
     bench.must("pay", "ann", "EXPECT 1", amount=1)
     bench.must("order", "bob", "EXPECT 0", amount=1)
+    assert bench.store("order", "bob", "EXPECT NONE", amount=1).message == (
+        "context bob has 1 event, not 0"
+    )
     answer = bench.store("order", "ann", "EXPECT 1", amount=2)
     assert answer.status is Status.CONFLICT
     assert answer.message == "context ann has 2 events, not 1"

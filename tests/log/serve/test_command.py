@@ -80,3 +80,20 @@ def test_directory_that_is_no_root_is_refused(tmp_path, shardlog) -> None:
     ran = shardlog("serve", tmp_path, "--listen", "127.0.0.1:0")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "not a shardlog root" in ran.err
+
+
+def test_server_that_takes_writes_makes_its_root(tmp_path) -> None:
+    root = tmp_path / "not" / "there"
+    with started(root, "--writable") as (process, line):
+        assert f"root {root} (id {root_id(root)}), everybody on this machine may write" in line
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=ANSWER_MAX_S)
+    assert err == f"shardlog: {root} was no root yet: it is an empty one now\n"
+
+
+def test_directory_of_other_files_is_never_made_a_root(tmp_path, shardlog) -> None:
+    (tmp_path / "letter.txt").touch()
+    ran = shardlog("serve", tmp_path, "--listen", "127.0.0.1:0", "--writable")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "not a shardlog root" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]

@@ -15,6 +15,8 @@ from connectors.serve.server import ShardServer
 from connectors.serve.server_process import prepare_process
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.settings.operations_settings import is_loopback
+from storage_core.platform.durable_file import reading_errors
+from storage_core.roots import make_root
 
 _MIB: Final = 2**20
 
@@ -66,6 +68,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     try:
         prepare_process()
+        if settings.takes_writes:
+            _make_new_root(root)
         with ShardServer(settings, installed_version()) as server:
             _tell(server, settings)
             signal.sigwait(ending)
@@ -74,6 +78,16 @@ def serve(  # noqa: PLR0913 - one parameter an option
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
+
+
+def _make_new_root(root: Path) -> None:
+    """Make a root of a directory that is not there or is empty, for a server that takes writes."""
+    with reading_errors(root, "making the root"):
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            # A root already, or no directory of shardlog's.
+            return
+    make_root(root)
+    typer.echo(f"shardlog: {root} was no root yet: it is an empty one now", err=True)
 
 
 def _end_at_once(_number: int, _frame: FrameType | None) -> None:

@@ -11,10 +11,18 @@ LINES = {
     "QUER orders": 'column 1: "QUER": did you mean QUERY?',
     "QUERY orders WERE a = 1": 'column 14: "WERE": did you mean WHERE?',
     "QUERY orders\n  WERE a": 'line 2, column 3: "WERE": did you mean WHERE?',
+    "SELECT * FROM orders": 'column 1: "SELECT": did you mean QUERY?',
+    "QUERY orders SUM amount": 'column 14: "SUM": did you mean TOTAL?',
+    "QUERY orders GROUP BY status": 'column 14: "GROUP": did you mean BY?',
+    "-- all": (
+        'column 1: "-" is no command; there are DEFINE, STORE, QUERY, REPLAY, BATCH, DELETE, '
+        "DESCRIBE, EXPLAIN, FLUSH, FORGET, LIST, PING, PLOT, REMEMBER, SHOW, SUBSCRIBE"
+    ),
     "QUERY": 'column 6: the command ends where the name of a type such as "orders" is expected',
     "QUERY orders amount": (
-        "column 14: expected AFTER, AVG, BY, COUNT, FOLLOWED, FOR, LIMIT, MAX, … or the end of the "
-        'command, not "amount"'
+        "column 14: expected AFTER, AVG, BY, COUNT, FOLLOWED, FOR, LIMIT, MAX, MIN, OFFSET, ORDER, "
+        "PER, PRECEDED, RETURN, SINCE, TOTAL, UNTIL, USING, WHERE or the end of the command, not "
+        '"amount"'
     ),
     "PING 5": 'column 6: expected the end of the command, not "5"',
     "QUERY orders WHERE a == 1": "column 23: write = for equal, != for not equal",
