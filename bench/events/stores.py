@@ -39,7 +39,7 @@ def _served(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     with child_process(serve, workspace, is_writable=True) as child:
         port = int(child.answer()["port"])
         with closing(_connected(port)) as connection:
-            _told(connection, _request_of(_DEFINE))
+            _send_command(connection, _request_of(_DEFINE))
         yield {
             "clients": lambda: answer_of(_clients, port),
             "lines": lambda: answer_of(_lines, port),
@@ -55,11 +55,11 @@ def _clients(port: int) -> Measured:
         numbers = range(client * _EVENTS, (client + 1) * _EVENTS)
         requests = [_request_of(_store(number)) for number in numbers]
         with closing(_connected(port)) as connection:
-            _told(connection, _request_of("PING"))
+            _send_command(connection, _request_of("PING"))
             begins.wait(_WAIT_S)
             for request in requests:
                 start = time.perf_counter()
-                _told(connection, request)
+                _send_command(connection, request)
                 seconds.append(time.perf_counter() - start)
 
     threads = [threading.Thread(target=partial(run, client)) for client in range(_CLIENTS)]
@@ -81,10 +81,10 @@ def _lines(port: int) -> Measured:
         for first in range(0, (_REQUESTS + 1) * _LINES, _LINES)
     ]
     with closing(_connected(port)) as connection:
-        _told(connection, requests[0])
+        _send_command(connection, requests[0])
         start = time.perf_counter()
         for request in requests[1:]:
-            _told(connection, request)
+            _send_command(connection, request)
         elapsed = time.perf_counter() - start
     return {"rate": _LINES * _REQUESTS / elapsed}
 
@@ -111,11 +111,11 @@ def _connected(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), _WAIT_S)
 
 
-def _told(connection: socket.socket, request: bytes) -> None:
+def _send_command(connection: socket.socket, request: bytes) -> None:
     """Send a request, which must go well, and take its answer."""
     connection.sendall(request)
     received = b""
-    while not (found := _LENGTH.search(received)) or len(received) < found.end() + int(found[1]):
+    while not (head := _LENGTH.search(received)) or len(received) < head.end() + int(head[1]):
         piece = connection.recv(65_536)
         assert piece, "the server has ended the connection"
         received += piece

@@ -47,7 +47,11 @@ class _Piece:
 
 
 class HotTables:
-    """The hot rows of a shard as typed tables."""
+    """The hot rows of a shard as typed tables.
+
+    Attributes:
+        searched: How many rows were read for a few keys alone, none of which is kept.
+    """
 
     def __init__(self, typed: Typed) -> None:
         """Begin without rows.
@@ -57,6 +61,7 @@ class HotTables:
         """
         self._typed = typed
         self._pieces: list[_Piece] = []
+        self.searched = 0
 
     @property
     def rows(self) -> int:
@@ -83,6 +88,7 @@ class HotTables:
             end: The exclusive end.
             read: Yields stored rows.
         """
+        self.searched = 0
         self._pieces = [piece for piece in self._pieces if piece.end > start]
         if self._pieces and self._pieces[0].start > start:
             # Rows that a part had are hot again.

@@ -2,7 +2,7 @@
 
 A snapshot of it is one of stream_snapshot.py. Its parts are listed anew for each; of hot rows only
 those are decoded that no snapshot had before. Of a few keys or ids, where much would have to be
-decoded, only their rows are read.
+decoded, only their rows are read, until that has cost more than decoding all of them once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +33,9 @@ from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shard
 
 # Of a few keys, so many rows are rather decoded for good than searched for each time.
 _DECODED_FOR_KEYS_MAX: Final = 16_384
+# More are, too, once that many times as many were searched; never more than these at once.
+_SEARCHES: Final = 4
+_DECODED_AT_ONCE_MAX: Final = 2**18
 Owners = tuple[bytes, ...] | tuple[int, ...]
 # Rows that were given up, by shard.
 Gaps = Mapping[int, Sequence[AddressRange]]
@@ -189,7 +192,10 @@ class KeptStream:
         columns = stored_columns(has_keys=self.has_keys)
         if owners is None:
             return tables.of(start, shard.end, partial(self._read, n, columns))
-        if tables.missing(start, shard.end) > _DECODED_FOR_KEYS_MAX:
+        missing = tables.missing(start, shard.end)
+        is_searched = tables.searched < _SEARCHES * missing or missing > _DECODED_AT_ONCE_MAX
+        if missing > _DECODED_FOR_KEYS_MAX and is_searched:
+            tables.searched += missing
             wanted: dict[str, Any] = {"keys" if self.has_keys else "ids": list(owners)}
             batches = self._reader.tail(n, start, shard.end, columns=columns, **wanted)
             return self._typed([batch for batch in batches if batch.num_rows])

@@ -4,12 +4,14 @@ Method: a writer appends, seals, trims, compacts and makes streams anew while th
 asked; the rows are compared with those written.
 """
 
+from contextlib import closing
 from threading import Event as Signal
 from threading import Thread
 
 import pytest
 
 from storage_core import drop_stream
+from storage_core.sql.kept.kept_stream import KeptStream
 from storage_core.sql.kept.kept_streams import KeptOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
@@ -125,3 +127,15 @@ def test_a_context_of_many_undecoded_rows_is_read_alone(root):
         assert [row["number"] for row in rows] == [*range(1, 40_000, 3)]
         assert rows_in(queries.query(COUNT))[0]["count"] == 40_000
         assert rows_in(queries.query(Query("order", "ctx-1"))) == rows
+
+
+def test_rows_that_are_searched_again_and_again_are_decoded_once(root):
+    with StoredEvents(root) as stored:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 40_000), some(0, 40_000))
+        with closing(KeptStream(root, "order")) as stream:
+            counts = [stream.snapshot((b"ctx-1",)).hot_rows for _ in range(2)]
+            assert stream.cache_bytes == 0
+            counts += [stream.snapshot((b"ctx-1",)).hot_rows for _ in range(6)]
+            assert counts == [13_333] * 8
+            assert stream.cache_bytes > 0
