@@ -38,7 +38,7 @@ Kind = Literal[
     "other",
 ]
 # Beside a field of an event type whose texts are UUIDs, all kept in lower case.
-UUIDS: Final[Mapping[bytes | str, bytes | str]] = {b"kind": b"uuid"}
+UUIDS: Final[dict[bytes | str, bytes | str]] = {b"kind": b"uuid"}
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _CORE_TYPES: Final[Mapping[str, pa.DataType]] = {
     "context_id": pa.string(),

@@ -37,7 +37,9 @@ class StoredType:
     def entry(self) -> SchemaEntry:
         """The schema of its payloads, as the log keeps it."""
         schema = self.event_type.schema
-        return SchemaEntry(0, schema.identity, schema.text)
+        # Under its version, so that readers take the newest version for the newest schema in
+        # whatever order events of several came.
+        return SchemaEntry(self.event_type.version, schema.identity, schema.text)
 
     @cached_property
     def single_body(self) -> SingleBody:

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from storage_core import Stream, StreamOptions, StreamOrigin, drop_stream
+from storage_core import Stream, StreamOptions, StreamOrigin, StreamReader, drop_stream
+from storage_core.avro import newest_schema
 from tests.events.store.bench import StoreBench, position_in, rows_of, stored
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
@@ -23,6 +24,22 @@ def test_new_version_is_what_events_get_from_then_on(bench):
         ("ann", 2, {"amount": 1.5, "to": "bob"}),
         ("ann", 1, {"amount": 7}),
     ]
+
+
+@pytest.mark.parametrize("leave", [None, "reopen"])
+def test_newest_version_is_the_newest_schema_however_events_came(bench, leave):
+    # Spark, exports and `read --to` show rows by the newest schema that the stream has.
+    bench.define("pay", amount="int", to="string | null")
+    bench.define("pay", amount="int", to="string | null", by="string | null")
+    bench.do('STORE pay AS 2 FOR ann PAYLOAD {"amount": 1}')
+    if leave:
+        getattr(bench, leave)()
+    bench.do('STORE pay AS 3 FOR ann PAYLOAD {"amount": 1}')
+    bench.do('STORE pay AS 1 FOR ann PAYLOAD {"amount": 1}')
+    with StreamReader.open(bench.root, "pay") as reader:
+        newest = newest_schema(reader.schemas())
+    assert newest is not None
+    assert '"by"' in newest.text
 
 
 def test_same_fields_again_are_no_new_version(bench):
