@@ -86,8 +86,8 @@ def point_of(operand: Operand, value: Value) -> Point:
 def listed(kind: Kind, values: Sequence[Value | None]) -> str:
     """Return many values of a kind as a query of one column: they are read as JSON."""
     text = literal(json.dumps(values))
-    each = f"unnest(from_json({text}, '[\"{_LISTED.get(kind, 'VARCHAR')}\"]'))"
-    return f"SELECT {_MAKERS[kind]}({each})" if kind in _MAKERS else f"SELECT {each}"
+    value = f"unnest(from_json({text}, '[\"{_LISTED.get(kind, 'VARCHAR')}\"]'))"
+    return f"SELECT {_MAKERS[kind]}({value})" if kind in _MAKERS else f"SELECT {value}"
 
 
 def _is_number(value: Value) -> bool:

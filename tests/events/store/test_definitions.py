@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -111,7 +112,7 @@ def test_stream_of_other_rows_is_no_type(bench):
 def test_stream_with_rows_of_another_writer_is_no_type(bench):
     options = StreamOptions(unit="us", key_mode="dictionary")
     with Stream.create(bench.root, "mine", options) as stream:
-        columns = {"primary": [5], "key": [b"ann"], "payload": [b"text"]}
+        columns: dict[str, Any] = {"primary": [5], "key": [b"ann"], "payload": [b"text"]}
         stream.append_batch(pa.RecordBatch.from_pydict(columns))
     answer = bench.do('DEFINE mine FIELDS { "amount": "int" }')
     assert answer.status is Status.BAD_REQUEST
