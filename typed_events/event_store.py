@@ -167,6 +167,9 @@ class EventStore:
         Raises:
             ShardlogError: The last commit failed, or a stream could not be closed.
         """
+        if not self._writer.is_of_this_process:
+            # All is the parent's: DuckDB's threads, too, which a fork does not have.
+            return
         try:
             self._writer.close()
         finally:

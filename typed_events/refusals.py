@@ -7,6 +7,8 @@ from storage_core import InvalidRequestError, ShardlogError, UnavailableError
 from typed_events.answer import Answer, Status
 from typed_events.errors import BusyError, ConflictError, NotFoundError
 
+# A message may be a header of an answer, of which clients take 64 KiB as in a URL.
+_MESSAGE_MAX: Final = 2000
 _log = logging.getLogger(__name__)
 # The first that fits holds.
 _STATUSES: Final[tuple[tuple[type[ShardlogError], Status], ...]] = (
@@ -34,6 +36,7 @@ def refusal(error: BaseException) -> Answer:
 def message_of(error: BaseException) -> str:
     """Return the line about an error; one that is none of the log's is logged with its trace."""
     if isinstance(error, ShardlogError):
-        return " ".join(str(error).split("\n"))
+        line = " ".join(str(error).split("\n"))
+        return line if len(line) <= _MESSAGE_MAX else f"{line[: _MESSAGE_MAX - 1]}…"
     _log.error("a command has failed", exc_info=error)
     return f"internal error, see the server's log: {type(error).__name__}"

@@ -4,21 +4,36 @@
 `day <= "2026-01-02"`. So all comparisons are exact, and columns are compared as they are stored.
 """
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from typed_events.errors import CommandError
 from typed_events.language.expressions import Operator, Value
 from typed_events.language.times import DAY_US, day_text, micros_of
-from typed_events.query.operands import Operand, literal
+from typed_events.query.operands import Kind, Operand, literal
 from typed_events.types.values import is_uuid
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 UNITS_PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NO_ORDER: Final = ("=", "!=")
+_MAKERS: Final[Mapping[str, str]] = {
+    "timestamp": "make_timestamptz",
+    "local_timestamp": "make_timestamp",
+}
+# What values are in JSON, as DuckDB calls it; others are texts.
+_LISTED: Final[Mapping[str, str]] = {
+    "int": "BIGINT",
+    "float": "DOUBLE",
+    "bool": "BOOLEAN",
+    "time": "BIGINT",
+    "timestamp": "BIGINT",
+    "local_timestamp": "BIGINT",
+    "date": "DATE",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +44,12 @@ class Point:
         sql: The value; None where all values lie on one side of the literal.
         beside: 0 if it is the literal; below 0 if it is the largest value that is smaller; above 0
             if it is the smallest that is larger.
+        value: The value as JSON has it; a timestamp in microseconds.
     """
 
     sql: str | None
     beside: int = 0
+    value: Value | None = None
 
 
 def compared(value: str, operator: Operator, point: Point) -> str:
@@ -59,14 +76,21 @@ def point_of(operand: Operand, value: Value) -> Point:
     if kind in ("int", "float") and _is_number(value):
         return _integer(value) if kind == "int" else _double(value)
     if kind == "bool" and isinstance(value, bool):
-        return Point("TRUE" if value else "FALSE")
+        return Point("TRUE" if value else "FALSE", value=value)
     if kind in ("string", "context", "type", "position") and isinstance(value, str):
-        return Point(literal(value))
+        return Point(literal(value), value=value)
     if kind == "uuid" and isinstance(value, str) and is_uuid(value):
-        return Point(literal(value.lower()))
+        return Point(literal(value.lower()), value=value.lower())
     if kind in ("timestamp", "local_timestamp", "date", "time") and not isinstance(value, bool):
         return _of_time(operand, micros_of(value))
     raise CommandError(_mismatch(operand, value))
+
+
+def listed(kind: Kind, values: Sequence[Value | None]) -> str:
+    """Return many values of a kind as a query of one column: they are read as JSON."""
+    text = literal(json.dumps(values))
+    value = f"unnest(from_json({text}, '[\"{_LISTED.get(kind, 'VARCHAR')}\"]'))"
+    return f"SELECT {_MAKERS[kind]}({value})" if kind in _MAKERS else f"SELECT {value}"
 
 
 def _is_number(value: Value) -> bool:
@@ -82,7 +106,7 @@ def _integer(value: Value) -> Point:
         return Point(None, -1)
     if value < INT64_MIN:
         return Point(None, 1)
-    return Point(f"({floor})::BIGINT", 0 if floor == value else -1)
+    return Point(f"({floor})::BIGINT", 0 if floor == value else -1, floor)
 
 
 def _double(value: Value) -> Point:
@@ -91,7 +115,7 @@ def _double(value: Value) -> Point:
         nearest = float(value)
     except OverflowError:
         return Point(None, -1 if value > 0 else 1)
-    return Point(f"({nearest!r})::DOUBLE", (nearest > value) - (nearest < value))
+    return Point(f"({nearest!r})::DOUBLE", (nearest > value) - (nearest < value), nearest)
 
 
 def _of_time(operand: Operand, time_us: int) -> Point:
@@ -99,12 +123,11 @@ def _of_time(operand: Operand, time_us: int) -> Point:
         primary, rest = divmod(time_us * UNITS_PER_SECOND[operand.side.unit], 10**6)
         if not INT64_MIN <= primary <= INT64_MAX:
             return Point(None, -1 if primary > 0 else 1)
-        return Point(f"({primary})::BIGINT", -1 if rest else 0)
+        return Point(f"({primary})::BIGINT", -1 if rest else 0, primary)
     if operand.kind == "date":
         days, rest = divmod(time_us, DAY_US)
-        return Point(f"DATE '{day_text(days)}'", -1 if rest else 0)
-    function = "make_timestamptz" if operand.kind == "timestamp" else "make_timestamp"
-    return Point(f"{function}({time_us})")
+        return Point(f"DATE '{day_text(days)}'", -1 if rest else 0, day_text(days))
+    return Point(f"{_MAKERS[operand.kind]}({time_us})", value=time_us)
 
 
 _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {

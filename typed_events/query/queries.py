@@ -29,7 +29,7 @@ from storage_core.sql.kept.kept_streams import (
 from typed_events.answer import Answer
 from typed_events.errors import BusyError, CommandError, NotFoundError
 from typed_events.language.commands import Explain, Query, Replay
-from typed_events.query.compile import owners_of
+from typed_events.query.compile import fields_in, owners_of
 from typed_events.query.explaining import explained
 from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.query.figures import select_figures
@@ -41,6 +41,8 @@ from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
+# DuckDB takes time by the square of them.
+TERMS_MAX: Final = 1000
 NO_EVENTS: Final = "No matching events found"
 # The rows of a type that nothing was stored of.
 _NO_ROWS: Final = (
@@ -163,6 +165,14 @@ class Queries:
             return LocatedRows(_Batches(rows, selection), selection.schema)
 
     def _request_of(self, query: Query) -> "_Request":
+        if query.where is not None:
+            terms = sum(1 for _ in fields_in(query.where))
+            if terms > TERMS_MAX:
+                message = (
+                    f"a condition has at most {TERMS_MAX:,} comparisons, this one has {terms:,}: "
+                    "IN takes many values of a field as one"
+                )
+                raise CommandError(message)
         names = [query.event_type]
         if query.sequence is not None and query.sequence.other not in names:
             names.append(query.sequence.other)

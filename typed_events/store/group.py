@@ -147,6 +147,8 @@ class Group:
         try:
             for row in unit.rows:
                 row.place = self._streams.place(row.event_type, row.key)
+                # The log refuses a batch whole: here one too large takes no other with it.
+                self._streams.refuse_large(row.event_type, row.payload)
         except ShardlogError as error:
             unit.error = error
         return unit.error is None

@@ -59,6 +59,14 @@ class OwnedStream:
         mask = len(self.places) - 1
         return self.places[xxh3_64_intdigest(context) & mask if mask else 0]
 
+    @property
+    def has_events_alone(self) -> bool:
+        """Whether each shard is empty, or was written by a store of events."""
+        return all(
+            not tail or self.stream.attachments(shard, [KEY_LAST])[0] is not None
+            for shard, tail in self.tails.items()
+        )
+
     def refresh(self) -> None:
         """Commit what was appended, and note where the shards end."""
         self.tails = self.stream.commit()
@@ -125,7 +133,12 @@ class OwnedStreams:
         if name in names:
             self._refuse_other(name)
         stream = self._opened(name, self._options.of_events(), names)
-        self.by_type[name] = OwnedStream.of(name, stream)
+        owned = OwnedStream.of(name, stream)
+        if not owned.has_events_alone:
+            self._open.remove(stream)
+            stream.close()
+            raise CommandError(_other_rows(name))
+        self.by_type[name] = owned
 
     def place(self, name: str, context: bytes) -> Place:
         """Return where the events of a context and a type lie.
@@ -138,6 +151,17 @@ class OwnedStreams:
             message = f"the stream of type {name} is gone: it was dropped; DEFINE it again"
             raise NotFoundError(message)
         return owned.place(context)
+
+    def refuse_large(self, name: str, payload: bytes) -> None:
+        """Refuse a payload that the stream of a type does not take.
+
+        Raises:
+            CommandError: It is larger.
+        """
+        largest = self.by_type[name].stream.options.payload_bytes_max
+        if len(payload) > largest:
+            message = f"the payload has {len(payload):,} bytes; {name} takes {largest:,} at most"
+            raise CommandError(message)
 
     def places(self, context: bytes) -> Iterator[Place]:
         """Yield where events of a context may lie, of each type."""
@@ -206,5 +230,8 @@ class OwnedStreams:
         options = described.options
         is_ours = (options.unit, options.key_mode) == (expected.unit, expected.key_mode)
         if described.origin is not None or not is_ours:
-            message = f"there is a stream {name}, and its rows are no events: take another name"
-            raise CommandError(message)
+            raise CommandError(_other_rows(name))
+
+
+def _other_rows(name: str) -> str:
+    return f"there is a stream {name}, and its rows are no events: take another name"

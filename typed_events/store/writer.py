@@ -105,6 +105,11 @@ class Writer:
             message = "the store of events is closed"
             raise ClosedError(message)
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process opened it, and is no fork of that."""
+        return os.getpid() == self._process
+
     def is_root(self) -> bool:
         """Tell whether the root is there."""
         return is_root(self._root)
@@ -216,6 +221,9 @@ class Writer:
         """Return submissions that make a group, or one call; nothing once it is closed."""
         with self._changed:
             self._await_some()
+            while not self._waiting and not self._is_closed:
+                # Those for whom it began waited too long, and are gone.
+                self._await_some()
             items: list[Item] = []
             events = 0
             while self._waiting and events < self._options.group_events_max:

@@ -17,6 +17,7 @@ from connectors.serve.commands.split_text import split_commands
 from typed_events.answer import Answer, Status, counted
 from typed_events.errors import CommandError
 from typed_events.language.commands import Command
+from typed_events.refusals import refusal
 
 _untyped: Any = pa  # the stubs take no columns of several types
 _FAILURES: Final[pa.Schema] = _untyped.schema(
@@ -101,7 +102,7 @@ def parsed(text: str, events: EventCommands) -> Command | Answer:
     try:
         return events.parse(text)
     except CommandError as error:
-        return Answer(Status.BAD_REQUEST, error.message)
+        return refusal(error)
 
 
 def _counted(count: int, failed: Sequence[tuple[int, Answer]], *, is_asked: bool) -> Answer:

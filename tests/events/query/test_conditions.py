@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.events.query.test_queries_at_random import rows_in
-from tests.events.stored import Event, StoredEvents
+from tests.events.stored import FIRST_US, Event, StoredEvents, time_of
 from typed_events.language.commands import Query
 from typed_events.language.expressions import (
     And,
@@ -21,6 +21,9 @@ from typed_events.language.expressions import (
 )
 from typed_events.query.queries import Queries
 
+# Numbers that no event has.
+MANY = range(1000, 1200)
+NUMBERS = ("amount", "version", "timestamp")
 STATUS, AMOUNT, NUMBER = Field("status"), Field("amount"), Field("number")
 IS_PAID = Comparison(STATUS, "=", "paid")
 # Event 0 is paid, 1 is new, 2 has neither a status nor an amount.
@@ -75,3 +78,25 @@ def test_condition_takes_the_rows_that_satisfy_it(queries, name):
     where, expected = CONDITIONS[name]
     rows = rows_in(queries.query(Query("order", where=where)))
     assert [row["number"] for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "expected"),
+    [
+        ("status", ["paid", "it's", 'a "b"', "\0"], [0]),
+        ("amount", [5, 7.5, 2**63 - 1, -(2**63), 2**70, 1e300], [0]),
+        ("id", ["0:0", "0:02"], [0, 2]),
+        ("context_id", ["a", "0x61"], [0, 2]),
+        ("timestamp", [f"{time_of(FIRST_US + 2)}".replace("+00:00", "Z"), 0], [1]),
+        ("version", [1, 5], [0, 1, 2]),
+        ("event_type", ["order"], [0, 1, 2]),
+    ],
+)
+def test_one_of_many_values_is_as_one_of_few(queries, field, values, expected):
+    others = [f"{n}:{n}" if field == "id" else n if field in NUMBERS else f"{n + 1}" for n in MANY]
+    for many in (values, [*values, *others]):
+        for is_not in (False, True):
+            term: Expression = InList(Field(field), tuple(many))
+            rows = rows_in(queries.query(Query("order", where=Not(term) if is_not else term)))
+            numbers = [row["number"] for row in rows]
+            assert numbers == ([n for n in range(3) if n not in expected] if is_not else expected)

@@ -9,7 +9,9 @@ import pytest
 from storage_core.sql.kept.kept_streams import KeptOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
+from typed_events.answer import Status
 from typed_events.errors import BusyError, CommandError, NotFoundError
+from typed_events.event_store import EventStore
 from typed_events.language.commands import (
     Aggregate,
     Explain,
@@ -18,7 +20,7 @@ from typed_events.language.commands import (
     Replay,
     Sequence,
 )
-from typed_events.language.expressions import Comparison, Field, InList, Like
+from typed_events.language.expressions import Comparison, Field, InList, Like, Or
 from typed_events.query.queries import Queries
 
 FIELDS = {
@@ -69,6 +71,10 @@ REFUSED = {
     "no day": (where("day", ">", "2026-13-01"), "is no time"),
     "no position": (where("id", "=", "41"), 'write it as "0:41"'),
     "number like": (replace(ORDER, where=Like(Field("amount"), "5%")), "amount is no text"),
+    "too many comparisons": (
+        replace(ORDER, where=Or(tuple(Comparison(Field("amount"), "=", n) for n in range(1001)))),
+        "at most 1,000 comparisons, this one has 1,001: IN takes many",
+    ),
     "text in a list": (replace(ORDER, where=InList(Field("amount"), (1, "2"))), "amount is an int"),
     "half a character": (where("note", "=", "\ud800"), "half of a surrogate pair"),
     "order by": (replace(ORDER, order=Order(Field("prise"))), "did you mean price"),
@@ -181,3 +187,11 @@ def test_more_queries_than_may_run_are_told_that_others_do(stored):
         batches.close()
         queries.query(ORDER)
         assert len(rows_in(queries.query(ORDER))) == len(rows) + 3
+
+
+def test_a_line_of_refusal_fits_into_a_header(stored):
+    with EventStore.open(stored.root) as store:
+        answer = store.execute(f"QUERY order WHERE {'z' * 100_000} = 1")
+    assert answer.status is Status.BAD_REQUEST
+    assert answer.message.startswith("order: unknown field zzz")
+    assert len(answer.message) == 2000

@@ -2,7 +2,9 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamOrigin, StreamReader, drop_stream
@@ -122,6 +124,19 @@ def test_stream_of_other_rows_is_no_type(bench):
         assert answer.status is Status.BAD_REQUEST
         assert f"there is a stream {name}, and its rows are no events" in answer.message
         assert bench.store(name, "ann", amount=1).status is Status.NOT_FOUND
+
+
+def test_stream_with_rows_of_another_writer_is_no_type(bench):
+    options = StreamOptions(unit="us", key_mode="dictionary")
+    with Stream.create(bench.root, "mine", options) as stream:
+        columns: dict[str, Any] = {"primary": [5], "key": [b"ann"], "payload": [b"text"]}
+        stream.append_batch(pa.RecordBatch.from_pydict(columns))
+    answer = bench.do('DEFINE mine FIELDS { "amount": "int" }')
+    assert answer.status is Status.BAD_REQUEST
+    assert "there is a stream mine, and its rows are no events" in answer.message
+    assert bench.store("mine", "ann", "EXPECT NONE", amount=1).status is Status.NOT_FOUND
+    # Whoever wrote it goes on.
+    Stream.open(bench.root, "mine").close()
 
 
 def test_type_whose_stream_was_dropped_is_defined_again(bench: StoreBench):

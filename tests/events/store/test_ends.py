@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.events.store.bench import StoreBench, stored
+from tests.events.store.bench import StoreBench, rows_of, stored
 from tests.waiting import await_that
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
@@ -49,6 +49,7 @@ def test_reading_types_takes_no_lock(bench):
 
 def test_fork_leaves_the_store_to_its_parent(bench):
     bench.must("order", "ann", amount=1)
+    assert len(rows_of(bench.do("QUERY order"))) == 1
     store = bench.store_of_events
     child = os.fork()
     if child == 0:
@@ -138,6 +139,25 @@ def test_command_on_a_disk_that_hangs_is_told_that_its_outcome_is_open(bench, mo
     writer._options = replace(writer._options, wait_max=timedelta(minutes=5))
     bench.must("order", "ann", 'IDEMPOTENCY "a"', amount=1)
     assert [fields["amount"] for _, _, fields in bench.events("order")] == [0, 1]
+
+
+def test_command_that_goes_in_the_moment_before_a_group_leaves_the_writer_at_work(
+    bench, monkeypatch
+):
+    monkeypatch.setattr("typed_events.store.writer._MOMENT_S", 1.0)
+    writer = bench.store_of_events._writer
+    options = writer._options
+    answers = []
+    leaving = threading.Thread(target=lambda: answers.append(bench.do(EVENT)))
+    with HeldWriter(bench):
+        writer._options = replace(options, wait_max=timedelta(milliseconds=500))
+        leaving.start()
+        await_that(lambda: writer._events == 1, "an event that waits")
+    leaving.join()
+    await_that(lambda: writer._wake_at == 1, "the end of the moment")
+    writer._options = options
+    assert bench.do(EVENT).status is Status.OK
+    assert len(bench.events("order")) == 2 - (answers[0].status is Status.BUSY)
 
 
 def test_close_stores_what_waits(bench):

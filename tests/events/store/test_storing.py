@@ -7,6 +7,7 @@ import pytest
 from storage_core import StreamReader
 from tests.events.store.bench import position_in, rows_of, stored
 from typed_events.answer import Status
+from typed_events.language.commands import Store
 from typed_events.language.parse import parse_commands
 
 
@@ -58,6 +59,15 @@ def test_events_of_many_threads_are_each_stored_once(bench):
     for number in range(8):
         mine = [fields["amount"] for context, _, fields in events if context == f"c{number}"]
         assert mine == list(range(10))
+
+
+def test_event_too_large_for_the_log_takes_no_other_of_its_group_with_it(bench):
+    large = Store("order", "bob", {"amount": 1, "note": "x" * (17 * 2**20)})
+    events = [Store("order", context, {"amount": 1}) for context in ("ann", "cid")]
+    answers = bench.store_of_events.execute_all([events[0], large, events[1]])
+    assert [answer.status for answer in answers] == [Status.OK, Status.BAD_REQUEST, Status.OK]
+    assert "order takes 16,777,216 at most" in answers[1].message
+    assert [context for context, _, _ in bench.events("order")] == ["ann", "cid"]
 
 
 def test_lines_are_answered_each_by_itself(bench):
