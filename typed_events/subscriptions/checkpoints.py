@@ -6,12 +6,15 @@ What a checkpoint does not name is read from its start: it came later. `START` i
 who has seen nothing yet, where nothing was. A position alone, `0:41`, is the event to begin with.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from typed_events.errors import CommandError
 
 START: Final = "START"
+_PLACE: Final = r"(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18}"
+_CHECKPOINT: Final = re.compile(rf"{_PLACE}(?:, *{_PLACE})*+\Z")
 Positions = Mapping[str, Mapping[int, int]]
 
 
@@ -53,6 +56,11 @@ def positions_of(text: str, event_type: str | None) -> dict[str, dict[int, int]]
         CommandError: It is of another type, or a position alone where all are subscribed to.
     """
     positions: dict[str, dict[int, int]] = {}
+    if not _CHECKPOINT.match(text):
+        message = (
+            f'"{text[:60]}" is no checkpoint: one is as order/0:41, with as many as are needed'
+        )
+        raise CommandError(message)
     for entry in text.replace(" ", "").split(","):
         name, slash, place = entry.rpartition("/")
         if not slash and event_type is None:

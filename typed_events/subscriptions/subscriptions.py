@@ -171,7 +171,7 @@ class Subscriptions(Sources):
         """Return where a subscription begins, by stream."""
         names = [command.event_type] if command.event_type is not None else sorted(self.names())
         given: Mapping[str, Mapping[int, int]] = {}
-        if command.start not in ("start", "now"):
+        if command.start.lower() not in ("start", "now"):
             given = positions_of(command.start, command.event_type)
         begins: dict[str, dict[int, int]] = {}
         for name in names:
@@ -183,7 +183,7 @@ class Subscriptions(Sources):
                     raise _beyond(name, 0, max(places.values()), 0)
                 continue
             ends = source.ranges.ends()
-            if command.start == "now":
+            if command.start.lower() == "now":
                 begins[name] = ends
                 continue
             begins[name] = {shard: source.ranges.start(shard) for shard in ends}

@@ -6,6 +6,7 @@ A front end moves text in and answers out; which commands there are it does not 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,7 +18,13 @@ from connectors.serve.figures import Figures
 from connectors.serve.settings import Bounds
 from connectors.serve.tokens import Tokens
 from storage_core import Clock, InvalidRequestError, UnavailableError
-from typed_events.answer import Answer
+from typed_events.answer import Answer, Status
+from typed_events.language.commands import Subscribe
+
+_SUBSCRIBE: Final = (
+    "SUBSCRIBE is answered as long as it lasts: by GET /subscribe?command=SUBSCRIBE…, and by "
+    "shardlog command"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class FrontEnd:
         events: Who does commands.
         tokens: Who may.
         slots: Those of answers with rows.
+        subscription_slots: Those of subscriptions.
         bounds: How much an answer takes.
         clock: Time.
         figures: What is counted.
@@ -36,6 +44,7 @@ class FrontEnd:
     events: EventCommands
     tokens: Tokens
     slots: AnswerSlots
+    subscription_slots: AnswerSlots
     bounds: Bounds
     clock: Clock
     figures: Figures
@@ -55,6 +64,8 @@ class FrontEnd:
         Raises:
             RefusedError: It may not.
         """
+        if any(isinstance(entry.command, Subscribe) for entry in commands):
+            return Answer(Status.BAD_REQUEST, _SUBSCRIBE)
         return answered(commands, self.events, lambda: self.tokens.check(authorization, "write"))
 
     def bounded(self, answer: Answer) -> Generator[pa.RecordBatch, None, None]:
