@@ -23,7 +23,12 @@ from connectors.output_formats.answer_values import answer_rows
 from connectors.output_formats.json_text import json_text
 from connectors.serve.answer_writer import AnswerWriter
 from connectors.serve.commands.front_end import FrontEnd
-from connectors.serve.commands.http_commands import form_of, refuse_other_origin
+from connectors.serve.commands.http_commands import (
+    form_of,
+    refuse,
+    refuse_other_origin,
+    told_at_end,
+)
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.refusals import RefusedError
@@ -58,9 +63,23 @@ class HttpSubscriptions:
         """Answer a request; return the bytes sent, and the status.
 
         Raises:
-            ShardlogError: It is refused.
-            GoneError: The client is not there any more.
+            GoneError: The client is not there any more, or its answer broke off.
         """
+        try:
+            return self._answer(connection, writer, request, closes=closes)
+        except GoneError:
+            raise
+        except ShardlogError as error:
+            if writer.has_begun:
+                # What was sent is no whole answer, and the client sees that it is cut.
+                connection.cut()
+                message = f"the subscription broke off: {error}"
+                raise GoneError(message) from error
+            return refuse(writer, error, "json", closes=closes, allowed="GET")
+
+    def _answer(
+        self, connection: Connection, writer: AnswerWriter, request: HttpRequest, *, closes: bool
+    ) -> tuple[int, str]:
         command = self._command(request)
         accepts = request.headers.get("accept", "*/*")
         is_framed = _EVENTS in accepts or "*/*" in accepts
@@ -82,17 +101,13 @@ class HttpSubscriptions:
                 "X-Accel-Buffering": "no",
                 "X-Content-Type-Options": "nosniff",
             }
-            try:
-                sent = writer.write_pieces(
-                    headers, pieces, is_old=request.is_old, closes=closes, flushed_at=0
-                )
-            except ShardlogError as error:
-                if isinstance(error, GoneError) or not writer.has_begun:
-                    raise
-                # What was sent is no whole answer, and the client sees that it is cut.
-                connection.cut()
-                message = f"the subscription broke off: {error}"
-                raise GoneError(message) from error
+            sent = writer.write_pieces(
+                headers,
+                told_at_end(pieces) if form == "arrow" else pieces,
+                is_old=request.is_old,
+                closes=closes,
+                flushed_at=0,
+            )
         return sent, str(HTTPStatus.OK.value)
 
     def _command(self, request: HttpRequest) -> Subscribe:
