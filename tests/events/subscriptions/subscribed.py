@@ -22,7 +22,7 @@ from typed_events.subscriptions.subscription import Subscription
 
 F = TypeVar("F", Rows, Checkpoint, CaughtUp, Heartbeat)
 Event = dict[str, Any]
-WAIT_S: Final = WAIT_MAX.total_seconds()
+WAIT_S: Final = 120.0
 _CLOCK: Final = SystemClock()
 
 
@@ -133,7 +133,7 @@ class SubscribedBench:
         told.close()
         before, _, _ = told.text.partition(" FROM ")
         resumed = self.subscribe(f"{before} FROM {_written(told.checkpoint)}")
-        resumed.events = told.events
+        resumed.events, resumed.checkpoint = told.events, told.checkpoint
         return resumed
 
     def reads(self, event_type: str) -> int:

@@ -13,12 +13,15 @@ from typing import Any
 
 from tests.events.subscriptions.subscribed import Event, SubscribedBench, Told
 from tests.thin import thinned
-from typed_events.subscriptions.frames import CaughtUp, Rows
+from typed_events.subscriptions.frames import Rows
 
 CONTEXTS = ("ann", "bob", "carl")
 FORMS: tuple[tuple[str, Callable[[Event], bool]], ...] = (
     ("SUBSCRIBE a FROM START", lambda event: event["event_type"] == "a"),
-    ("SUBSCRIBE a FOR bob FROM START", lambda e: (e["event_type"], e["context_id"]) == ("a", "bob")),
+    (
+        "SUBSCRIBE a FOR bob FROM START",
+        lambda e: (e["event_type"], e["context_id"]) == ("a", "bob"),
+    ),
     (
         "SUBSCRIBE b WHERE n >= 3 AND NOT n = 5 FROM START",
         lambda e: e["event_type"] == "b" and e["n"] >= 3 and e["n"] != 5,
@@ -28,7 +31,10 @@ FORMS: tuple[tuple[str, Callable[[Event], bool]], ...] = (
         lambda e: e["event_type"] == "b" and e["t"].startswith("x"),
     ),
     ("SUBSCRIBE * FROM START", lambda _: True),
-    ("SUBSCRIBE * FOR ann WHERE n < 4 FROM START", lambda e: e["context_id"] == "ann" and e["n"] < 4),
+    (
+        "SUBSCRIBE * FOR ann WHERE n < 4 FROM START",
+        lambda e: e["context_id"] == "ann" and e["n"] < 4,
+    ),
 )
 
 
@@ -73,11 +79,10 @@ class Scenario:
             self.bench.store(name, context, n=n, t=chance.choice("xy") + str(n))
 
     def take(self) -> None:
-        """Let somebody take frames until it has caught up, or is cut off in the midst of one."""
+        """Let somebody take events, and be cut off in the midst of them."""
         follower = self.chance.choice(self.followers)
         told = follower.told
-        frame = told.until(CaughtUp) if not told.events else None
-        if frame is None and len(told.events) < self._wanted(follower):
+        if len(told.events) < self._wanted(follower):
             rows = told.until(Rows)
             if self.chance.random() < 0.5:
                 told.cut(rows, self.chance.randint(1, rows.batch.num_rows))
