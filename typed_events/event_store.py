@@ -1,6 +1,7 @@
 """The store of events of a root: the whole language behind one call, `execute`."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,7 @@ from typed_events.language.commands import (
     Replay,
     Show,
     Store,
+    Subscribe,
 )
 from typed_events.language.parse import parse
 from typed_events.query.queries import Queries
@@ -44,6 +46,9 @@ from typed_events.store.options import EventStoreOptions
 from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.storing import Outcome, store_batch, store_each
 from typed_events.store.writer import Writer
+from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.subscription import SubscribedBatches, Subscription
+from typed_events.subscriptions.subscriptions import Subscriptions
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
 
@@ -62,7 +67,12 @@ class EventStore:
     """
 
     def __init__(
-        self, root: Path, writer: Writer, environment: Environment, keep: KeepOptions
+        self,
+        root: Path,
+        writer: Writer,
+        environment: Environment,
+        keep: KeepOptions,
+        subscriptions: SubscriptionOptions | None,
     ) -> None:
         """Answer for a root; use `open`."""
         self._writer = writer
@@ -70,6 +80,7 @@ class EventStore:
         self._types = TypesOfRoot(root)
         self._queries = Queries(root, current_types=self._current_types)
         self._remembered = RememberedQueries(root, self._queries, keep, environment.clock)
+        self._subscriptions = Subscriptions(root, subscriptions)
 
     @classmethod
     def open(
@@ -77,6 +88,7 @@ class EventStore:
         root: str | PathLike[str],
         *,
         options: EventStoreOptions | None = None,
+        subscriptions: SubscriptionOptions | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """Open a store; nothing is made or locked before a command needs it.
@@ -84,13 +96,14 @@ class EventStore:
         Args:
             root: The directory that holds the streams; DEFINE makes it if it is not there.
             options: How it is kept.
+            subscriptions: How subscriptions are kept.
             environment: Time and disks, for tests.
         """
         refuse_servers(root)
         place, outside = Path(root).absolute(), environment or Environment(purpose="typed events")
         options = options or EventStoreOptions()
         keep = KeepOptions(options.remembered_rows_max, options.remembered_age_max)
-        return cls(place, Writer(place, options, outside), outside, keep)
+        return cls(place, Writer(place, options, outside), outside, keep, subscriptions)
 
     def execute(self, text: str, session: object | None = None) -> Answer:
         """Do one command; what is wrong with it is in the answer, and nothing is raised.
@@ -142,6 +155,25 @@ class EventStore:
             pending = []
         return answers + self._answer_each(pending)
 
+    def subscribe(self, command: str | Subscribe) -> Subscription:
+        """Return the frames of a SUBSCRIBE: rows, checkpoints, and what else it tells.
+
+        Args:
+            command: The command, as text or parsed.
+
+        Raises:
+            CommandError: It is no SUBSCRIBE, names what is not there, or begins where nothing is.
+            NotFoundError: There is no such type.
+            BusyError: There are too many subscriptions.
+            ClosedError: The store is closed.
+        """
+        parsed = parse(command) if isinstance(command, str) else command
+        if not isinstance(parsed, Subscribe):
+            message = "only SUBSCRIBE is subscribed to; execute does the other commands"
+            raise CommandError(message)
+        self._writer.refuse_if_closed()
+        return self._subscriptions.subscribe(parsed)
+
     def maintain(self, builder: PartBuilder | None = None) -> dict[str, TieringReport]:
         """Expire, seal, compact and trim what is due in the event streams, a bounded step in each.
 
@@ -162,7 +194,7 @@ class EventStore:
         return maintain(self._writer.call(OwnedStreams.all), builder)
 
     def close(self) -> None:
-        """Store what waits, and close the streams; closing twice is fine.
+        """Store what waits, end subscriptions, close the streams; closing twice is fine.
 
         Raises:
             ShardlogError: The last commit failed, or a stream could not be closed.
@@ -170,10 +202,10 @@ class EventStore:
         if not self._writer.is_of_this_process:
             # All is the parent's: DuckDB's threads, too, which a fork does not have.
             return
-        try:
-            self._writer.close()
-        finally:
-            self._queries.close()
+        with ExitStack() as closing:
+            closing.callback(self._queries.close)
+            closing.callback(self._writer.close)
+            self._subscriptions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -207,6 +239,9 @@ class EventStore:
                 return self._queries.answer(command, poll)
             case Flush():
                 return self._flush()
+            case Subscribe():
+                frames = self.subscribe(command)
+                return Answer(schema=frames.schema, batches=SubscribedBatches(frames))
             case Ping():
                 return Answer(message="PONG")
             case _:

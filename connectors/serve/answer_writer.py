@@ -47,7 +47,13 @@ class AnswerWriter:
         return self._connection.send([head if self._is_head else head + body])
 
     def write_pieces(
-        self, headers: Mapping[str, str], pieces: Iterable[Piece], *, is_old: bool, closes: bool
+        self,
+        headers: Mapping[str, str],
+        pieces: Iterable[Piece],
+        *,
+        is_old: bool,
+        closes: bool,
+        flushed_at: int = _FLUSHED_AT,
     ) -> int:
         """Send an answer as its body comes; return the bytes sent.
 
@@ -58,6 +64,7 @@ class AnswerWriter:
             pieces: The body.
             is_old: Whether the client knows no chunks: the end of the connection ends the body.
             closes: Whether the connection ends with the answer.
+            flushed_at: How many bytes are sent together; with 0 each piece is sent as it comes.
         """
         waiting: list[Piece] = []
         size = sent = 0
@@ -66,7 +73,7 @@ class AnswerWriter:
         for piece in pieces:
             waiting.append(piece)
             size += len(piece)
-            if size < _FLUSHED_AT:
+            if size < flushed_at:
                 continue
             if not self.has_begun:
                 chunked = {} if is_old else {"Transfer-Encoding": "chunked"}

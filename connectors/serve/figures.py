@@ -24,6 +24,7 @@ _TOTALS: Final = {
 _GAUGES: Final = {
     "connections": "Open connections.",
     "line_connections": "Open connections that send a command a line.",
+    "subscriptions": "Subscriptions that are answered.",
     "answers": "Answers with rows that are being sent.",
     "held_bytes": "Bytes of rows that answers hold until they are sent.",
     "waits": "Clients that wait for an address to be committed.",

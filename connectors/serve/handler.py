@@ -27,6 +27,7 @@ from connectors.serve.answer_writer import AnswerWriter, Piece
 from connectors.serve.commands.event_commands import EventCommands
 from connectors.serve.commands.front_end import FrontEnd
 from connectors.serve.commands.http_commands import HttpCommands
+from connectors.serve.commands.http_subscriptions import HttpSubscriptions
 from connectors.serve.commands.line_commands import LineCommands
 from connectors.serve.commit_watch import CommitWatch
 from connectors.serve.connection import Connection, GoneError
@@ -76,11 +77,11 @@ from storage_core.protocol import (
 
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
-    *("/health/live", "/health/ready", "/metrics", "/version", "/command"),
+    *("/health/live", "/health/ready", "/metrics", "/version"),
+    *("/command", "/subscribe"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
-_COMMAND: Final = ("command",)
 
 
 class Handler:
@@ -112,11 +113,19 @@ class Handler:
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
         self.events = EventCommands(settings.root, clock, self.figures)
-        front_end = FrontEnd(
-            self.events, self._tokens, self.slots, settings.bounds, clock, self.figures
+        self.subscription_slots = AnswerSlots(
+            settings.bounds.subscriptions, settings.bounds, clock, "subscriptions are open"
         )
-        self.commands, self.lines = HttpCommands(front_end), LineCommands(front_end)
+        front_end = FrontEnd(
+            *(self.events, self._tokens, self.slots, self.subscription_slots),
+            *(settings.bounds, clock, self.figures),
+        )
         self.stopping = threading.Event()
+        self.lines = LineCommands(front_end)
+        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions] = {
+            ("command",): HttpCommands(front_end),
+            ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
+        }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
             PROTOCOL: str(PROTOCOL_NUMBER),
@@ -137,12 +146,12 @@ class Handler:
         label, status, sent = "none", "cut", 0
         try:
             self._check_host(request)
-            is_command = request.segments == _COMMAND
-            plain = None if is_command else self._plain(request)
-            if is_command:
+            front = self._fronts.get(request.segments)
+            plain = None if front is not None else self._plain(request)
+            if front is not None:
                 self._check_connection(connection)
-                label = "command"
-                sent, status = self.commands.answer(connection, writer, request, closes=not keeps)
+                label = request.segments[0]
+                sent, status = front.answer(connection, writer, request, closes=not keeps)
             elif plain is None:
                 self._check_connection(connection)
                 call, stream = self._called(request)

@@ -83,6 +83,7 @@ class ShardServer:
         self.handler.figures.gauges = {
             "connections": lambda: len(self._connections),
             "line_connections": lambda: sum(map(len, self.line_servers)),
+            "subscriptions": lambda: self.handler.subscription_slots.taken,
             "answers": lambda: self.handler.slots.taken,
             "held_bytes": lambda: self.handler.slots.held_bytes,
             "waits": lambda: len(self.handler.watch),

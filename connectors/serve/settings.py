@@ -20,6 +20,7 @@ class Bounds:
         connections: Connections at once; beyond, the one that has been idle longest is closed.
         reserved: Connections beyond those, for health and metrics alone.
         answers: Answers with rows at once; others wait `queue_s` for a place.
+        subscriptions: Subscriptions at once; others wait as long for a place.
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
         command_bytes: Bytes of a body of commands, and of a line of them.
@@ -49,6 +50,7 @@ class Bounds:
     connections: int = 256
     reserved: int = 8
     answers: int = 32
+    subscriptions: int = 200
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
     command_bytes: int = 2**20

@@ -41,7 +41,7 @@ def select_all_types(
     selects = []
     for side in sides:
         core = [f"{side.core[name].sql} AS {name}" for name in CORE]
-        payload = f"{_payload(side, versions[side.event_type], replay.returned)} AS {PAYLOAD}"
+        payload = f"{payload_of(side, versions[side.event_type], replay.returned)} AS {PAYLOAD}"
         keys = [f"{side.column('primary')} AS k0", literal(side.event_type) + " AS k1"]
         keys += [f"{side.column('shard')} AS k2", f"{side.column('address')} AS k3"]
         rows = rows_from(query_of(replay, side.event_type), side, sources[side.event_type])
@@ -53,7 +53,7 @@ def select_all_types(
     return Selection(text, columns)
 
 
-def _payload(
+def payload_of(
     side: Side,
     versions: "Mapping[int, Sequence[pa.Field[Any]]]",
     returned: Sequence[Field] | None,

@@ -26,10 +26,13 @@ from typed_events.language.commands import (
     Ping,
     Remember,
     Store,
+    Subscribe,
 )
+from typed_events.refusals import status_of
 
 if TYPE_CHECKING:
     from typed_events.event_store import EventStore
+    from typed_events.subscriptions.subscription import Subscription
 
 _MAINTAINED_EVERY_S: Final = 2.0
 _END_WITHIN_S: Final = 10.0
@@ -112,6 +115,21 @@ class EventCommands:
         seconds = self._clock.monotonic_s() - begun_s
         self._count(commands, answers, seconds)
         return answers
+
+    def subscribe(self, command: Subscribe) -> "Subscription":
+        """Return the frames of a subscription.
+
+        Raises:
+            ShardlogError: It cannot be.
+        """
+        begun_s = self._clock.monotonic_s()
+        try:
+            subscription = self._opened().subscribe(command)
+        except Exception as error:
+            self._count([command], [Answer(status_of(error))], self._clock.monotonic_s() - begun_s)
+            raise
+        self._count([command], [Answer()], self._clock.monotonic_s() - begun_s)
+        return subscription
 
     def close(self) -> None:
         """Store what waits, and give the streams up."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,7 +19,13 @@ from connectors.serve.figures import Figures
 from connectors.serve.settings import Bounds
 from connectors.serve.tokens import Tokens
 from storage_core import Clock, InvalidRequestError, UnavailableError
-from typed_events.answer import Answer
+from typed_events.answer import Answer, Status
+from typed_events.language.commands import Subscribe
+
+_SUBSCRIBE: Final = (
+    "SUBSCRIBE is answered as long as it lasts: by GET /subscribe?command=SUBSCRIBE…, and by "
+    "shardlog command"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,7 @@ class FrontEnd:
         events: Who does commands.
         tokens: Who may.
         slots: Those of answers with rows.
+        subscription_slots: Those of subscriptions.
         bounds: How much an answer takes.
         clock: Time.
         figures: What is counted.
@@ -37,6 +45,7 @@ class FrontEnd:
     events: EventCommands
     tokens: Tokens
     slots: AnswerSlots
+    subscription_slots: AnswerSlots
     bounds: Bounds
     clock: Clock
     figures: Figures
@@ -69,6 +78,8 @@ class FrontEnd:
         Raises:
             RefusedError: It may not.
         """
+        if any(isinstance(entry.command, Subscribe) for entry in commands):
+            return Answer(Status.BAD_REQUEST, _SUBSCRIBE)
         until_s = self.clock.monotonic_s() + self.bounds.answer_s
 
         def poll() -> None:

@@ -83,7 +83,7 @@ class HttpCommands:
                 connection.cut()
                 message = f"the answer broke off: {error}"
                 raise GoneError(message) from error
-            return self._refuse(writer, error, form, closes=closes)
+            return refuse(writer, error, form, closes=closes)
 
     def _check(self, request: HttpRequest) -> None:
         if request.method != "POST":
@@ -120,31 +120,11 @@ class HttpCommands:
             pieces = answer_pieces(replace(answer, batches=rows), form)
             sent = writer.write_pieces(
                 headers,
-                _told_at_end(pieces) if form == "arrow" else pieces,
+                told_at_end(pieces) if form == "arrow" else pieces,
                 is_old=request.is_old,
                 closes=closes,
             )
         return sent, str(code.value)
-
-    def _refuse(
-        self, writer: AnswerWriter, error: ShardlogError, form: AnswerForm, *, closes: bool
-    ) -> tuple[int, str]:
-        answer = Answer(status_of(error), message_of(error))
-        code = CODES[answer.status]
-        headers = {}
-        if isinstance(error, RefusedError):
-            code = error.status
-            closes = closes or error.closes
-        if code is HTTPStatus.UNAUTHORIZED:
-            headers["WWW-Authenticate"] = 'Bearer realm="shardlog"'
-        elif code is HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = "POST"
-        elif isinstance(error, BusyError) or answer.status is Status.BUSY:
-            headers["Retry-After"] = "1"
-        form = "json" if form == "arrow" else form
-        body = b"".join(answer_pieces(answer, form))
-        headers |= _headers(form, answer.status)
-        return writer.write_whole(code, headers, body, closes=closes), str(code.value)
 
 
 def form_of(accept: str) -> AnswerForm:
@@ -210,9 +190,36 @@ def _authorization(request: HttpRequest) -> str | None:
     return request.headers.get(AUTHORIZATION.lower())
 
 
-def _told_at_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def told_at_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield pieces of a stream whose last one says itself which error ended it."""
     try:
         yield from pieces
     except ShardlogError:
         return
+
+
+def refuse(
+    writer: AnswerWriter,
+    error: ShardlogError,
+    form: AnswerForm,
+    *,
+    closes: bool,
+    allowed: str = "POST",
+) -> tuple[int, str]:
+    """Send an error as the answer to a command; return the bytes sent, and the status."""
+    answer = Answer(status_of(error), message_of(error))
+    code = CODES[answer.status]
+    headers = {}
+    if isinstance(error, RefusedError):
+        code = error.status
+        closes = closes or error.closes
+    if code is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="shardlog"'
+    elif code is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = allowed
+    elif isinstance(error, BusyError) or answer.status is Status.BUSY:
+        headers["Retry-After"] = "1"
+    form = "json" if form == "arrow" else form
+    body = b"".join(answer_pieces(answer, form))
+    headers |= _headers(form, answer.status)
+    return writer.write_whole(code, headers, body, closes=closes), str(code.value)

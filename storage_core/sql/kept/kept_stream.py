@@ -6,7 +6,7 @@ decoded, only their rows are read, until that has cost more than decoding all of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -43,7 +43,7 @@ Gaps = Mapping[int, Sequence[AddressRange]]
 
 @dataclass(frozen=True, slots=True)
 class KeptSnapshot:
-    """A snapshot of a kept stream.
+    """A snapshot of a kept stream, or of a range of its rows, which has not the last three.
 
     Attributes:
         stream: Its name.
@@ -64,9 +64,9 @@ class KeptSnapshot:
     fields: FieldColumns
     parts: Sequence[Part]
     hot_rows: int
-    incarnation: str
-    settled: Mapping[int, ShardPosition]
-    gaps: Gaps
+    incarnation: str = ""
+    settled: Mapping[int, ShardPosition] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=dict)
 
     @property
     def unit(self) -> Unit:

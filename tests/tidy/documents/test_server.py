@@ -40,7 +40,15 @@ def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
     figures = Figures("1", tmp_path)
     figures.gauges = dict.fromkeys(
         (
-            *("connections", "line_connections", "answers", "held_bytes", "waits", "streams"),
+            *(
+                "connections",
+                "line_connections",
+                "subscriptions",
+                "answers",
+                "held_bytes",
+                "waits",
+                "streams",
+            ),
             *("stagings", "landings"),
         ),
         lambda: 0,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from typed_events.refusals import refusal
 # As long as a server lets an answer take.
 _PATIENCE_S: Final = 3600.0
 _PATH: Final = "/command"
+_SUBSCRIBE: Final = "SUBSCRIBE"
 _STATUSES: Final = {str(status): status for status in Status}
 
 
@@ -106,6 +107,9 @@ class ServerCommander:
         if token is not None:
             headers[AUTHORIZATION] = bearer(token)
         question = Question("POST", _PATH, text.encode("utf-8", "replace"))
+        if text.lstrip()[: len(_SUBSCRIBE)].upper() == _SUBSCRIBE:
+            target = f"/subscribe?command={quote(text.strip(), errors='replace')}"
+            question = Question("GET", target)
         answer = self._connections.ask(question, headers, _PATIENCE_S)
         media = (answer.header("Content-Type") or "").partition(";")[0]
         if media == MEDIA_TYPES["arrow"]:

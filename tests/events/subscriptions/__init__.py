@@ -1,0 +1,1 @@
+"""Scenarios of SUBSCRIBE: live events behind stored ones."""

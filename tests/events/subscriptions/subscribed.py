@@ -1,0 +1,156 @@
+"""The vocabulary of subscriptions: a store whose events are subscribed to, and who is told them.
+
+bench.store("order", "ann", amount=1)          an event: its position
+told = bench.subscribe("SUBSCRIBE order")      who is told
+told.ids(3)                                    the positions of the next 3 events
+told.until(CaughtUp)                           frames up to one of this kind
+told = bench.resume(told)                      another subscription, from the last checkpoint
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from storage_core import SystemClock
+from tests.events.store.bench import WAIT_MAX
+from typed_events.answer import Status
+from typed_events.event_store import EventStore
+from typed_events.store.options import EventStoreOptions
+from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Frame, Heartbeat, Rows
+from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.subscription import Subscription
+
+F = TypeVar("F", Rows, Checkpoint, CaughtUp, Heartbeat)
+Event = dict[str, Any]
+WAIT_S: Final = 120.0
+_CLOCK: Final = SystemClock()
+
+
+class Told:
+    """Who is told by a subscription; what it was told, and the last checkpoint."""
+
+    def __init__(self, subscription: Subscription, text: str) -> None:
+        self.subscription = subscription
+        self.text = text
+        self.events: list[Event] = []
+        self.checkpoint = ""
+
+    def frame(self) -> Frame:
+        """Return the next frame, heartbeats left out."""
+        until_s = _CLOCK.monotonic_s() + WAIT_S
+        while True:
+            frame = self.subscription.poll(until_s - _CLOCK.monotonic_s())
+            assert frame is not None, f"nothing is told: {self.text}"
+            if not isinstance(frame, Heartbeat):
+                self._note(frame)
+                return frame
+
+    def until(self, kind: type[F]) -> F:
+        """Return the next frame of a kind."""
+        while True:
+            frame = self.frame()
+            if isinstance(frame, kind):
+                return frame
+
+    def next(self, count: int) -> list[Event]:
+        """Return the next events; no more may be told with them."""
+        before = len(self.events)
+        while len(self.events) < before + count:
+            self.frame()
+        assert len(self.events) == before + count
+        return self.events[before:]
+
+    def ids(self, count: int) -> list[str]:
+        """Return the positions of the next events."""
+        return [event["id"] for event in self.next(count)]
+
+    def cut(self, rows: Rows, count: int) -> None:
+        """Forget the last rows behind the first ones of a frame, as who was cut off in it."""
+        self.checkpoint = [*rows.checkpoints()][count - 1]
+        del self.events[len(self.events) - rows.batch.num_rows + count :]
+
+    def close(self) -> None:
+        self.subscription.close()
+
+    def _note(self, frame: Frame) -> None:
+        match frame:
+            case Rows():
+                self.events += frame.batch.to_pylist()
+                self.checkpoint = [*frame.checkpoints()][-1]
+            case Checkpoint(text):
+                self.checkpoint = text
+            case CaughtUp(checkpoint) | Heartbeat(checkpoint):
+                self.checkpoint = checkpoint
+
+
+class SubscribedBench:
+    """A store of events, and a list of those that it has."""
+
+    def __init__(self, root: Path, shards: int = 1, **options: Any) -> None:
+        self.root = root
+        self._options = SubscriptionOptions(**options)
+        self._shards = shards
+        self.events: list[Event] = []
+        self._told: list[Told] = []
+        self.store_of_events = self._opened()
+
+    def _opened(self) -> EventStore:
+        return EventStore.open(
+            self.root,
+            options=EventStoreOptions(wait_max=WAIT_MAX, shards=self._shards),
+            subscriptions=self._options,
+        )
+
+    def do(self, text: str) -> str:
+        """Do a command, which must go well; return its message."""
+        answer = self.store_of_events.execute(text)
+        assert answer.status is Status.OK, answer.message
+        return answer.message
+
+    def refused(self, text: str) -> str:
+        """Do a command, which must be refused; return its message."""
+        answer = self.store_of_events.execute(text)
+        assert answer.status in (Status.BAD_REQUEST, Status.NOT_FOUND), answer.message
+        return f"{answer.status}: {answer.message}"
+
+    def define(self, event_type: str, **fields: str) -> None:
+        self.do(f"DEFINE {event_type} FIELDS {json.dumps(fields)}")
+
+    def store(self, event_type: str, context: str, **payload: Any) -> str:
+        """Store an event; return its position."""
+        message = self.do(f'STORE {event_type} FOR "{context}" PAYLOAD {json.dumps(payload)}')
+        position = message.removeprefix("stored at ")
+        event = {"event_type": event_type, "context_id": context, "id": position, **payload}
+        self.events.append(event)
+        return position
+
+    def subscribe(self, text: str) -> Told:
+        self._told.append(Told(self.store_of_events.subscribe(text), text))
+        return self._told[-1]
+
+    def resume(self, told: Told) -> Told:
+        """Return who goes on from the last checkpoint, and has been told the same."""
+        told.close()
+        before, _, _ = told.text.partition(" FROM ")
+        resumed = self.subscribe(f"{before} FROM {_written(told.checkpoint)}")
+        resumed.events, resumed.checkpoint = told.events, told.checkpoint
+        return resumed
+
+    def reads(self, event_type: str) -> int:
+        """Return how many rows the feed of a type has read."""
+        source = self.store_of_events._subscriptions.source(event_type)
+        assert source is not None
+        return source.feed.rows_read
+
+    def reopen(self) -> None:
+        self.store_of_events.close()
+        self.store_of_events = self._opened()
+
+    def close(self) -> None:
+        for told in self._told:
+            told.close()
+        self.store_of_events.close()
+
+
+def _written(checkpoint: str) -> str:
+    return checkpoint if checkpoint == "START" else f'"{checkpoint}"'

@@ -1,0 +1,134 @@
+"""Goal: each subscriber is told what it wants of all that is stored, in order, once.
+
+Method: random STOREs over several types, some that come later; subscribers of all kinds take frames
+when chance has it, are cut off in the midst of a frame, and resume from their last checkpoint; the
+store is closed and opened again. In the end each has of each type what a plain list has.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tests.events.subscriptions.subscribed import Event, SubscribedBench, Told
+from tests.thin import thinned
+from typed_events.subscriptions.frames import Rows
+
+CONTEXTS = ("ann", "bob", "carl")
+FORMS: tuple[tuple[str, Callable[[Event], bool]], ...] = (
+    ("SUBSCRIBE a FROM START", lambda event: event["event_type"] == "a"),
+    (
+        "SUBSCRIBE a FOR bob FROM START",
+        lambda e: (e["event_type"], e["context_id"]) == ("a", "bob"),
+    ),
+    (
+        "SUBSCRIBE b WHERE n >= 3 AND NOT n = 5 FROM START",
+        lambda e: e["event_type"] == "b" and e["n"] >= 3 and e["n"] != 5,
+    ),
+    (
+        'SUBSCRIBE b WHERE t LIKE "x%" FROM START',
+        lambda e: e["event_type"] == "b" and e["t"].startswith("x"),
+    ),
+    ("SUBSCRIBE * FROM START", lambda _: True),
+    (
+        "SUBSCRIBE * FOR ann WHERE n < 4 FROM START",
+        lambda e: e["context_id"] == "ann" and e["n"] < 4,
+    ),
+)
+
+
+@dataclass
+class Follower:
+    """A subscriber, and what it wants."""
+
+    told: Told
+    wants: Callable[[Event], bool]
+
+    def expected(self, events: list[Event]) -> dict[tuple[str, int], list[str]]:
+        return places(event for event in events if self.wants(event))
+
+
+def places(events: Any) -> dict[tuple[str, int], list[str]]:
+    """Return the positions of events, by type and shard, in the order of the events."""
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for event in events:
+        found[event["event_type"], int(event["id"].split(":")[0])].append(event["id"])
+    return found
+
+
+class Scenario:
+    """A store, and its subscribers."""
+
+    def __init__(self, bench: SubscribedBench, chance: Random) -> None:
+        self.bench = bench
+        self.chance = chance
+        self.types = ["a", "b"]
+        for name in self.types:
+            bench.define(name, n="int", t="string")
+        self.followers = [Follower(bench.subscribe(text), wants) for text, wants in FORMS]
+
+    def store(self) -> None:
+        """Store some events, by themselves or in one commit."""
+        chance = self.chance
+        stores = [
+            (chance.choice(self.types), chance.choice(CONTEXTS), chance.randrange(8))
+            for _ in range(chance.choice((1, 2, 30)))
+        ]
+        for name, context, n in stores:
+            self.bench.store(name, context, n=n, t=chance.choice("xy") + str(n))
+
+    def take(self) -> None:
+        """Let somebody take events, and be cut off in the midst of them."""
+        follower = self.chance.choice(self.followers)
+        told = follower.told
+        if len(told.events) < self._wanted(follower):
+            rows = told.until(Rows)
+            if self.chance.random() < 0.5:
+                told.cut(rows, self.chance.randint(1, rows.batch.num_rows))
+                follower.told = self.bench.resume(told)
+
+    def resume(self) -> None:
+        follower = self.chance.choice(self.followers)
+        if follower.told.checkpoint:
+            follower.told = self.bench.resume(follower.told)
+
+    def define(self) -> None:
+        if len(self.types) < 4:
+            self.types.append(f"c{len(self.types)}")
+            self.bench.define(self.types[-1], n="int", t="string")
+
+    def reopen(self) -> None:
+        self.bench.reopen()
+        for follower in self.followers:
+            if not follower.told.checkpoint:
+                follower.told.checkpoint = "START"
+            follower.told = self.bench.resume(follower.told)
+
+    def check(self) -> None:
+        for follower in self.followers:
+            told = follower.told
+            while len(told.events) < self._wanted(follower):
+                told.frame()
+            assert places(told.events) == follower.expected(self.bench.events), told.text
+
+    def _wanted(self, follower: Follower) -> int:
+        return sum(map(follower.wants, self.bench.events))
+
+
+@thinned("seed", range(40), count=4)
+def test_subscribers_are_told_what_plain_lists_have(make_bench, seed):
+    chance = Random(seed)
+    bench = make_bench(
+        shards=chance.choice((1, 1, 2)),
+        queue_rows_max=chance.choice((2, 16, 8192)),
+        rows_at_once=chance.choice((3, 50, 4096)),
+        heartbeat_s=chance.choice((0.01, 15.0)),
+    )
+    scenario = Scenario(bench, chance)
+    steps = [scenario.store] * 5 + [scenario.take] * 6 + [scenario.resume, scenario.define]
+    for _ in range(40):
+        chance.choice(steps)()
+        if chance.random() < 0.03:
+            scenario.reopen()
+    scenario.check()

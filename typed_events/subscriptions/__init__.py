@@ -1,0 +1,1 @@
+"""SUBSCRIBE: events as they are stored, behind those that were stored before."""

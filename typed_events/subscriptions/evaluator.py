@@ -1,0 +1,215 @@
+"""New rows of a stream, evaluated once for all who want some of them.
+
+One query makes the columns of the answer. Where rows are many, it has a column for each condition,
+too, which says what rows satisfy it; of a few rows conditions are functions (row_conditions.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.kept.stream_ranges import RangeQueries
+from typed_events.errors import CommandError
+from typed_events.query.compile import fields_in
+from typed_events.query.fields import TypeFields
+from typed_events.query.operands import CORE, Side
+from typed_events.query.replays import PAYLOAD, payload_of
+from typed_events.query.rows import returned_columns
+from typed_events.query.selecting import Column, Selection, selected
+from typed_events.subscriptions.row_conditions import Holds, row_condition, rows_of
+from typed_events.subscriptions.wanted import ALIAS, Found, Wanted, condition_of, side_of
+
+# So many rows are evaluated one by one; of more DuckDB is quicker.
+FEW_ROWS: Final = 64
+_COMPILED_MAX: Final = 10_000
+_CONTEXT: Final = "context_id"
+_untyped: Any = pa
+Results = Mapping[str, Found | CommandError]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A condition.
+
+    Attributes:
+        sql: As SQL; None where all rows are wanted.
+        holds: As a function of a row; None where there is none.
+        names: The columns that it takes.
+    """
+
+    sql: str | None
+    holds: Holds | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a stream as long as they do not change, with the conditions over them."""
+
+    key: tuple[object, ...]
+    side: Side
+    payload: str
+    compiled: dict[str, _Compiled | CommandError]
+
+
+class Evaluator:
+    """Evaluates rows of one stream. Any thread."""
+
+    def __init__(self, queries: RangeQueries) -> None:
+        """Evaluate by a DuckDB that others use, too."""
+        self._queries = queries
+        self._columns: _Columns | None = None
+
+    def open(self) -> None:
+        """Be ready, so that the first rows do not wait for that."""
+        self._queries.open()
+
+    def found(
+        self,
+        kept: KeptSnapshot,
+        types: Mapping[str, TypeFields],
+        wanted: Mapping[str, Wanted],
+    ) -> Results:
+        """Return what each wants of some rows, or why its condition does not fit them.
+
+        Args:
+            kept: The rows, of one shard.
+            types: The event types there are, looked up after the rows were read.
+            wanted: What is wanted, by its mark.
+
+        Raises:
+            ShardlogError: The query failed.
+        """
+        columns = self._columns_of(kept, types)
+        compiled = {mark: _compiled(columns, mark, one) for mark, one in wanted.items()}
+        fine = {mark: one for mark, one in compiled.items() if isinstance(one, _Compiled)}
+        results: dict[str, Found | CommandError] = {
+            mark: one for mark, one in compiled.items() if isinstance(one, CommandError)
+        }
+        is_few = kept.hot_rows <= FEW_ROWS
+        by_query = [
+            mark for mark, one in fine.items() if one.sql and not (is_few and one.holds is not None)
+        ]
+        rows = self._rows(kept, columns, [fine[mark].sql or "" for mark in by_query])
+        places = {mark: number for number, mark in enumerate(by_query)}
+        names = sorted({name for one in fine.values() for name in one.names if is_few})
+        few = rows_of(rows.typed.batch, columns.side, names) if names else []
+        for mark, one in fine.items():
+            whole = rows.of_all if wanted[mark].is_of_all else rows.typed
+            if one.sql is None:
+                results[mark] = whole
+            elif mark in places:
+                results[mark] = _taken(whole, _holding(rows.masks[places[mark]]))
+            else:
+                assert one.holds is not None, "it is evaluated by the query else"
+                holding = [at for at, row in enumerate(few) if one.holds(row)]
+                results[mark] = _taken(whole, holding)
+        return results
+
+    def _columns_of(self, kept: KeptSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
+        name = kept.stream
+        columns = self._columns
+        if columns is None or columns.key[0] is not types or columns.key[1] is not kept.fields:
+            payload = "'{}'"
+            side = side_of(name, kept, types)
+            if name in types:
+                payload = payload_of(side, types[name].versions, None)
+            columns = _Columns((types, kept.fields), side, payload, {})
+            self._columns = columns
+        return columns
+
+    def _rows(self, kept: KeptSnapshot, columns: _Columns, conditions: Sequence[str]) -> "_Rows":
+        """Return all rows, and which of them satisfy each of the conditions."""
+        side = columns.side
+        typed = returned_columns(side, None)
+        selects = [
+            *typed,
+            Column(PAYLOAD, columns.payload, pa.string()),
+            Column("address", side.column("address"), pa.int64()),
+            *(Column("holds", text, pa.bool_()) for text in conditions),
+        ]
+        selections: list[Selection] = []
+
+        def build(_: KeptSnapshot, source: str) -> str:
+            rest = f'FROM ({source}) AS {ALIAS} ORDER BY {ALIAS}."address"'
+            selections.append(selected(selects, rest))
+            return selections[-1].text
+
+        batches = self._queries.rows(kept, build) if kept.hot_rows else []
+        arrays: list[Any] = [pa.array([], column.type) for column in selects]
+        if batches:
+            renamed = [selections[-1].renamed(batch) for batch in batches]
+            arrays = [_joined([batch.column(n) for batch in renamed]) for n in range(len(selects))]
+        count = len(typed)
+        addresses = arrays[count + 1].to_pylist()
+        of_all = [*arrays[: len(CORE)], arrays[count]]
+        return _Rows(
+            _found([column.name for column in typed], arrays[:count], addresses),
+            _found([*CORE, PAYLOAD], of_all, addresses),
+            arrays[count + 2 :],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows with the columns of their type, and with the fields as JSON."""
+
+    typed: Found
+    of_all: Found
+    masks: Sequence[Any]
+
+
+def _compiled(columns: _Columns, mark: str, wanted: Wanted) -> _Compiled | CommandError:
+    known = columns.compiled.get(mark)
+    if known is None:
+        if len(columns.compiled) >= _COMPILED_MAX:
+            columns.compiled.clear()
+        try:
+            known = _compile(columns.side, wanted)
+        except CommandError as error:
+            known = error
+        columns.compiled[mark] = known
+    return known
+
+
+def _compile(side: Side, wanted: Wanted) -> _Compiled:
+    sql = condition_of(wanted, side)
+    context, where = wanted.context, wanted.where
+    of_where = None if where is None else row_condition(where, side)
+    if sql is None or (where is not None and of_where is None):
+        return _Compiled(sql, None, ())
+    names = () if where is None else tuple({field.name for field in fields_in(where)})
+    if context is None:
+        return _Compiled(sql, of_where, names)
+    if of_where is None:
+        return _Compiled(sql, lambda row: row[_CONTEXT] == context, (_CONTEXT,))
+    return _Compiled(
+        sql, lambda row: row[_CONTEXT] == context and of_where(row), (*names, _CONTEXT)
+    )
+
+
+def _joined(arrays: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _found(names: Sequence[str], arrays: Sequence[Any], addresses: Sequence[int]) -> Found:
+    batch = _untyped.RecordBatch.from_arrays([*arrays], names=[*names])
+    return Found(batch, addresses, batch.nbytes)
+
+
+def _holding(mask: Any) -> list[int]:  # noqa: ANN401 - an array
+    return [at for at, holds in enumerate(mask.to_pylist()) if holds]
+
+
+def _taken(whole: Found, places: Sequence[int]) -> Found:
+    if len(places) == len(whole.addresses):
+        return whole
+    if not places:
+        return Found(whole.batch.slice(0, 0), [], 0)
+    untyped: Any = whole.batch
+    batch = untyped.take(pa.array(places, pa.int64()))
+    size = whole.size * len(places) // len(whole.addresses)
+    return Found(batch, [whole.addresses[at] for at in places], size)

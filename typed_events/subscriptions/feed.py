@@ -1,0 +1,140 @@
+"""The feed of a stream: one thread that reads new rows once, for all who subscribe to them.
+
+It begins with the first subscriber that has caught up, and ends with the last. A subscriber that is
+slow is left, and the feed goes on; so is everybody where the feed cannot read: they read by
+themselves, and are told why that fails.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from storage_core import ShardlogError, SystemClock
+from storage_core.sql.kept.stream_ranges import StreamRanges
+from typed_events.errors import CommandError
+from typed_events.query.fields import TypeFields
+from typed_events.subscriptions.evaluator import Evaluator
+from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.track import Piece, Track
+from typed_events.subscriptions.wanted import Wanted
+
+_LOOK_EVERY_S: Final = 0.25
+_PAUSE_OF_SHARDS_S: Final = 0.005
+_log = logging.getLogger(__name__)
+TypesNow = Callable[[], Mapping[str, TypeFields]]
+
+
+class Feed:
+    """Offers new rows of a stream. Any thread attaches to it."""
+
+    def __init__(
+        self,
+        ranges: StreamRanges,
+        evaluator: Evaluator,
+        types: TypesNow,
+        options: SubscriptionOptions,
+    ) -> None:
+        """Feed from a stream; its thread begins with the first subscriber."""
+        self._ranges = ranges
+        self._evaluator = evaluator
+        self._types = types
+        self._options = options
+        self._clock = SystemClock()
+        self._lock = threading.Lock()
+        self._nexts: dict[int, int] = {}
+        self._tracks: dict[Track, Wanted] = {}
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self.rows_read = 0
+
+    def attach(self, track: Track, wanted: Wanted) -> None:
+        """Offer new rows to a subscriber from here on; what is before it reads by itself."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if self._thread is None:
+                self._nexts = self._ranges.ends()
+                self._thread = threading.Thread(
+                    target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
+                )
+                self._thread.start()
+            track.begin(self._nexts)
+            self._tracks[track] = wanted
+
+    def close(self) -> None:
+        """End the thread, once it has come to it."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        self._evaluator.open()
+        while True:
+            try:
+                self._feed_on()
+            except ShardlogError as error:
+                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - the outermost loop; subscribers go on alone
+                _log.exception("feeding subscribers of %s has failed", self._ranges.name)
+                self._fail(error)
+            if self._is_closed:
+                self._leave_all()
+            with self._lock:
+                self._tracks = {one: of for one, of in self._tracks.items() if one.is_live}
+                if not self._tracks:
+                    self._thread = None
+                    return
+
+    def _fail(self, error: Exception) -> None:
+        _log.warning("subscribers of %s read by themselves: %s", self._ranges.name, error)
+        self._leave_all()
+        self._clock.sleep(_LOOK_EVERY_S)
+
+    def _leave_all(self) -> None:
+        with self._lock:
+            for track in self._tracks:
+                track.leave()
+            self._tracks.clear()
+
+    def _feed_on(self) -> None:
+        """Offer what is new; wait for it a moment where nothing is."""
+        ends = self._ranges.ends()
+        is_new = False
+        for shard, end in ends.items():
+            start = self._nexts.setdefault(shard, self._ranges.start(shard))
+            if start < end:
+                is_new = True
+                self._offer(shard, start, min(end, start + self._options.rows_at_once))
+        if is_new:
+            return
+        if len(ends) == 1:
+            ((shard, end),) = ends.items()
+            self._ranges.wait(shard, end, _LOOK_EVERY_S)
+        else:
+            self._clock.sleep(_PAUSE_OF_SHARDS_S)
+
+    def _offer(self, shard: int, start: int, end: int) -> None:
+        kept, end = self._ranges.between(shard, start, end, self._options.bytes_at_once)
+        with self._lock:
+            tracks = dict(self._tracks)
+        wanted = {one.mark: one for one in tracks.values()}
+        self.rows_read += end - start
+        # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
+        results = self._evaluator.found(kept, self._types(), wanted)
+        left = []
+        with self._lock:
+            self._nexts[shard] = end
+            for track, one in self._tracks.items():
+                if track not in tracks:
+                    # It came meanwhile.
+                    track.read_to(shard, end)
+                elif isinstance(result := results[one.mark], CommandError):
+                    track.leave()
+                    left.append(track)
+                elif not track.offer(Piece(shard, start, end, result)):
+                    left.append(track)
+            for track in left:
+                del self._tracks[track]

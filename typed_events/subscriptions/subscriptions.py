@@ -1,0 +1,234 @@
+"""The subscriptions of a root: its streams as they are followed, one feed for each, its types."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core import ClosedError, InvalidRequestError, list_streams
+from storage_core.platform.name_suggestions import unknown_names
+from storage_core.platform.overriding import override
+from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.kept.stream_ranges import RangeQueries, StreamRanges
+from typed_events.errors import BusyError, CommandError, NotFoundError
+from typed_events.language.commands import Subscribe
+from typed_events.query.fields import FieldsOfTypes, TypeFields
+from typed_events.subscriptions.checkpoints import positions_of
+from typed_events.subscriptions.evaluator import Evaluator
+from typed_events.subscriptions.feed import Feed
+from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.subscription import Source, Sources, Subscription
+from typed_events.subscriptions.wanted import Wanted, condition_of, schema_of, side_of
+from typed_events.types.stored_types import TypesOfRoot
+
+_LOOK_EVERY_S: Final = 0.2
+
+
+class Subscriptions(Sources):
+    """Makes subscriptions. Any thread; closing it ends them all."""
+
+    def __init__(self, root: Path, options: SubscriptionOptions | None = None) -> None:
+        """Open nothing yet."""
+        self._root = root
+        self._options = options or SubscriptionOptions()
+        self._types = FieldsOfTypes(TypesOfRoot(root).current)
+        # New rows for all, and old rows for each, do not wait for each other.
+        self._feed_queries, self._own_queries = RangeQueries(), RangeQueries()
+        self._lock = threading.Lock()
+        self._sources: dict[str, Source] = {}
+        self._open: set[Subscription] = set()
+        self._closing = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def subscribe(self, command: Subscribe) -> Subscription:
+        """Return a subscription, which stands where the command says.
+
+        Raises:
+            CommandError: A name is unknown, a literal does not fit, or there is no such place.
+            NotFoundError: There is no such type.
+            BusyError: There are too many subscriptions.
+        """
+        wanted = Wanted(command.context, command.where, command.event_type is None)
+        types = self._defined()
+        self._check(command, wanted, types)
+        subscription = Subscription(command.event_type, wanted, self, self._options)
+        subscription.schema = self._schema(command, types)
+        for name, positions in self._begin(command).items():
+            subscription.add(name, positions)
+        with self._lock:
+            if self._closing.is_set():
+                message = "the store of events is closed"
+                raise ClosedError(message)
+            if len(self._open) >= self._options.subscriptions_max:
+                message = f"there are {len(self._open)} subscriptions already; try again later"
+                raise BusyError(message)
+            self._open.add(subscription)
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch, name="subscriptions-types", daemon=True
+                )
+                self._watcher.start()
+        return subscription
+
+    def close(self) -> None:
+        """End all subscriptions, and close what is open; closing twice is fine."""
+        with self._lock:
+            self._closing.set()
+            subscriptions, watcher = [*self._open], self._watcher
+        for subscription in subscriptions:
+            subscription.end()
+        if watcher is not None:
+            watcher.join()
+        with self._lock:
+            sources = [*self._sources.values()]
+            self._sources.clear()
+        for source in sources:
+            source.feed.close()
+        self._feed_queries.close()
+        self._own_queries.close()
+        for source in sources:
+            source.ranges.close()
+
+    # --- of subscriptions ------------------------------------------------------------------
+
+    @override
+    def types(self) -> Mapping[str, TypeFields]:
+        """Return the types that there are now."""
+        return self._types.current()
+
+    @override
+    def names(self) -> set[str]:
+        """Return the types that there are, and have a stream."""
+        return {*self._types.current()} & {*list_streams(self._root)}
+
+    @override
+    def source(self, name: str) -> Source | None:
+        """Return a stream; None where it is not there yet."""
+        with self._lock:
+            if self._closing.is_set():
+                message = "the store of events is closed"
+                raise ClosedError(message)
+            source = self._sources.get(name)
+            if source is None:
+                if name not in list_streams(self._root):
+                    return None
+                ranges = StreamRanges(self._root, name)
+                feed = Feed(ranges, Evaluator(self._feed_queries), self.types, self._options)
+                source = Source(ranges, feed, Evaluator(self._own_queries))
+                self._sources[name] = source
+            return source
+
+    @override
+    def forget(self, subscription: Subscription) -> None:
+        """Count a subscription no more."""
+        with self._lock:
+            self._open.discard(subscription)
+
+    # --- how one begins --------------------------------------------------------------------
+
+    def _defined(self) -> Mapping[str, TypeFields]:
+        try:
+            return self._types.current()
+        except InvalidRequestError as error:
+            if self._root.is_dir():
+                raise
+            message = f"there is no store at {self._root}: DEFINE makes one"
+            raise NotFoundError(message) from error
+
+    def _check(self, command: Subscribe, wanted: Wanted, types: Mapping[str, TypeFields]) -> None:
+        """Refuse a type that is not there, and a condition that fits none."""
+        name = command.event_type
+        if name is not None:
+            streams = list_streams(self._root)
+            if name not in types and (name not in streams or name.startswith("_")):
+                known = sorted(one for one in {*types, *streams} if not one.startswith("_"))
+                raise NotFoundError(unknown_names("type", [name], known))
+            condition_of(wanted, side_of(name, self._empty(name), types))
+            return
+        errors = []
+        for one in types:
+            try:
+                condition_of(wanted, side_of(one, None, types))
+            except CommandError as error:
+                errors.append(error)
+            else:
+                return
+        if errors:
+            message = f"the condition fits no type: {errors[0].message}"
+            raise CommandError(message)
+
+    def _empty(self, name: str) -> KeptSnapshot | None:
+        source = self.source(name)
+        return None if source is None else source.empty(self._options)
+
+    def _schema(self, command: Subscribe, types: Mapping[str, TypeFields]) -> pa.Schema:
+        name = command.event_type or ""
+        side = side_of(name, self._empty(name) if name else None, types)
+        return schema_of(side, is_of_all=not name)
+
+    def _begin(self, command: Subscribe) -> Mapping[str, dict[int, int]]:
+        """Return where a subscription begins, by stream."""
+        names = [command.event_type] if command.event_type is not None else sorted(self.names())
+        given: Mapping[str, Mapping[int, int]] = {}
+        if command.start.lower() not in ("start", "now"):
+            given = positions_of(command.start, command.event_type)
+        begins: dict[str, dict[int, int]] = {}
+        for name in names:
+            source = self.source(name)
+            if source is None:
+                begins[name] = {0: 0}
+                places = given.get(name, {})
+                if any(places.values()):
+                    raise _beyond(name, 0, max(places.values()), 0)
+                continue
+            ends = source.ranges.ends()
+            if command.start.lower() == "now":
+                begins[name] = ends
+                continue
+            begins[name] = {shard: source.ranges.start(shard) for shard in ends}
+            for shard, address in given.get(name, {}).items():
+                _check_place(name, shard, address, begins[name], ends)
+                begins[name][shard] = address
+        return begins
+
+    def _watch(self) -> None:
+        """Tell subscriptions of new types, and of streams that are there now."""
+        before: set[str] = set()
+        while not self._closing.wait(_LOOK_EVERY_S):
+            try:
+                names = self.names() | {*list_streams(self._root)}
+            except InvalidRequestError:
+                # The root is gone; who reads is told so.
+                continue
+            if names != before:
+                before = names
+                with self._lock:
+                    subscriptions = [*self._open]
+                for subscription in subscriptions:
+                    subscription.look()
+
+
+def _check_place(
+    name: str, shard: int, address: int, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> None:
+    """Refuse a place that a stream does not have."""
+    if shard not in ends:
+        message = f"{name} has {len(ends)} shards: there is no shard {shard}"
+        raise CommandError(message)
+    if address > ends[shard]:
+        raise _beyond(name, shard, address, ends[shard])
+    if address < starts[shard]:
+        message = (
+            f"{name}/{shard}:{address} is gone: what is left begins at "
+            f"{name}/{shard}:{starts[shard]}; FROM START begins there"
+        )
+        raise CommandError(message)
+
+
+def _beyond(name: str, shard: int, address: int, end: int) -> CommandError:
+    return CommandError(
+        f"{name}/{shard}:{address} lies behind the end, {name}/{shard}:{end}: is the checkpoint of "
+        "another store?"
+    )

@@ -1,0 +1,148 @@
+"""One stream of a subscription: where the subscriber stands in it, and what waits for it.
+
+A track reads the log by itself until it is where the stream's feed is; from then on the feed offers
+new rows. Whose queue is full is left by the feed, and reads by itself again. All is by address:
+what was told is skipped, and what is missing is read, so that no row comes twice or never.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from threading import Condition
+
+from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.wanted import Found
+
+
+@dataclass(slots=True)
+class Piece:
+    """What a subscriber wants of a range of a shard.
+
+    Attributes:
+        shard: The shard.
+        start: The range's first address.
+        end: Its exclusive end.
+        found: The rows of it that are wanted.
+    """
+
+    shard: int
+    start: int
+    end: int
+    found: Found
+
+    @property
+    def rows(self) -> int:
+        """How many are wanted."""
+        return len(self.found.addresses)
+
+
+class Track:
+    """One stream of a subscription.
+
+    Attributes:
+        name: The stream.
+        positions: The next address of each shard; only the subscriber changes them.
+        is_live: Whether the feed offers new rows.
+        is_missing: Whether its stream was not there when it was looked for.
+        targets: How far the subscriber reads by itself, by shard, though the feed offers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        positions: dict[int, int],
+        changed: Condition,
+        options: SubscriptionOptions,
+    ) -> None:
+        """Stand at positions; `changed` guards what waits, and is notified of it."""
+        self.name = name
+        self.positions = positions
+        self.is_live = False
+        self.is_missing = False
+        self.targets: dict[int, int] = {}
+        self._changed = changed
+        self._options = options
+        self._waiting: deque[Piece] = deque()
+        self._rows = 0
+        self._bytes = 0
+
+    def begin(self, nexts: dict[int, int]) -> None:
+        """Take what a feed offers from these addresses on."""
+        with self._changed:
+            self.is_live = True
+            self.targets = dict(nexts)
+
+    def read_to(self, shard: int, target: int) -> None:
+        """Have the subscriber read a shard up to an address by itself, though the feed offers."""
+        with self._changed:
+            self.targets[shard] = max(target, self.targets.get(shard, 0))
+            self._changed.notify_all()
+
+    def offer(self, piece: Piece) -> bool:
+        """Queue a piece, unless too much waits; then, and where it is left, return False."""
+        with self._changed:
+            if not self.is_live:
+                return False
+            last = self._waiting[-1] if self._waiting else None
+            if last and last.rows == 0 and (last.shard, last.end) == (piece.shard, piece.start):
+                # Ranges without a row take no room.
+                self._waiting.pop()
+                piece = Piece(piece.shard, last.start, piece.end, piece.found)
+            size = piece.found.size
+            is_full = (
+                self._rows + piece.rows > self._options.queue_rows_max
+                or self._bytes + size > self._options.queue_bytes_max
+                or len(self._waiting) >= self._options.queue_rows_max
+            )
+            if is_full and self._waiting:
+                self._leave()
+                return False
+            self._waiting.append(piece)
+            self._rows += piece.rows
+            self._bytes += size
+            if piece.rows:
+                self._changed.notify_all()
+            return True
+
+    def leave(self) -> None:
+        """Take no more of the feed; what waited is read again."""
+        with self._changed:
+            self._leave()
+
+    def _leave(self) -> None:
+        self.is_live = False
+        self._waiting.clear()
+        self._rows = self._bytes = 0
+        self._changed.notify_all()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows wait; call it under the lock."""
+        return self._rows > 0
+
+    def next_gap(self) -> tuple[int, int] | None:
+        """Return a shard that the subscriber reads by itself, and how far; None for none."""
+        with self._changed:
+            for shard, target in self.targets.items():
+                if self.positions.setdefault(shard, 0) < target:
+                    return shard, target
+            return None
+
+    def take(self) -> Piece | None:
+        """Return the next piece that has something new, cut to that; None where nothing waits.
+
+        Where rows before it are missing, it waits on, and they are to be read.
+        """
+        with self._changed:
+            while self._waiting:
+                piece = self._waiting[0]
+                position = self.positions.setdefault(piece.shard, 0)
+                if piece.start > position:
+                    self.targets[piece.shard] = piece.start
+                    return None
+                self._waiting.popleft()
+                self._rows -= piece.rows
+                self._bytes -= piece.found.size
+                if piece.end > position:
+                    found = piece.found.behind(position) if piece.start < position else piece.found
+                    return Piece(piece.shard, position, piece.end, found)
+            return None

@@ -1,0 +1,90 @@
+"""What a subscriber wants, its columns, and the rows that were found for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.sql.kept.kept_stream import KeptSnapshot
+from typed_events.language.expressions import Expression
+from typed_events.query.compile import condition, of_context
+from typed_events.query.fields import TypeFields
+from typed_events.query.operands import CORE, Side, single
+from typed_events.query.replays import PAYLOAD
+from typed_events.query.rows import returned_columns
+from typed_events.query.selecting import Column
+
+ALIAS: Final = "e0"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a subscriber wants.
+
+    Attributes:
+        context: Only its events.
+        where: What must hold.
+        is_of_all: Whether it subscribes to all types: fields come as JSON then, and a type that the
+            condition does not fit has no events for it.
+    """
+
+    context: str | None
+    where: Expression | None
+    is_of_all: bool
+
+    @property
+    def mark(self) -> str:
+        """What is equal for those that want the same; `1` and `true` are not."""
+        return repr(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows that a subscriber wants; all who want the same have it together.
+
+    Attributes:
+        batch: The rows.
+        addresses: The address of each.
+        size: About how many bytes they take.
+        made: What somebody made of the rows, by what it is, for all.
+    """
+
+    batch: pa.RecordBatch
+    addresses: Sequence[int]
+    size: int
+    made: dict[str, object] = field(default_factory=dict)
+
+    def behind(self, address: int) -> "Found":
+        """Return the rows from an address on."""
+        left = sum(at < address for at in self.addresses)
+        if not left:
+            return self
+        return Found(self.batch.slice(left), self.addresses[left:], self.size)
+
+
+def side_of(name: str, kept: KeptSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
+    """Return the columns of a type, or of any other stream."""
+    return Side(kept, name, ALIAS, types[name].of_all_versions if name in types else None)
+
+
+def condition_of(wanted: Wanted, side: Side) -> str | None:
+    """Return the condition of what is wanted in SQL; None where all rows are.
+
+    Raises:
+        CommandError: A name is unknown, or a literal does not fit its field.
+    """
+    terms = []
+    if wanted.context is not None:
+        terms.append(f"({of_context(side.core['context_id'], wanted.context)})")
+    if wanted.where is not None:
+        terms.append(condition(wanted.where, lambda field: single(side, field)))
+    return " AND ".join(terms) or None
+
+
+def schema_of(side: Side, *, is_of_all: bool) -> pa.Schema:
+    """Return the columns that a subscriber gets."""
+    columns = returned_columns(side, None)
+    if is_of_all:
+        columns = [*columns[: len(CORE)], Column(PAYLOAD, PAYLOAD, pa.string())]
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
