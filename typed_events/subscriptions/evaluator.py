@@ -20,14 +20,14 @@ from typed_events.query.replays import PAYLOAD, payload_of
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column, Selection, selected
 from typed_events.subscriptions.row_conditions import Holds, row_condition, rows_of
-from typed_events.subscriptions.wanted import ALIAS, Found, Wanted, condition_of, side_of
+from typed_events.subscriptions.wanted import ALIAS, Wanted, WantedRows, condition_of, side_of
 
 # So many rows are evaluated one by one; of more DuckDB is quicker.
 FEW_ROWS: Final = 64
 _COMPILED_MAX: Final = 10_000
 _CONTEXT: Final = "context_id"
 _untyped: Any = pa
-Results = Mapping[str, Found | CommandError]
+Results = Mapping[str, WantedRows | CommandError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,61 +67,71 @@ class Evaluator:
         """Be ready, so that the first rows do not wait for that."""
         self._queries.open()
 
-    def found(
+    def wanted_rows(
         self,
-        kept: KeptSnapshot,
+        snapshot: KeptSnapshot,
         types: Mapping[str, TypeFields],
         wanted: Mapping[str, Wanted],
     ) -> Results:
         """Return what each wants of some rows, or why its condition does not fit them.
 
         Args:
-            kept: The rows, of one shard.
+            snapshot: The rows, of one shard.
             types: The event types there are, looked up after the rows were read.
             wanted: What is wanted, by its mark.
 
         Raises:
             ShardlogError: The query failed.
         """
-        columns = self._columns_of(kept, types)
-        compiled = {mark: _compiled(columns, mark, one) for mark, one in wanted.items()}
-        fine = {mark: one for mark, one in compiled.items() if isinstance(one, _Compiled)}
-        results: dict[str, Found | CommandError] = {
-            mark: one for mark, one in compiled.items() if isinstance(one, CommandError)
+        columns = self._columns_of(snapshot, types)
+        compiled = {mark: _compiled(columns, mark, wanted[mark]) for mark in wanted}
+        fine = {
+            mark: condition
+            for mark, condition in compiled.items()
+            if isinstance(condition, _Compiled)
         }
-        is_few = kept.hot_rows <= FEW_ROWS
+        results: dict[str, WantedRows | CommandError] = {
+            mark: condition
+            for mark, condition in compiled.items()
+            if isinstance(condition, CommandError)
+        }
+        is_few = snapshot.hot_rows <= FEW_ROWS
         by_query = [
-            mark for mark, one in fine.items() if one.sql and not (is_few and one.holds is not None)
+            mark
+            for mark, condition in fine.items()
+            if condition.sql and not (is_few and condition.holds is not None)
         ]
-        rows = self._rows(kept, columns, [fine[mark].sql or "" for mark in by_query])
+        rows = self._rows(snapshot, columns, [fine[mark].sql or "" for mark in by_query])
         places = {mark: number for number, mark in enumerate(by_query)}
-        names = sorted({name for one in fine.values() for name in one.names if is_few})
+        names = sorted({name for condition in fine.values() for name in condition.names if is_few})
         few = rows_of(rows.typed.batch, columns.side, names) if names else []
-        for mark, one in fine.items():
+        for mark, condition in fine.items():
             whole = rows.of_all if wanted[mark].is_of_all else rows.typed
-            if one.sql is None:
+            if condition.sql is None:
                 results[mark] = whole
             elif mark in places:
                 results[mark] = _taken(whole, _holding(rows.masks[places[mark]]))
             else:
-                assert one.holds is not None, "it is evaluated by the query else"
-                holding = [at for at, row in enumerate(few) if one.holds(row)]
+                assert condition.holds is not None, "it is evaluated by the query else"
+                holding = [at for at, row in enumerate(few) if condition.holds(row)]
                 results[mark] = _taken(whole, holding)
         return results
 
-    def _columns_of(self, kept: KeptSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
-        name = kept.stream
+    def _columns_of(self, snapshot: KeptSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
+        name = snapshot.stream
         columns = self._columns
-        if columns is None or columns.key[0] is not types or columns.key[1] is not kept.fields:
+        if columns is None or columns.key[0] is not types or columns.key[1] is not snapshot.fields:
             payload = "'{}'"
-            side = side_of(name, kept, types)
+            side = side_of(name, snapshot, types)
             if name in types:
                 payload = payload_of(side, types[name].versions, None)
-            columns = _Columns((types, kept.fields), side, payload, {})
+            columns = _Columns((types, snapshot.fields), side, payload, {})
             self._columns = columns
         return columns
 
-    def _rows(self, kept: KeptSnapshot, columns: _Columns, conditions: Sequence[str]) -> "_Rows":
+    def _rows(
+        self, snapshot: KeptSnapshot, columns: _Columns, conditions: Sequence[str]
+    ) -> "_Rows":
         """Return all rows, and which of them satisfy each of the conditions."""
         side = columns.side
         typed = returned_columns(side, None)
@@ -138,7 +148,7 @@ class Evaluator:
             selections.append(selected(selects, rest))
             return selections[-1].text
 
-        batches = self._queries.rows(kept, build) if kept.hot_rows else []
+        batches = self._queries.rows(snapshot, build) if snapshot.hot_rows else []
         arrays: list[Any] = [pa.array([], column.type) for column in selects]
         if batches:
             renamed = [selections[-1].renamed(batch) for batch in batches]
@@ -147,8 +157,8 @@ class Evaluator:
         addresses = arrays[count + 1].to_pylist()
         of_all = [*arrays[: len(CORE)], arrays[count]]
         return _Rows(
-            _found([column.name for column in typed], arrays[:count], addresses),
-            _found([*CORE, PAYLOAD], of_all, addresses),
+            _rows_of([column.name for column in typed], arrays[:count], addresses),
+            _rows_of([*CORE, PAYLOAD], of_all, addresses),
             arrays[count + 2 :],
         )
 
@@ -157,22 +167,22 @@ class Evaluator:
 class _Rows:
     """Rows with the columns of their type, and with the fields as JSON."""
 
-    typed: Found
-    of_all: Found
+    typed: WantedRows
+    of_all: WantedRows
     masks: Sequence[Any]
 
 
 def _compiled(columns: _Columns, mark: str, wanted: Wanted) -> _Compiled | CommandError:
-    known = columns.compiled.get(mark)
-    if known is None:
+    cached = columns.compiled.get(mark)
+    if cached is None:
         if len(columns.compiled) >= _COMPILED_MAX:
             columns.compiled.clear()
         try:
-            known = _compile(columns.side, wanted)
+            cached = _compile(columns.side, wanted)
         except CommandError as error:
-            known = error
-        columns.compiled[mark] = known
-    return known
+            cached = error
+        columns.compiled[mark] = cached
+    return cached
 
 
 def _compile(side: Side, wanted: Wanted) -> _Compiled:
@@ -195,21 +205,21 @@ def _joined(arrays: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _found(names: Sequence[str], arrays: Sequence[Any], addresses: Sequence[int]) -> Found:
+def _rows_of(names: Sequence[str], arrays: Sequence[Any], addresses: Sequence[int]) -> WantedRows:
     batch = _untyped.RecordBatch.from_arrays([*arrays], names=[*names])
-    return Found(batch, addresses, batch.nbytes)
+    return WantedRows(batch, addresses, batch.nbytes)
 
 
 def _holding(mask: Any) -> list[int]:  # noqa: ANN401 - an array
     return [at for at, holds in enumerate(mask.to_pylist()) if holds]
 
 
-def _taken(whole: Found, places: Sequence[int]) -> Found:
+def _taken(whole: WantedRows, places: Sequence[int]) -> WantedRows:
     if len(places) == len(whole.addresses):
         return whole
     if not places:
-        return Found(whole.batch.slice(0, 0), [], 0)
+        return WantedRows(whole.batch.slice(0, 0), [], 0)
     untyped: Any = whole.batch
     batch = untyped.take(pa.array(places, pa.int64()))
     size = whole.size * len(places) // len(whole.addresses)
-    return Found(batch, [whole.addresses[at] for at in places], size)
+    return WantedRows(batch, [whole.addresses[at] for at in places], size)

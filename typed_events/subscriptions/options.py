@@ -1,4 +1,4 @@
-"""How subscriptions are kept."""
+"""How subscriptions are snapshot."""
 
 from dataclasses import dataclass
 

@@ -49,12 +49,12 @@ def row_condition(expression: Expression, side: Side) -> Holds | None:
         return None if term is None else lambda row: not term(row)
     if isinstance(expression, And | Or):
         terms = [row_condition(term, side) for term in expression.terms]
-        known = [term for term in terms if term is not None]
-        if len(known) < len(terms):
+        conditions = [term for term in terms if term is not None]
+        if len(conditions) < len(terms):
             return None
         if isinstance(expression, And):
-            return lambda row: all(term(row) for term in known)
-        return lambda row: any(term(row) for term in known)
+            return lambda row: all(term(row) for term in conditions)
+        return lambda row: any(term(row) for term in conditions)
     operand = single(side, expression.field)
     if isinstance(expression, Like) or _is_fine(operand):
         return None
@@ -73,8 +73,8 @@ def _of_one(expression: Comparison | InList | IsNull, operand: Operand) -> Holds
     if isinstance(expression, IsNull):
         return lambda row: row[name] is None
     if isinstance(expression, InList):
-        each = [_comparison(operand, name, "=", value) for value in expression.values]
-        return lambda row: any(one(row) for one in each)
+        comparisons = [_comparison(operand, name, "=", value) for value in expression.values]
+        return lambda row: any(one(row) for one in comparisons)
     return _compared(operand, name, expression)
 
 

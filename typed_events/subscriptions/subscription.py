@@ -1,6 +1,6 @@
 """A subscription: the frames that one subscriber is told, history first, then live.
 
-The subscriber's thread takes the frames, and reads by itself what lies before its feeds
+The subscriber's thread takes the frames, and reads by itself what lies before its live readers
 (track.py). Closing it from another thread ends the wait for the next frame.
 """
 
@@ -20,11 +20,11 @@ from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.checkpoints import around, checkpoint_of
 from typed_events.subscriptions.evaluator import Evaluator
-from typed_events.subscriptions.feed import Feed
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Frame, Heartbeat, Rows
+from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.track import Track
-from typed_events.subscriptions.wanted import Found, Wanted
+from typed_events.subscriptions.wanted import Wanted, WantedRows
 
 _FOREVER_S: Final = 3_600.0
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000
@@ -35,7 +35,7 @@ class Source:
     """A stream that is followed."""
 
     ranges: StreamRanges
-    feed: Feed
+    live_reader: LiveReader
     evaluator: Evaluator
 
     def empty(self, options: SubscriptionOptions) -> KeptSnapshot:
@@ -136,7 +136,7 @@ class Subscription:
         except BaseException:
             self.close()
             raise
-        # What this thread attached to a feed while another one closed it.
+        # What this thread attached to a live reader while another one closed it.
         self._leave()
         return None
 
@@ -162,7 +162,7 @@ class Subscription:
 
     def _leave(self) -> None:
         for track in [*self._tracks.values()]:
-            # Its feed soon notes that.
+            # Its live reader soon notes that.
             track.leave()
 
     def __iter__(self) -> Self:
@@ -239,19 +239,19 @@ class Subscription:
                 self.add(name, {})
 
     def _advance(self, track: Track) -> None:
-        """Read on in a stream by itself, or take what its feed has offered."""
+        """Read on in a stream by itself, or take what its live reader has offered."""
         if not track.is_live:
             self._catch_up(track)
             return
         gap = track.next_gap()
         if gap is not None:
             source = self._sources.source(track.name)
-            assert source is not None, "who attaches to a feed has a stream"
+            assert source is not None, "who attaches to a live reader has a stream"
             self._read(source, track, *gap)
             return
         piece = track.take()
         if piece is not None:
-            self._tell(track, piece.shard, piece.end, piece.found)
+            self._tell(track, piece.shard, piece.end, piece.wanted_rows)
 
     def _catch_up(self, track: Track) -> None:
         source = self._sources.source(track.name)
@@ -266,16 +266,16 @@ class Subscription:
                 self._is_caught_up = False
                 self._read(source, track, shard, end)
                 return
-        source.feed.attach(track, self._wanted)
+        source.live_reader.attach(track, self._wanted)
 
     def _read(self, source: Source, track: Track, shard: int, end: int) -> None:
         start = track.positions[shard]
         end = min(end, start + self._options.rows_at_once)
-        kept, reached = source.ranges.between(shard, start, end, self._options.bytes_at_once)
+        snapshot, reached = source.ranges.between(shard, start, end, self._options.bytes_at_once)
         mark = self._wanted.mark
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
         types = self._sources.types()
-        result = source.evaluator.found(kept, types, {mark: self._wanted})[mark]
+        result = source.evaluator.wanted_rows(snapshot, types, {mark: self._wanted})[mark]
         if isinstance(result, CommandError):
             if not self._wanted.is_of_all:
                 raise result
@@ -283,14 +283,14 @@ class Subscription:
             return
         self._tell(track, shard, reached, result)
 
-    def _tell(self, track: Track, shard: int, end: int, rows: Found) -> None:
+    def _tell(self, track: Track, shard: int, end: int, rows: WantedRows) -> None:
         """Note that a range was told, with its rows."""
         track.positions[shard] = end
         if not rows.addresses:
             return
         left, right = around(self._positions(), track.name, shard)
-        told = Rows(track.name, rows.batch, rows.addresses, (left, right), rows.made)
-        self._frames.append(told)
+        frame = Rows(track.name, rows.batch, rows.addresses, (left, right), rows.made)
+        self._frames.append(frame)
         self._rows_since += len(rows.addresses)
         if self._rows_since >= _ROWS_BETWEEN_CHECKPOINTS:
             self._frames.append(self._checkpoint_now())
@@ -304,7 +304,7 @@ class Subscription:
 
     @staticmethod
     def _is_settled(track: Track) -> bool:
-        """Tell whether there is nothing to do in a stream before its feed offers something."""
+        """Tell whether a stream has nothing to do before its live reader offers something."""
         if not track.is_live:
             return track.is_missing
         return track.next_gap() is None and not track.has_rows

@@ -1,4 +1,4 @@
-"""The subscriptions of a root: its streams as they are followed, one feed for each, its types."""
+"""The subscriptions of a root: its streams, with a live reader for each, and its types."""
 
 import threading
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from typed_events.language.commands import Subscribe
 from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.subscriptions.checkpoints import positions_of
 from typed_events.subscriptions.evaluator import Evaluator
-from typed_events.subscriptions.feed import Feed
+from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.subscription import Source, Sources, Subscription
 from typed_events.subscriptions.wanted import Wanted, condition_of, schema_of, side_of
@@ -35,7 +35,7 @@ class Subscriptions(Sources):
         self._options = options or SubscriptionOptions()
         self._types = FieldsOfTypes(TypesOfRoot(root).current)
         # New rows for all, and old rows for each, do not wait for each other.
-        self._feed_queries, self._own_queries = RangeQueries(), RangeQueries()
+        self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
         self._lock = threading.Lock()
         self._sources: dict[str, Source] = {}
         self._open: set[Subscription] = set()
@@ -85,8 +85,8 @@ class Subscriptions(Sources):
             sources = [*self._sources.values()]
             self._sources.clear()
         for source in sources:
-            source.feed.close()
-        self._feed_queries.close()
+            source.live_reader.close()
+        self._live_queries.close()
         self._own_queries.close()
         for source in sources:
             source.ranges.close()
@@ -115,8 +115,10 @@ class Subscriptions(Sources):
                 if name not in list_streams(self._root):
                     return None
                 ranges = StreamRanges(self._root, name)
-                feed = Feed(ranges, Evaluator(self._feed_queries), self.types, self._options)
-                source = Source(ranges, feed, Evaluator(self._own_queries))
+                live_reader = LiveReader(
+                    ranges, Evaluator(self._live_queries), self.types, self._options
+                )
+                source = Source(ranges, live_reader, Evaluator(self._own_queries))
                 self._sources[name] = source
             return source
 
@@ -143,14 +145,14 @@ class Subscriptions(Sources):
         if name is not None:
             streams = list_streams(self._root)
             if name not in types and (name not in streams or name.startswith("_")):
-                known = sorted(one for one in {*types, *streams} if not one.startswith("_"))
-                raise NotFoundError(unknown_names("type", [name], known))
+                listed = sorted(one for one in {*types, *streams} if not one.startswith("_"))
+                raise NotFoundError(unknown_names("type", [name], listed))
             condition_of(wanted, side_of(name, self._empty(name), types))
             return
         errors = []
-        for one in types:
+        for event_type in types:
             try:
-                condition_of(wanted, side_of(one, None, types))
+                condition_of(wanted, side_of(event_type, None, types))
             except CommandError as error:
                 errors.append(error)
             else:
@@ -171,15 +173,15 @@ class Subscriptions(Sources):
     def _begin(self, command: Subscribe) -> Mapping[str, dict[int, int]]:
         """Return where a subscription begins, by stream."""
         names = [command.event_type] if command.event_type is not None else sorted(self.names())
-        given: Mapping[str, Mapping[int, int]] = {}
+        from_positions: Mapping[str, Mapping[int, int]] = {}
         if command.start.lower() not in ("start", "now"):
-            given = positions_of(command.start, command.event_type)
+            from_positions = positions_of(command.start, command.event_type)
         begins: dict[str, dict[int, int]] = {}
         for name in names:
             source = self.source(name)
             if source is None:
                 begins[name] = {0: 0}
-                places = given.get(name, {})
+                places = from_positions.get(name, {})
                 if any(places.values()):
                     raise _beyond(name, 0, max(places.values()), 0)
                 continue
@@ -188,7 +190,7 @@ class Subscriptions(Sources):
                 begins[name] = ends
                 continue
             begins[name] = {shard: source.ranges.start(shard) for shard in ends}
-            for shard, address in given.get(name, {}).items():
+            for shard, address in from_positions.get(name, {}).items():
                 _check_place(name, shard, address, begins[name], ends)
                 begins[name][shard] = address
         return begins

@@ -1,7 +1,7 @@
 """One stream of a subscription: where the subscriber stands in it, and what waits for it.
 
-A track reads the log by itself until it is where the stream's feed is; from then on the feed offers
-new rows. Whose queue is full is left by the feed, and reads by itself again. All is by address:
+A track reads the log by itself until it is where the stream's live reader is; from then on that
+offers new rows. Whose queue is full is left by it, and reads by itself again. All is by address:
 what was told is skipped, and what is missing is read, so that no row comes twice or never.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Condition
 
 from typed_events.subscriptions.options import SubscriptionOptions
-from typed_events.subscriptions.wanted import Found
+from typed_events.subscriptions.wanted import WantedRows
 
 
 @dataclass(slots=True)
@@ -21,18 +21,18 @@ class Piece:
         shard: The shard.
         start: The range's first address.
         end: Its exclusive end.
-        found: The rows of it that are wanted.
+        wanted_rows: The rows of it that are wanted.
     """
 
     shard: int
     start: int
     end: int
-    found: Found
+    wanted_rows: WantedRows
 
     @property
     def rows(self) -> int:
         """How many are wanted."""
-        return len(self.found.addresses)
+        return len(self.wanted_rows.addresses)
 
 
 class Track:
@@ -41,9 +41,9 @@ class Track:
     Attributes:
         name: The stream.
         positions: The next address of each shard; only the subscriber changes them.
-        is_live: Whether the feed offers new rows.
+        is_live: Whether the live reader offers new rows.
         is_missing: Whether its stream was not there when it was looked for.
-        targets: How far the subscriber reads by itself, by shard, though the feed offers.
+        targets: How far the subscriber reads by itself, by shard, though the live reader offers.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Track:
         self._bytes = 0
 
     def begin(self, nexts: dict[int, int]) -> None:
-        """Take what a feed offers from these addresses on."""
+        """Take what a live reader offers from these addresses on."""
         with self._changed:
             self.is_live = True
             self.targets = dict(nexts)
 
     def read_to(self, shard: int, target: int) -> None:
-        """Have the subscriber read a shard up to an address by itself, though the feed offers."""
+        """Have the subscriber read a shard up to an address by itself, whatever is offered."""
         with self._changed:
             self.targets[shard] = max(target, self.targets.get(shard, 0))
             self._changed.notify_all()
@@ -86,8 +86,8 @@ class Track:
             if last and last.rows == 0 and (last.shard, last.end) == (piece.shard, piece.start):
                 # Ranges without a row take no room.
                 self._waiting.pop()
-                piece = Piece(piece.shard, last.start, piece.end, piece.found)
-            size = piece.found.size
+                piece = Piece(piece.shard, last.start, piece.end, piece.wanted_rows)
+            size = piece.wanted_rows.size
             is_full = (
                 self._rows + piece.rows > self._options.queue_rows_max
                 or self._bytes + size > self._options.queue_bytes_max
@@ -104,7 +104,7 @@ class Track:
             return True
 
     def leave(self) -> None:
-        """Take no more of the feed; what waited is read again."""
+        """Take no more of the live reader; what waited is read again."""
         with self._changed:
             self._leave()
 
@@ -141,8 +141,12 @@ class Track:
                     return None
                 self._waiting.popleft()
                 self._rows -= piece.rows
-                self._bytes -= piece.found.size
+                self._bytes -= piece.wanted_rows.size
                 if piece.end > position:
-                    found = piece.found.behind(position) if piece.start < position else piece.found
-                    return Piece(piece.shard, position, piece.end, found)
+                    wanted_rows = (
+                        piece.wanted_rows.behind(position)
+                        if piece.start < position
+                        else piece.wanted_rows
+                    )
+                    return Piece(piece.shard, position, piece.end, wanted_rows)
             return None

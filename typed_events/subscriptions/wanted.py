@@ -1,4 +1,4 @@
-"""What a subscriber wants, its columns, and the rows that were found for it."""
+"""What a subscriber wants, its columns, and the rows that were wanted_rows for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WantedRows:
     """Rows that a subscriber wants; all who want the same have it together.
 
     Attributes:
@@ -55,17 +55,17 @@ class Found:
     size: int
     made: dict[str, object] = field(default_factory=dict)
 
-    def behind(self, address: int) -> "Found":
+    def behind(self, address: int) -> "WantedRows":
         """Return the rows from an address on."""
         left = sum(at < address for at in self.addresses)
         if not left:
             return self
-        return Found(self.batch.slice(left), self.addresses[left:], self.size)
+        return WantedRows(self.batch.slice(left), self.addresses[left:], self.size)
 
 
-def side_of(name: str, kept: KeptSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
+def side_of(name: str, snapshot: KeptSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
     """Return the columns of a type, or of any other stream."""
-    return Side(kept, name, ALIAS, types[name].of_all_versions if name in types else None)
+    return Side(snapshot, name, ALIAS, types[name].of_all_versions if name in types else None)
 
 
 def condition_of(wanted: Wanted, side: Side) -> str | None:

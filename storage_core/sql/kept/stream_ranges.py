@@ -92,12 +92,12 @@ class RangeQueries:
             self._opened()
 
     def rows(
-        self, kept: KeptSnapshot, build: Callable[[KeptSnapshot, str], str]
+        self, snapshot: KeptSnapshot, build: Callable[[KeptSnapshot, str], str]
     ) -> list[pa.RecordBatch]:
         """Return all rows of a query.
 
         Args:
-            kept: The rows it is of.
+            snapshot: The rows it is of.
             build: Makes the query of them, and of their SELECT.
 
         Raises:
@@ -107,7 +107,8 @@ class RangeQueries:
             engine = self._opened()
             try:
                 _, batches = engine.query(
-                    {kept.stream: kept}, lambda _, texts: build(kept, texts[kept.stream])
+                    {snapshot.stream: snapshot},
+                    lambda _, texts: build(snapshot, texts[snapshot.stream]),
                 )
                 return list(batches)
             finally:

@@ -54,7 +54,7 @@ def test_a_uuid_is_found_in_either_case(root):
         store.execute('DEFINE visit FIELDS { session: "uuid | null" }')
         store.execute(f'STORE visit FOR ann PAYLOAD {{ "session": "{upper}" }}')
         store.execute("STORE visit FOR bob PAYLOAD {}")
-        for condition, found in {
+        for condition, contexts in {
             f'session = "{upper}"': ["ann"],
             f'session IN ("{upper.lower()}")': ["ann"],
             f'session != "{upper}"': ["bob"],
@@ -62,7 +62,7 @@ def test_a_uuid_is_found_in_either_case(root):
             'session LIKE "67e5%"': ["ann"],
         }.items():
             rows = columns(store, f"QUERY visit WHERE {condition}", "context_id")
-            assert [context for (context,) in rows] == found, condition
+            assert [context for (context,) in rows] == contexts, condition
         refused = store.execute('QUERY visit WHERE session = "67e55044"')
     assert refused.status == Status.BAD_REQUEST
     assert refused.message.startswith('session is a uuid: write a UUID, as "67e55044-10b1')

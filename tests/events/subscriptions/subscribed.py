@@ -1,10 +1,10 @@
 """The vocabulary of subscriptions: a store whose events are subscribed to, and who is told them.
 
-bench.store("order", "ann", amount=1)          an event: its position
-told = bench.subscribe("SUBSCRIBE order")      who is told
-told.ids(3)                                    the positions of the next 3 events
-told.until(CaughtUp)                           frames up to one of this kind
-told = bench.resume(told)                      another subscription, from the last checkpoint
+bench.store("order", "ann", amount=1)                an event: its position
+subscriber = bench.subscribe("SUBSCRIBE order")      who is told
+subscriber.ids(3)                                    the positions of the next 3 events
+subscriber.until(CaughtUp)                           frames up to one of this kind
+subscriber = bench.resume(subscriber)                another subscription, from the last checkpoint
 """
 
 import json
@@ -26,7 +26,7 @@ WAIT_S: Final = 120.0
 _CLOCK: Final = SystemClock()
 
 
-class Told:
+class Subscriber:
     """Who is told by a subscription; what it was told, and the last checkpoint."""
 
     def __init__(self, subscription: Subscription, text: str) -> None:
@@ -91,7 +91,7 @@ class SubscribedBench:
         self._options = SubscriptionOptions(**options)
         self._shards = shards
         self.events: list[Event] = []
-        self._told: list[Told] = []
+        self._subscribers: list[Subscriber] = []
         self.store_of_events = self._opened()
 
     def _opened(self) -> EventStore:
@@ -124,31 +124,31 @@ class SubscribedBench:
         self.events.append(event)
         return position
 
-    def subscribe(self, text: str) -> Told:
-        self._told.append(Told(self.store_of_events.subscribe(text), text))
-        return self._told[-1]
+    def subscribe(self, text: str) -> Subscriber:
+        self._subscribers.append(Subscriber(self.store_of_events.subscribe(text), text))
+        return self._subscribers[-1]
 
-    def resume(self, told: Told) -> Told:
+    def resume(self, subscriber: Subscriber) -> Subscriber:
         """Return who goes on from the last checkpoint, and has been told the same."""
-        told.close()
-        before, _, _ = told.text.partition(" FROM ")
-        resumed = self.subscribe(f"{before} FROM {_written(told.checkpoint)}")
-        resumed.events, resumed.checkpoint = told.events, told.checkpoint
+        subscriber.close()
+        before, _, _ = subscriber.text.partition(" FROM ")
+        resumed = self.subscribe(f"{before} FROM {_written(subscriber.checkpoint)}")
+        resumed.events, resumed.checkpoint = subscriber.events, subscriber.checkpoint
         return resumed
 
     def reads(self, event_type: str) -> int:
-        """Return how many rows the feed of a type has read."""
+        """Return how many rows the live reader of a type has read."""
         source = self.store_of_events._subscriptions.source(event_type)
         assert source is not None
-        return source.feed.rows_read
+        return source.live_reader.rows_read
 
     def reopen(self) -> None:
         self.store_of_events.close()
         self.store_of_events = self._opened()
 
     def close(self) -> None:
-        for told in self._told:
-            told.close()
+        for subscriber in self._subscribers:
+            subscriber.close()
         self.store_of_events.close()
 
 

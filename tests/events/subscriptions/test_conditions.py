@@ -36,12 +36,12 @@ def test_condition_takes_the_rows_of_a_list(root: Path, seed: int) -> None:
             expected = [row["id"] for row in rows_of(query, stored.events, {"order": [*kinds]})]
             command = Subscribe("order", context, where, "start")
             for subscriptions in (few, many):
-                assert told(subscriptions, command) == expected, command
+                assert ids_until_caught_up(subscriptions, command) == expected, command
         few.close()
         many.close()
 
 
-def told(subscriptions: Subscriptions, command: Subscribe) -> list[str]:
+def ids_until_caught_up(subscriptions: Subscriptions, command: Subscribe) -> list[str]:
     """Return the positions that are told before all is caught up with."""
     ids: list[str] = []
     with subscriptions.subscribe(command) as frames:

@@ -14,22 +14,22 @@ from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Heartbeat, R
 def test_history_comes_first_then_what_is_stored(bench: SubscribedBench) -> None:
     bench.store("order", "ann", amount=1)
     bench.store("order", "bob", amount=2)
-    told = bench.subscribe("SUBSCRIBE order FROM START")
-    assert told.ids(2) == ["0:0", "0:1"]
-    assert isinstance(told.frame(), Checkpoint)
-    assert told.frame() == CaughtUp("order/0:2")
+    subscriber = bench.subscribe("SUBSCRIBE order FROM START")
+    assert subscriber.ids(2) == ["0:0", "0:1"]
+    assert isinstance(subscriber.frame(), Checkpoint)
+    assert subscriber.frame() == CaughtUp("order/0:2")
     bench.store("order", "ann", amount=3, note="x")
-    (event,) = told.next(1)
+    (event,) = subscriber.next(1)
     assert (event["id"], event["amount"], event["note"]) == ("0:2", 3, "x")
-    assert told.frame() == Checkpoint("order/0:3")
+    assert subscriber.frame() == Checkpoint("order/0:3")
 
 
 def test_without_a_place_only_what_is_stored_from_then_on_is_told(bench: SubscribedBench) -> None:
     bench.store("order", "ann", amount=1)
-    told = bench.subscribe("SUBSCRIBE order")
+    subscriber = bench.subscribe("SUBSCRIBE order")
     # The place is that of the command, not of the first frame that is taken.
     bench.store("order", "ann", amount=2)
-    assert told.ids(1) == ["0:1"]
+    assert subscriber.ids(1) == ["0:1"]
 
 
 def test_a_position_is_the_first_event_that_is_told(bench: SubscribedBench) -> None:
@@ -39,31 +39,31 @@ def test_a_position_is_the_first_event_that_is_told(bench: SubscribedBench) -> N
 
 
 def test_context_and_condition_choose_events(bench: SubscribedBench) -> None:
-    told = bench.subscribe('SUBSCRIBE order FOR ann WHERE amount > 1 AND NOT note = "x"')
+    subscriber = bench.subscribe('SUBSCRIBE order FOR ann WHERE amount > 1 AND NOT note = "x"')
     for amount, context, note in ((1, "ann", None), (2, "bob", None), (2, "ann", "x")):
         bench.store("order", context, amount=amount, note=note)
     wanted = bench.store("order", "ann", amount=2)
-    assert told.ids(1) == [wanted]
+    assert subscriber.ids(1) == [wanted]
 
 
 def test_all_types_are_told_with_their_fields_as_json(bench: SubscribedBench) -> None:
-    told = bench.subscribe("SUBSCRIBE *")
+    subscriber = bench.subscribe("SUBSCRIBE *")
     bench.store("order", "ann", amount=1)
-    (order,) = told.next(1)
+    (order,) = subscriber.next(1)
     bench.store("pay", "ann", amount=2)
-    (pay,) = told.next(1)
+    (pay,) = subscriber.next(1)
     assert (order["event_type"], order["payload"]) == ("order", '{"amount":1,"note":null}')
     assert (pay["event_type"], pay["payload"]) == ("pay", '{"amount":2}')
-    assert told.until(Checkpoint) == Checkpoint("order/0:1,pay/0:1")
+    assert subscriber.until(Checkpoint) == Checkpoint("order/0:1,pay/0:1")
 
 
 def test_a_type_that_comes_joins_all_from_its_start(bench: SubscribedBench) -> None:
-    told = bench.subscribe("SUBSCRIBE * WHERE amount > 5")
-    told.until(CaughtUp)
+    subscriber = bench.subscribe("SUBSCRIBE * WHERE amount > 5")
+    subscriber.until(CaughtUp)
     bench.define("visit", city="string", amount="int")
     bench.store("visit", "ann", city="Bonn", amount=5)
     bench.store("visit", "ann", city="Ulm", amount=6)
-    assert [event["id"] for event in told.next(1)] == ["0:1"]
+    assert [event["id"] for event in subscriber.next(1)] == ["0:1"]
 
 
 def test_a_checkpoint_of_nothing_is_the_start(make_bench) -> None:
@@ -72,18 +72,18 @@ def test_a_checkpoint_of_nothing_is_the_start(make_bench) -> None:
     bench.do('STORE order FOR a PAYLOAD { "amount": 1 }')
     empty = make_bench()
     empty.define("order", amount="int")
-    told = empty.subscribe("SUBSCRIBE *")
-    told.until(CaughtUp)
+    subscriber = empty.subscribe("SUBSCRIBE *")
+    subscriber.until(CaughtUp)
     empty.store("order", "ann", amount=1)
-    assert empty.resume(told).ids(1) == ["0:0"]
+    assert empty.resume(subscriber).ids(1) == ["0:0"]
 
 
 def test_a_version_that_adds_a_field_is_told_with_it(bench: SubscribedBench) -> None:
-    told = bench.subscribe("SUBSCRIBE order")
-    told.until(CaughtUp)
+    subscriber = bench.subscribe("SUBSCRIBE order")
+    subscriber.until(CaughtUp)
     bench.define("order", amount="int", note="string | null", city="string | null")
     bench.store("order", "ann", amount=1, city="Ulm")
-    assert told.next(1)[0]["city"] == "Ulm"
+    assert subscriber.next(1)[0]["city"] == "Ulm"
 
 
 def test_who_is_told_nothing_gets_heartbeats(make_bench) -> None:
@@ -108,29 +108,29 @@ def test_an_answer_goes_on_with_rows(bench: SubscribedBench) -> None:
 
 
 def test_closing_from_another_thread_ends_the_wait(bench: SubscribedBench) -> None:
-    told = bench.subscribe("SUBSCRIBE order")
-    told.until(CaughtUp)
-    closer = threading.Timer(0.01, told.close)
+    subscriber = bench.subscribe("SUBSCRIBE order")
+    subscriber.until(CaughtUp)
+    closer = threading.Timer(0.01, subscriber.close)
     closer.start()
-    assert list(told.subscription) == []
+    assert list(subscriber.subscription) == []
     closer.join()
 
 
 def test_closing_the_store_ends_subscriptions_by_name(bench: SubscribedBench) -> None:
-    told = bench.subscribe("SUBSCRIBE order")
-    told.until(CaughtUp)
+    subscriber = bench.subscribe("SUBSCRIBE order")
+    subscriber.until(CaughtUp)
     bench.store_of_events.close()
     with pytest.raises(ClosedError, match="the store of events is closed"):
-        told.frame()
+        subscriber.frame()
 
 
 def test_one_subscription_too_many_is_refused(make_bench) -> None:
     bench = make_bench(subscriptions_max=1)
     bench.define("order", amount="int")
-    told = bench.subscribe("SUBSCRIBE order")
+    subscriber = bench.subscribe("SUBSCRIBE order")
     with pytest.raises(BusyError, match="1 subscriptions already"):
         bench.subscribe("SUBSCRIBE order")
-    told.close()
+    subscriber.close()
     bench.subscribe("SUBSCRIBE order")
 
 
@@ -162,8 +162,8 @@ def test_rows_have_the_checkpoint_behind_each(bench: SubscribedBench) -> None:
     for amount in range(3):
         bench.store("order", "ann", amount=amount)
     bench.store("pay", "ann", amount=9)
-    told = bench.subscribe("SUBSCRIBE * FROM START")
-    rows = told.until(Rows)
-    told.cut(rows, 2)
-    assert told.checkpoint == "order/0:2,pay/0:0"
-    assert bench.resume(told).ids(1) == ["0:2"]
+    subscriber = bench.subscribe("SUBSCRIBE * FROM START")
+    rows = subscriber.until(Rows)
+    subscriber.cut(rows, 2)
+    assert subscriber.checkpoint == "order/0:2,pay/0:0"
+    assert bench.resume(subscriber).ids(1) == ["0:2"]

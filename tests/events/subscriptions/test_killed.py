@@ -41,7 +41,7 @@ class Subscriber:
             connection.request("GET", _TARGET, headers=headers)
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
-            for event in told(iter(answer.readline, b"")):
+            for event in frames_of(iter(answer.readline, b"")):
                 self.last_id = event["id"]
                 if event["event"] == "row":
                     self.names.append(json.loads(event["data"])["name"])
@@ -53,7 +53,7 @@ class Subscriber:
             connection.close()
 
 
-def told(lines: Iterator[bytes]) -> Iterator[dict[str, str]]:
+def frames_of(lines: Iterator[bytes]) -> Iterator[dict[str, str]]:
     """Yield server-sent events; one that was cut is none."""
     event: dict[str, str] = {}
     for line in lines:

@@ -7,17 +7,17 @@ SUBSCRIBERS = 50
 
 
 def test_new_rows_are_read_once_for_many_subscribers(bench: SubscribedBench) -> None:
-    told = [
+    subscribers = [
         bench.subscribe(f"SUBSCRIBE order WHERE amount >= {number}")
         for number in range(SUBSCRIBERS)
     ]
-    for each in told:
-        each.until(CaughtUp)
+    for subscriber in subscribers:
+        subscriber.until(CaughtUp)
     for amount in range(SUBSCRIBERS):
         bench.store("order", "ann", amount=amount)
-    for number, each in enumerate(told):
+    for number, subscriber in enumerate(subscribers):
         expected = [f"0:{amount}" for amount in range(number, SUBSCRIBERS)]
-        assert each.ids(len(expected)) == expected
+        assert subscriber.ids(len(expected)) == expected
     assert bench.reads("order") == SUBSCRIBERS
 
 

@@ -1,4 +1,4 @@
-"""Goal: each subscriber is told what it wants of all that is stored, in order, once.
+"""Goal: each subscriber is subscriber what it wants of all that is stored, in order, once.
 
 Method: random STOREs over several types, some that come later; subscribers of all kinds take frames
 when chance has it, are cut off in the midst of a frame, and resume from their last checkpoint; the
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.events.subscriptions.subscribed import Event, SubscribedBench, Told
+from tests.events.subscriptions.subscribed import Event, SubscribedBench, Subscriber
 from tests.thin import thinned
 from typed_events.subscriptions.frames import Rows
 
@@ -42,7 +42,7 @@ FORMS: tuple[tuple[str, Callable[[Event], bool]], ...] = (
 class Follower:
     """A subscriber, and what it wants."""
 
-    told: Told
+    subscriber: Subscriber
     wants: Callable[[Event], bool]
 
     def expected(self, events: list[Event]) -> dict[tuple[str, int], list[str]]:
@@ -51,10 +51,10 @@ class Follower:
 
 def places(events: Any) -> dict[tuple[str, int], list[str]]:
     """Return the positions of events, by type and shard, in the order of the events."""
-    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    by_place: dict[tuple[str, int], list[str]] = defaultdict(list)
     for event in events:
-        found[event["event_type"], int(event["id"].split(":")[0])].append(event["id"])
-    return found
+        by_place[event["event_type"], int(event["id"].split(":")[0])].append(event["id"])
+    return by_place
 
 
 class Scenario:
@@ -81,17 +81,17 @@ class Scenario:
     def take(self) -> None:
         """Let somebody take events, and be cut off in the midst of them."""
         follower = self.chance.choice(self.followers)
-        told = follower.told
-        if len(told.events) < self._wanted(follower):
-            rows = told.until(Rows)
+        subscriber = follower.subscriber
+        if len(subscriber.events) < self._wanted(follower):
+            rows = subscriber.until(Rows)
             if self.chance.random() < 0.5:
-                told.cut(rows, self.chance.randint(1, rows.batch.num_rows))
-                follower.told = self.bench.resume(told)
+                subscriber.cut(rows, self.chance.randint(1, rows.batch.num_rows))
+                follower.subscriber = self.bench.resume(subscriber)
 
     def resume(self) -> None:
         follower = self.chance.choice(self.followers)
-        if follower.told.checkpoint:
-            follower.told = self.bench.resume(follower.told)
+        if follower.subscriber.checkpoint:
+            follower.subscriber = self.bench.resume(follower.subscriber)
 
     def define(self) -> None:
         if len(self.types) < 4:
@@ -101,16 +101,18 @@ class Scenario:
     def reopen(self) -> None:
         self.bench.reopen()
         for follower in self.followers:
-            if not follower.told.checkpoint:
-                follower.told.checkpoint = "START"
-            follower.told = self.bench.resume(follower.told)
+            if not follower.subscriber.checkpoint:
+                follower.subscriber.checkpoint = "START"
+            follower.subscriber = self.bench.resume(follower.subscriber)
 
     def check(self) -> None:
         for follower in self.followers:
-            told = follower.told
-            while len(told.events) < self._wanted(follower):
-                told.frame()
-            assert places(told.events) == follower.expected(self.bench.events), told.text
+            subscriber = follower.subscriber
+            while len(subscriber.events) < self._wanted(follower):
+                subscriber.frame()
+            assert places(subscriber.events) == follower.expected(self.bench.events), (
+                subscriber.text
+            )
 
     def _wanted(self, follower: Follower) -> int:
         return sum(map(follower.wants, self.bench.events))

@@ -62,6 +62,8 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "alter": (),
     "append": (5, 1, b"x"),
     "append_batch": (batch_of([5]),),
+    "attachments": (0, [b"a"]),
+    "clear_attachments": (0, b"a", b"b"),
     "clear_dead_letters": (0, [1]),
     "commit": (),
     "compact": (),

@@ -118,7 +118,7 @@ def test_nobody_who_answers_is_told_by_address(lab, monkeypatch):
     for module in ("remote.served_root", "owners_reader"):
         monkeypatch.setattr(f"storage_core.{module}.ServerOptions", lambda: AT_ONCE)
     lab.servers = "127.0.0.1:9,127.0.0.1:10"
-    with pytest.raises(UnavailableError, match=r"none of 2 servers .*:9 .*:10"):
+    with pytest.raises(UnavailableError, match=r"none of 2 servers .*:9: .*:10"):
         batch(lab)
 
 

@@ -1,7 +1,7 @@
-"""The feed of a stream: one thread that reads new rows once, for all who subscribe to them.
+"""The live reader of a stream: one thread that reads new rows once, for all who subscribe to them.
 
 It begins with the first subscriber that has caught up, and ends with the last. A subscriber that is
-slow is left, and the feed goes on; so is everybody where the feed cannot read: they read by
+slow is left, and the live reader goes on; so is everybody where it cannot read: they read by
 themselves, and are told why that fails.
 """
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 TypesNow = Callable[[], Mapping[str, TypeFields]]
 
 
-class Feed:
+class LiveReader:
     """Offers new rows of a stream. Any thread attaches to it."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Feed:
         types: TypesNow,
         options: SubscriptionOptions,
     ) -> None:
-        """Feed from a stream; its thread begins with the first subscriber."""
+        """LiveReader from a stream; its thread begins with the first subscriber."""
         self._ranges = ranges
         self._evaluator = evaluator
         self._types = types
@@ -74,11 +74,11 @@ class Feed:
         self._evaluator.open()
         while True:
             try:
-                self._feed_on()
+                self._read_on()
             except ShardlogError as error:
                 self._fail(error)
             except Exception as error:  # noqa: BLE001 - the outermost loop; subscribers go on alone
-                _log.exception("feeding subscribers of %s has failed", self._ranges.name)
+                _log.exception("reading for subscribers of %s has failed", self._ranges.name)
                 self._fail(error)
             if self._is_closed:
                 self._leave_all()
@@ -99,7 +99,7 @@ class Feed:
                 track.leave()
             self._tracks.clear()
 
-    def _feed_on(self) -> None:
+    def _read_on(self) -> None:
         """Offer what is new; wait for it a moment where nothing is."""
         ends = self._ranges.ends()
         is_new = False
@@ -117,21 +117,21 @@ class Feed:
             self._clock.sleep(_PAUSE_OF_SHARDS_S)
 
     def _offer(self, shard: int, start: int, end: int) -> None:
-        kept, end = self._ranges.between(shard, start, end, self._options.bytes_at_once)
+        snapshot, end = self._ranges.between(shard, start, end, self._options.bytes_at_once)
         with self._lock:
             tracks = dict(self._tracks)
         wanted = {one.mark: one for one in tracks.values()}
         self.rows_read += end - start
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
-        results = self._evaluator.found(kept, self._types(), wanted)
+        results = self._evaluator.wanted_rows(snapshot, self._types(), wanted)
         left = []
         with self._lock:
             self._nexts[shard] = end
-            for track, one in self._tracks.items():
+            for track, of_track in self._tracks.items():
                 if track not in tracks:
                     # It came meanwhile.
                     track.read_to(shard, end)
-                elif isinstance(result := results[one.mark], CommandError):
+                elif isinstance(result := results[of_track.mark], CommandError):
                     track.leave()
                     left.append(track)
                 elif not track.offer(Piece(shard, start, end, result)):
