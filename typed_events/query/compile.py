@@ -192,7 +192,7 @@ def _one_of(operand: Operand, values: Sequence[Value]) -> str:
     terms.pop("FALSE", None)
     if len(terms) <= _LISTED_MAX:
         return " OR ".join(terms) or "FALSE"
-    # NOTE: DuckDB (1.4) takes time by the square of terms, and of constants behind IN.
+    # NOTE: DuckDB (2.0) takes time by the square of terms, and of constants behind IN.
     points = [point_of(operand, value) for value in values]
     if operand.kind == "position":
         texts = [str(position_of(operand, value)) for value in values]
