@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.answer import Answer
 from typed_events.language.commands import Query
 from typed_events.language.expressions import (
@@ -31,7 +31,7 @@ _BOX: Final = re.compile(r"[│\s]+")
 _SHOWN_MAX: Final = 20
 
 
-def explained(query: Query, snapshots: Mapping[str, KeptSnapshot], drawing: str) -> Answer:
+def explained(query: Query, snapshots: Mapping[str, PooledSnapshot], drawing: str) -> Answer:
     """Return the steps of a query.
 
     Args:
@@ -46,7 +46,7 @@ def explained(query: Query, snapshots: Mapping[str, KeptSnapshot], drawing: str)
 
 
 def _steps(
-    query: Query, snapshots: Mapping[str, KeptSnapshot], drawing: str
+    query: Query, snapshots: Mapping[str, PooledSnapshot], drawing: str
 ) -> Iterator[tuple[str, str]]:
     names = [query.event_type, *([query.sequence.other] if query.sequence else [])]
     yield "types", " and ".join(names)
@@ -72,7 +72,7 @@ def _steps(
     yield "row groups", f"{scanned} read, {total - scanned} skipped"
 
 
-def _rows_of(snapshot: KeptSnapshot) -> int:
+def _rows_of(snapshot: PooledSnapshot) -> int:
     return sum(part.entry.rows for part in snapshot.parts)
 
 

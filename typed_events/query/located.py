@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.language.commands import Query
 from typed_events.query.operands import Side
 from typed_events.query.rows import returned_columns, rows_from
@@ -20,7 +20,7 @@ ADDRESS: Final = "of address"
 PRIMARY: Final = "of primary"
 PLACE: Final = (SHARD, ADDRESS, PRIMARY)
 # Returns where each shard begins, by the snapshot, if anything was stored, and its columns.
-Begins = Callable[[KeptSnapshot | None, Side], Mapping[int, int]]
+Begins = Callable[[PooledSnapshot | None, Side], Mapping[int, int]]
 
 
 class Batches(Protocol):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.field_columns import FieldColumn
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.stream_view import quoted, sql_type
 from storage_core.sql.type_unification import unified_type
 from typed_events.errors import CommandError
@@ -81,7 +81,7 @@ class Side:
 
     def __init__(
         self,
-        snapshot: KeptSnapshot | None,
+        snapshot: PooledSnapshot | None,
         event_type: str,
         alias: str,
         defined: "Sequence[pa.Field[Any]] | None",

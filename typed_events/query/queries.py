@@ -4,7 +4,7 @@
         answer = queries.query(Query("order", context="customer-7"))
 
 A query is of one snapshot of each of its streams; of a context only the hot rows of that are read.
-DuckDB evaluates it while its rows are taken (storage_core/sql/kept/).
+DuckDB evaluates it while its rows are taken (storage_core/sql/pool/).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from storage_core import InvalidRequestError
 from storage_core.platform.name_suggestions import unknown_names
-from storage_core.sql.kept.kept_stream import KeptSnapshot, Owners
-from storage_core.sql.kept.kept_streams import (
-    KeptAnswer,
-    KeptOptions,
-    KeptStreams,
+from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot
+from storage_core.sql.pool.stream_pool import (
+    PooledAnswer,
+    PoolOptions,
     QueriesBusyError,
+    StreamPool,
 )
 from typed_events.answer import Answer
 from typed_events.errors import BusyError, CommandError, NotFoundError
@@ -49,7 +49,7 @@ _NO_ROWS: Final = (
     'SELECT 0::INTEGER AS shard, \'\'::BLOB AS "key", 0::BIGINT AS "primary", '
     'NULL::TIMESTAMPTZ AS "time", 0::BIGINT AS address, 0::USMALLINT AS version WHERE FALSE'
 )
-Snapshots = Mapping[str, KeptSnapshot]
+Snapshots = Mapping[str, PooledSnapshot]
 Texts = Mapping[str, str]
 Poll = Callable[[], None]
 Select = Callable[[Mapping[str, Side], Texts], Selection]
@@ -61,7 +61,7 @@ class Queries:
     def __init__(
         self,
         root: str | PathLike[str],
-        options: KeptOptions | None = None,
+        options: PoolOptions | None = None,
         current_types: Callable[[], StoredTypes] | None = None,
     ) -> None:
         """Open nothing yet.
@@ -72,7 +72,7 @@ class Queries:
             current_types: Returns the types there are; None for reading them from the root.
         """
         self._root = Path(root).absolute()
-        self._streams = KeptStreams(self._root, options)
+        self._streams = StreamPool(self._root, options)
         self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
@@ -134,7 +134,7 @@ class Queries:
         """Answer an EXPLAIN: steps of a query and what each reads; raises as `query` does."""
         with _translated():
             request = self._request_of(explain.query)
-            seen: dict[str, KeptSnapshot] = {}
+            seen: dict[str, PooledSnapshot] = {}
             with self._rows(request, poll, prefix="EXPLAIN ANALYZE ", seen=seen)[0] as drawn:
                 drawing = "".join(
                     str(text) for batch in drawn for text in batch.column(1).to_pylist()
@@ -153,7 +153,7 @@ class Queries:
             ShardlogError: As by `query`.
         """
         with _translated():
-            names, seen = [query.event_type], dict[str, KeptSnapshot]()
+            names, seen = [query.event_type], dict[str, PooledSnapshot]()
 
             def select(sides: Mapping[str, Side], sources: Texts) -> Selection:
                 (side,) = sides.values()
@@ -189,8 +189,8 @@ class Queries:
         poll: Poll | None,
         *,
         prefix: str = "",
-        seen: dict[str, KeptSnapshot] | None = None,
-    ) -> tuple[KeptAnswer, Selection]:
+        seen: dict[str, PooledSnapshot] | None = None,
+    ) -> tuple[PooledAnswer, Selection]:
         """Return the rows of a query, and what was selected.
 
         Args:
@@ -292,7 +292,7 @@ def _select_all_types(replay: Replay, types: Mapping[str, TypeFields], names: li
 class _Batches:
     """The rows of an answer, with its names and types."""
 
-    def __init__(self, rows: KeptAnswer, selection: Selection) -> None:
+    def __init__(self, rows: PooledAnswer, selection: Selection) -> None:
         self._rows = rows
         self._selection = selection
 

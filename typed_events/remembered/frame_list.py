@@ -25,7 +25,7 @@ from storage_core.platform.durable_file import (
     read_document,
     write_once,
 )
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.remembered.frames import Frame
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class FrameList:
         """Return the list without a frame, and those behind it: the log has their rows."""
         return replace(self, covered=self.frames[number].starts, frames=self.frames[:number])
 
-    def as_of(self, snapshot: KeptSnapshot, fields: Mapping[str, str]) -> "FrameList":
+    def as_of(self, snapshot: PooledSnapshot, fields: Mapping[str, str]) -> "FrameList":
         """Return itself, or an empty list if the stream is no more what frames are of.
 
         Fields may have been added since: rows before have none. Where a field's type is another,

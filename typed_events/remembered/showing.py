@@ -19,7 +19,7 @@ import pyarrow as pa
 from storage_core import CorruptionError, ShardlogError, UnavailableError
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import file_errors
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.answer import Answer
 from typed_events.language.commands import Query
 from typed_events.query.located import ADDRESS, PRIMARY, SHARD
@@ -74,7 +74,7 @@ class Showing:
         self._now_ns = now_ns
         self._list = FrameList()
         self._open: list[OpenFrame] = []
-        self._snapshot: KeptSnapshot | None = None
+        self._snapshot: PooledSnapshot | None = None
         self._fields: dict[str, str] = {}
         self._notes: list[str] = []
 
@@ -127,7 +127,7 @@ class Showing:
         message = "the frames change faster than they can be read; try again"
         raise UnavailableError(message, path=self._directory.path)
 
-    def begins(self, snapshot: KeptSnapshot | None, side: Side) -> dict[int, int]:
+    def begins(self, snapshot: PooledSnapshot | None, side: Side) -> dict[int, int]:
         """Return where no frame covers the shards any more."""
         self._snapshot = snapshot
         self._fields = {name: str(operand.type) for name, operand in side.fields.items()}

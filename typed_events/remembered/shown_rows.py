@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from storage_core.parts.visible_rows import Rule, as_condition, visible_rows
 from storage_core.platform.arrow import nulls
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.query.located import ADDRESS, PLACE, PRIMARY, SHARD
 from typed_events.remembered.options import KeepOptions
 
@@ -34,7 +34,7 @@ class Rows(Protocol):
 class Visible:
     """Which rows are to be seen: the log shows them still, and they are young enough."""
 
-    def __init__(self, snapshot: KeptSnapshot, keep: KeepOptions, now_ns: int) -> None:
+    def __init__(self, snapshot: PooledSnapshot, keep: KeepOptions, now_ns: int) -> None:
         """Take the rule of a snapshot."""
         self._shards = np.array(sorted(snapshot.rows.shards), np.int32)
         self._rule: Rule = visible_rows(
@@ -127,7 +127,7 @@ def answer_schema(located: pa.Schema) -> pa.Schema:
     return pa.schema([*located][len(PLACE) :])
 
 
-def _oldest(snapshot: KeptSnapshot, age: timedelta | None, now_ns: int) -> int | None:
+def _oldest(snapshot: PooledSnapshot, age: timedelta | None, now_ns: int) -> int | None:
     per_second = _UNITS_PER_SECOND.get(snapshot.unit)
     if age is None or per_second is None:
         return None

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.sql.kept.kept_stream import KeptSnapshot
-from storage_core.sql.kept.stream_ranges import RangeQueries
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
+from storage_core.sql.pool.stream_ranges import RangeQueries
 from typed_events.errors import CommandError
 from typed_events.query.compile import fields_in
 from typed_events.query.fields import TypeFields
@@ -69,7 +69,7 @@ class Evaluator:
 
     def wanted_rows(
         self,
-        snapshot: KeptSnapshot,
+        snapshot: PooledSnapshot,
         types: Mapping[str, TypeFields],
         wanted: Mapping[str, Wanted],
     ) -> Results:
@@ -117,7 +117,7 @@ class Evaluator:
                 results[mark] = _taken(whole, holding)
         return results
 
-    def _columns_of(self, snapshot: KeptSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
+    def _columns_of(self, snapshot: PooledSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
         name = snapshot.stream
         columns = self._columns
         if columns is None or columns.key[0] is not types or columns.key[1] is not snapshot.fields:
@@ -130,7 +130,7 @@ class Evaluator:
         return columns
 
     def _rows(
-        self, snapshot: KeptSnapshot, columns: _Columns, conditions: Sequence[str]
+        self, snapshot: PooledSnapshot, columns: _Columns, conditions: Sequence[str]
     ) -> "_Rows":
         """Return all rows, and which of them satisfy each of the conditions."""
         side = columns.side
@@ -143,7 +143,7 @@ class Evaluator:
         ]
         selections: list[Selection] = []
 
-        def build(_: KeptSnapshot, source: str) -> str:
+        def build(_: PooledSnapshot, source: str) -> str:
             rest = f'FROM ({source}) AS {ALIAS} ORDER BY {ALIAS}."address"'
             selections.append(selected(selects, rest))
             return selections[-1].text

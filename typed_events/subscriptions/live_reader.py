@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from storage_core import ShardlogError, SystemClock
-from storage_core.sql.kept.stream_ranges import StreamRanges
+from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.evaluator import Evaluator

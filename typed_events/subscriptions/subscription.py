@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, Self
 import pyarrow as pa
 
 from storage_core import ClosedError, SystemClock
-from storage_core.sql.kept.kept_stream import KeptSnapshot
-from storage_core.sql.kept.stream_ranges import StreamRanges
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
+from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.checkpoints import around, checkpoint_of
@@ -38,7 +38,7 @@ class Source:
     live_reader: LiveReader
     evaluator: Evaluator
 
-    def empty(self, options: SubscriptionOptions) -> KeptSnapshot:
+    def empty(self, options: SubscriptionOptions) -> PooledSnapshot:
         """Return a snapshot of the stream without rows: its columns."""
         return self.ranges.between(0, 0, 0, options.bytes_at_once)[0]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from storage_core import ClosedError, InvalidRequestError, list_streams
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.platform.overriding import override
-from storage_core.sql.kept.kept_stream import KeptSnapshot
-from storage_core.sql.kept.stream_ranges import RangeQueries, StreamRanges
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
+from storage_core.sql.pool.stream_ranges import RangeQueries, StreamRanges
 from typed_events.errors import BusyError, CommandError, NotFoundError
 from typed_events.language.commands import Subscribe
 from typed_events.query.fields import FieldsOfTypes, TypeFields
@@ -161,7 +161,7 @@ class Subscriptions(Sources):
             message = f"the condition fits no type: {errors[0].message}"
             raise CommandError(message)
 
-    def _empty(self, name: str) -> KeptSnapshot | None:
+    def _empty(self, name: str) -> PooledSnapshot | None:
         source = self.source(name)
         return None if source is None else source.empty(self._options)
 

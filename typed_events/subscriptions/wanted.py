@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.sql.kept.kept_stream import KeptSnapshot
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from typed_events.language.expressions import Expression
 from typed_events.query.compile import condition, of_context
 from typed_events.query.fields import TypeFields
@@ -63,7 +63,7 @@ class WantedRows:
         return WantedRows(self.batch.slice(left), self.addresses[left:], self.size)
 
 
-def side_of(name: str, snapshot: KeptSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
+def side_of(name: str, snapshot: PooledSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
     """Return the columns of a type, or of any other stream."""
     return Side(snapshot, name, ALIAS, types[name].of_all_versions if name in types else None)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage_core.sql.kept.kept_streams import KeptOptions
+from storage_core.sql.pool.stream_pool import PoolOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
 from typed_events.answer import Status
@@ -179,7 +179,7 @@ def test_a_type_of_which_nothing_was_stored_has_no_events(stored):
 def test_more_queries_than_may_run_are_told_that_others_do(stored):
     rows = [{"status": "new", "amount": n, "ok": True} for n in range(60_000)]
     stored.store("order", ["a"] * len(rows), rows)
-    with Queries(stored.root, KeptOptions(queries_max=1, wait_s=0.01)) as queries:
+    with Queries(stored.root, PoolOptions(queries_max=1, wait_s=0.01)) as queries:
         batches: Any = queries.query(ORDER).batches
         assert next(batches).num_rows
         with pytest.raises(BusyError, match="1 queries run already"):

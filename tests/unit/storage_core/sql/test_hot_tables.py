@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage_core.sql.kept import hot_tables
-from storage_core.sql.kept.hot_tables import HotTables, rows_of
+from storage_core.sql.pool import hot_tables
+from storage_core.sql.pool.hot_tables import HotTables, rows_of
 
 
 def rows(start: int, end: int) -> Iterator[pa.RecordBatch]:

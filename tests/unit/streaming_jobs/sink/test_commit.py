@@ -287,7 +287,7 @@ def test_commit_beside_a_live_writer_is_refused_before_anything_is_decided(lab):
     assert lab.stored == [1]
 
 
-def test_kept_stream_is_used_again_and_let_go_when_somebody_waits(kept_lab):
+def test_pooled_stream_is_used_again_and_let_go_when_somebody_waits(kept_lab):
     kept_lab.run(0, [1])
     with pytest.raises(ShardLockedError):
         Stream.open(kept_lab.root, "s", [0])

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 from storage_core import drop_stream
-from storage_core.sql.kept.kept_stream import KeptStream
-from storage_core.sql.kept.kept_streams import KeptOptions
+from storage_core.sql.pool.pooled_stream import PooledStream
+from storage_core.sql.pool.stream_pool import PoolOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
 from tests.log.parts.parts_lab import give_up_a_block
@@ -106,7 +106,7 @@ def test_rows_whose_loss_is_accepted_are_not_shown_though_they_were_decoded(root
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2**29])
 def test_hot_rows_are_right_whether_they_stay_decoded_or_not(root, hot_bytes_max):
-    options = KeptOptions(hot_bytes_max=hot_bytes_max)
+    options = PoolOptions(hot_bytes_max=hot_bytes_max)
     with StoredEvents(root, block_records=64) as stored, Queries(root, options) as queries:
         stored.define("order", FIELDS)
         for turn in range(1, 12):
@@ -133,7 +133,7 @@ def test_rows_that_are_searched_again_and_again_are_decoded_once(root):
     with StoredEvents(root) as stored:
         stored.define("order", FIELDS)
         stored.store("order", contexts(0, 40_000), some(0, 40_000))
-        with closing(KeptStream(root, "order")) as stream:
+        with closing(PooledStream(root, "order")) as stream:
             counts = [stream.snapshot((b"ctx-1",)).hot_rows for _ in range(2)]
             assert stream.cache_bytes == 0
             counts += [stream.snapshot((b"ctx-1",)).hot_rows for _ in range(6)]

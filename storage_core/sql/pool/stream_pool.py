@@ -1,6 +1,6 @@
 """Queries over the streams of a root that stay open: a few DuckDBs, and the streams used last.
 
-    with KeptStreams(root) as streams:
+    with StreamPool(root) as streams:
         with streams.query({"orders": None}, build) as answer:
             for batch in answer: ...
 
@@ -30,9 +30,9 @@ from storage_core.errors import (
 )
 from storage_core.platform.clock import SystemClock
 from storage_core.sql.engine import EngineOptions
-from storage_core.sql.kept.engine import Build, KeptEngine
-from storage_core.sql.kept.kept_stream import KeptSnapshot, KeptStream, Owners
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
+from storage_core.sql.pool.engine import Build, PooledEngine
+from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot, PooledStream
 from storage_core.sql.query_errors import PartUnreadError
 
 _STREAMS_MAX: Final = 64
@@ -45,8 +45,8 @@ class QueriesBusyError(UnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOptions:
-    """Options of kept streams.
+class PoolOptions:
+    """Options of pooled streams.
 
     Attributes:
         queries_max: How many queries run at once.
@@ -72,7 +72,7 @@ class Release(Protocol):
         ...
 
 
-class KeptAnswer:
+class PooledAnswer:
     """The rows of a query, made while they are taken. One thread at a time.
 
     Whoever does not take all of them closes it.
@@ -148,18 +148,18 @@ def _some(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBa
             return
 
 
-class KeptStreams:
+class StreamPool:
     """The streams of a root that stay open. Any thread."""
 
-    def __init__(self, root: str | PathLike[str], options: KeptOptions | None = None) -> None:
+    def __init__(self, root: str | PathLike[str], options: PoolOptions | None = None) -> None:
         """Open nothing yet."""
         self._root = Path(root).absolute()
-        self._options = options or KeptOptions()
+        self._options = options or PoolOptions()
         self._clock = SystemClock()
         self._lock = Lock()
-        self._streams: OrderedDict[str, KeptStream] = OrderedDict()
+        self._streams: OrderedDict[str, PooledStream] = OrderedDict()
         self._freed = Condition(Lock())
-        self._idle: list[KeptEngine] = []
+        self._idle: list[PooledEngine] = []
         self._engines = 0
         self._is_closed = False
 
@@ -186,7 +186,7 @@ class KeptStreams:
         """
         return self._opened(name)[0].has_keys
 
-    def snapshot(self, name: str, owners: Owners | None = None) -> KeptSnapshot:
+    def snapshot(self, name: str, owners: Owners | None = None) -> PooledSnapshot:
         """Return a snapshot of a stream.
 
         Args:
@@ -214,7 +214,7 @@ class KeptStreams:
         wanted: Mapping[str, Owners | None],
         build: Build,
         poll: Callable[[], None] | None = None,
-    ) -> KeptAnswer:
+    ) -> PooledAnswer:
         """Return the rows of a query over snapshots of some streams.
 
         Args:
@@ -233,7 +233,7 @@ class KeptStreams:
             try:
                 snapshots = {name: self.snapshot(name, of) for name, of in wanted.items()}
                 schema, batches = engine.query(snapshots, build, poll)
-                return KeptAnswer(schema, batches, partial(self._free, engine))
+                return PooledAnswer(schema, batches, partial(self._free, engine))
             except PartGoneError:
                 self._free(engine, is_sound=True)
             except BaseException as error:
@@ -257,25 +257,25 @@ class KeptStreams:
         for stream in streams:
             stream.close()
 
-    def _opened(self, name: str) -> tuple[KeptStream, bool]:
+    def _opened(self, name: str) -> tuple[PooledStream, bool]:
         """Return a stream, and whether it was opened now."""
         with self._lock:
             if name in self._streams:
                 self._streams.move_to_end(name)
                 return self._streams[name], False
-            stream = self._streams[name] = KeptStream(self._root, name)
+            stream = self._streams[name] = PooledStream(self._root, name)
             if len(self._streams) > _STREAMS_MAX:
                 # Whoever takes a snapshot of it right now tries again with a new one.
                 self._streams.popitem(last=False)[1].close()
             return stream, True
 
-    def _forget(self, name: str, stream: KeptStream) -> None:
+    def _forget(self, name: str, stream: PooledStream) -> None:
         with self._lock:
             if self._streams.get(name) is stream:
                 del self._streams[name]
         stream.close()
 
-    def _take(self) -> KeptEngine:
+    def _take(self) -> PooledEngine:
         """Return a DuckDB that nobody uses."""
         deadline = self._clock.monotonic_s() + self._options.wait_s
         with self._freed:
@@ -293,14 +293,14 @@ class KeptStreams:
             if self._idle:
                 return self._idle.pop()
         try:
-            return KeptEngine(self._engine_options())
+            return PooledEngine(self._engine_options())
         except BaseException:
             with self._freed:
                 self._engines -= 1
                 self._freed.notify()
             raise
 
-    def _free(self, engine: KeptEngine, *, is_sound: bool) -> None:
+    def _free(self, engine: PooledEngine, *, is_sound: bool) -> None:
         is_kept = False
         try:
             engine.release()

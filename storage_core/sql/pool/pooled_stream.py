@@ -25,8 +25,8 @@ from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.parts.typed_columns import Writer
 from storage_core.reader import StreamReader
 from storage_core.sql.field_columns import FieldColumns, field_columns
-from storage_core.sql.kept.hot_tables import HotTables, rows_of, united
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
+from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.stream_columns import StreamColumns, row_columns
 from storage_core.sql.stream_snapshot import StreamSnapshot
 from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shards
@@ -42,8 +42,8 @@ Gaps = Mapping[int, Sequence[AddressRange]]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSnapshot:
-    """A snapshot of a kept stream, or of a range of its rows, which has not the last three.
+class PooledSnapshot:
+    """A snapshot of a pooled stream, or of a range of its rows, which has not the last three.
 
     Attributes:
         stream: Its name.
@@ -83,7 +83,7 @@ class _Schemas:
     fields: FieldColumns
 
 
-class KeptStream:
+class PooledStream:
     """A stream that stays open. Any thread; one at a time takes a snapshot."""
 
     def __init__(self, root: Path, name: str) -> None:
@@ -115,7 +115,7 @@ class KeptStream:
         with self._lock:
             self._hot.clear()
 
-    def snapshot(self, owners: Owners | None = None) -> KeptSnapshot:
+    def snapshot(self, owners: Owners | None = None) -> PooledSnapshot:
         """Return a snapshot.
 
         Args:
@@ -129,7 +129,7 @@ class KeptStream:
             self._reader.refresh()
             return self._snapshot(owners)
 
-    def _snapshot(self, owners: Owners | None) -> KeptSnapshot:
+    def _snapshot(self, owners: Owners | None) -> PooledSnapshot:
         files = self._reader.rows.shards.files
         shards = snapshot_of_shards(self._reader, files)
         try:
@@ -147,7 +147,7 @@ class KeptStream:
         ]
         # IMPORTANT: after the rows are read, so that the schema of each is among them.
         schemas = self._current_schemas()
-        return KeptSnapshot(
+        return PooledSnapshot(
             self._name,
             self.has_keys,
             self._with_columns(schemas, {n: s.parts for n, s in shards.items()}, groups, hot),

@@ -1,4 +1,4 @@
-"""A DuckDB that asks snapshots of kept streams. One query at a time, by any thread."""
+"""A DuckDB that asks snapshots of pooled streams. One query at a time, by any thread."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,18 +11,18 @@ from storage_core.sql.access.path_streams import FileOpener
 from storage_core.sql.answer import next_batch
 from storage_core.sql.engine import EngineOptions, open_engine
 from storage_core.sql.interruptible import Interruptible
-from storage_core.sql.kept.kept_stream import KeptSnapshot
 from storage_core.sql.part_files import ListedPart, PartFiles
+from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.query_errors import as_shardlog_error, translated
 from storage_core.sql.stream_view import quoted, select_of
 
 _BATCH_ROWS: Final = 16_384
-Snapshots = Mapping[str, KeptSnapshot]
+Snapshots = Mapping[str, PooledSnapshot]
 # Makes a query of the snapshots, and of the SELECT of each, by stream.
 Build = Callable[[Snapshots, Mapping[str, str]], str]
 
 
-class KeptEngine:
+class PooledEngine:
     """A DuckDB over snapshots."""
 
     def __init__(self, options: EngineOptions) -> None:
@@ -90,7 +90,7 @@ class KeptEngine:
         """Return the translation of an error after the first rows."""
         return self._files.take_failure() or as_shardlog_error(error)
 
-    def _select(self, snapshot: KeptSnapshot) -> str:
+    def _select(self, snapshot: PooledSnapshot) -> str:
         """Return the SELECT of a snapshot's rows."""
         listed = [
             ListedPart(snapshot.stream, part.shard, part.path, part.entry, FileOpener(part.path))

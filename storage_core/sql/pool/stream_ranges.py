@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from storage_core.parts.part_rows import stored_columns
 from storage_core.sql.engine import EngineOptions
-from storage_core.sql.kept.engine import KeptEngine
-from storage_core.sql.kept.hot_tables import united
-from storage_core.sql.kept.kept_stream import KeptSnapshot, KeptStream
+from storage_core.sql.pool.engine import PooledEngine
+from storage_core.sql.pool.hot_tables import united
+from storage_core.sql.pool.pooled_stream import PooledSnapshot, PooledStream
 
 _MEMORY_BYTES_MAX: Final = 2**28
 
 
-class StreamRanges(KeptStream):
+class StreamRanges(PooledStream):
     """A stream that stays open. Any thread."""
 
     def __init__(self, root: Path, name: str) -> None:
@@ -43,7 +43,9 @@ class StreamRanges(KeptStream):
         """Wait until a shard ends behind an address; tell whether it does."""
         return self._reader.wait(shard, address, timeout_s)
 
-    def between(self, shard: int, start: int, end: int, bytes_max: int) -> tuple[KeptSnapshot, int]:
+    def between(
+        self, shard: int, start: int, end: int, bytes_max: int
+    ) -> tuple[PooledSnapshot, int]:
         """Return the rows from one address to before another, and the address that was reached.
 
         Args:
@@ -73,7 +75,7 @@ class StreamRanges(KeptStream):
             schemas = self._current_schemas()
             snapshot = self._with_columns(schemas, {}, [], hot)
             rows = sum(table.num_rows for table in hot)
-            return KeptSnapshot(
+            return PooledSnapshot(
                 self.name, self.has_keys, snapshot, schemas.fields, [], rows
             ), reached
 
@@ -84,7 +86,7 @@ class RangeQueries:
     def __init__(self) -> None:
         """Open nothing yet."""
         self._lock = Lock()
-        self._engine: KeptEngine | None = None
+        self._engine: PooledEngine | None = None
 
     def open(self) -> None:
         """Open it by now, so that the first query does not wait for that."""
@@ -92,7 +94,7 @@ class RangeQueries:
             self._opened()
 
     def rows(
-        self, snapshot: KeptSnapshot, build: Callable[[KeptSnapshot, str], str]
+        self, snapshot: PooledSnapshot, build: Callable[[PooledSnapshot, str], str]
     ) -> list[pa.RecordBatch]:
         """Return all rows of a query.
 
@@ -121,7 +123,7 @@ class RangeQueries:
         if engine is not None:
             engine.close()
 
-    def _opened(self) -> KeptEngine:
+    def _opened(self) -> PooledEngine:
         if self._engine is None:
-            self._engine = KeptEngine(EngineOptions(_MEMORY_BYTES_MAX))
+            self._engine = PooledEngine(EngineOptions(_MEMORY_BYTES_MAX))
         return self._engine
