@@ -21,7 +21,7 @@ from storage_core.errors import InvalidRequestError
 
 OriginKind = Literal["kafka"]
 OriginKeyMode = Literal["integer", "dictionary", "none"]
-ValueFormat = Literal["raw", "avro"]
+ValueFormat = Literal["raw", "avro", "json"]
 
 # A partition's retry shard is the one so much above it.
 RETRY_SHARDS_FROM: Final = 1_000_000
@@ -47,7 +47,8 @@ class StreamOrigin:
             of any bytes; `none`: keys are only carried.
         primary: What the primary is: the record's `timestamp`, its `offset`, or a field of its
             value, as `field:name`.
-        value_format: `avro`: values are framed and have schemas; `raw`: bytes.
+        value_format: `avro`: values are framed and have schemas; `json`: texts of JSON that have
+            the schemas of event types; `raw`: bytes.
         secondary: What rows belong to, as `key_mode` says: the record's `key`, or a field of its
             value; with `dictionary` that field's bytes are the row's key then.
     """
