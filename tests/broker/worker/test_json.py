@@ -10,7 +10,7 @@ from connectors.dlq.record import decode_dead_letter
 from storage_core import StreamReader
 from storage_core.sql import connect
 from tests.broker.support.avro_lab import send, stored_rows
-from tests.broker.dead_letters.test_retry import dlq
+from tests.broker.support.dlq_process import dlq
 from tests.broker.support.lab import Lab, Topic
 from typed_events import EventStore, Status
 
