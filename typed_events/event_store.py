@@ -15,6 +15,7 @@ from typed_events.language.commands import (
     Batch,
     Command,
     Define,
+    Delete,
     Describe,
     Explain,
     Flush,
@@ -36,6 +37,7 @@ from typed_events.remembered.remembered_queries import RememberedQueries
 from typed_events.store.answers import (
     batch_answer,
     defined_answer,
+    deleted_answer,
     stored_answer,
     type_answer,
     types_answer,
@@ -78,9 +80,10 @@ class EventStore:
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
-        self._queries = Queries(root, current_types=self._current_types)
-        self._remembered = RememberedQueries(root, self._queries, keep, environment.clock)
-        self._subscriptions = Subscriptions(root, subscriptions)
+        clock = environment.clock
+        self._queries = Queries(root, current_types=self._current_types, clock=clock)
+        self._remembered = RememberedQueries(root, self._queries, keep, clock)
+        self._subscriptions = Subscriptions(root, subscriptions, clock)
 
     @classmethod
     def open(
@@ -142,12 +145,13 @@ class EventStore:
     def execute_all(self, commands: Sequence[Command]) -> list[Answer]:
         """Do commands in their order; nothing is raised.
 
-        STOREs that follow each other are committed together; each is stored by itself or not.
+        STOREs and DELETEs that follow each other are committed together; each is stored by itself
+        or not.
         """
         answers: list[Answer] = []
-        pending: list[Store] = []
+        pending: list[Store | Delete] = []
         for command in commands:
-            if isinstance(command, Store):
+            if isinstance(command, Store | Delete):
                 pending.append(command)
                 continue
             answers += self._answer_each(pending)
@@ -223,7 +227,7 @@ class EventStore:
         self, command: Command, poll: Callable[[], None] | None
     ) -> Answer:
         match command:
-            case Store():
+            case Store() | Delete():
                 return _answer_of(store_each([command], self._current_types(), self._writer)[0])
             case Batch(stores):
                 return batch_answer(store_batch(stores, self._current_types(), self._writer))
@@ -260,7 +264,7 @@ class EventStore:
                 message = f"{verb} is not available yet"
                 raise CommandError(message)
 
-    def _answer_each(self, stores: Sequence[Store]) -> list[Answer]:
+    def _answer_each(self, stores: Sequence[Store | Delete]) -> list[Answer]:
         if not stores:
             return []
         try:
@@ -270,9 +274,6 @@ class EventStore:
         return [_answer_of(outcome) for outcome in outcomes]
 
     def _define(self, command: Define) -> Answer:
-        if command.ttl_s is not None:
-            message = "AS STATE is not available yet"
-            raise CommandError(message)
         stored, is_new = self._writer.call(
             lambda streams: define(command, streams, self._clock), makes_root=True
         )
@@ -292,4 +293,6 @@ def _answer_of(outcome: Outcome) -> Answer:
     if outcome.error is not None:
         return refusal(outcome.error)
     assert outcome.position is not None, "what was not refused was stored"
+    if isinstance(outcome.store, Delete):
+        return deleted_answer(outcome.position)
     return stored_answer(outcome.position)

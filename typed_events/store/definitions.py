@@ -16,15 +16,17 @@ def define(command: Define, streams: OwnedStreams, clock: Clock) -> tuple[Stored
 
     1. Judge it by the versions that there are; the same fields again are no new version.
     2. Make the type's stream, if it is not there: each type that is listed has one.
-    3. Store the version, durably.
+    3. Store the version, durably; of a state type also where only its TTL is another.
+    4. Let rows of state live as long as that says; whoever opens the streams next does so, too.
 
     Raises:
         CommandError: It cannot follow the version before, or a stream of other rows has its name.
     """
     versions = streams.stored_types.versions(command.event_type)
     wanted = next_version(command, [stored.event_type for stored in versions])  # 1
-    same = [stored for stored in versions if stored.event_type.version == wanted.version]
-    streams.add(command.event_type)  # 2
+    same = [stored for stored in versions if stored.event_type == wanted]
+    ttl_s = versions[-1].event_type.ttl_s if same else wanted.ttl_s
+    streams.add(wanted.name, ttl_s)  # 2
     if same:
         return same[0], False
     # Rising, as each version of a type must stand behind the one before.
@@ -37,5 +39,7 @@ def define(command: Define, streams: OwnedStreams, clock: Clock) -> tuple[Stored
     }
     streams.types.append_batch(pa.RecordBatch.from_pydict(row))  # 3
     streams.types.commit()
+    if ttl_s is not None:
+        streams.retain(wanted.name, ttl_s)  # 4
     streams.refresh_types()
     return streams.stored_types.type_of(wanted.name, wanted.version), True

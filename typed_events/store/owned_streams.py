@@ -6,6 +6,7 @@ Only the writer's thread opens and closes; any thread may maintain what is open.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 
@@ -23,6 +24,7 @@ from typed_events.errors import CommandError, NotFoundError
 from typed_events.store.attached import KEY_LAST, decode_number
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.submission import Place
+from typed_events.types.event_type import ttl_text
 from typed_events.types.stored_types import TYPES_STREAM, StoredTypes, is_root
 
 JOURNAL_STREAM: Final = "_batches"
@@ -37,6 +39,7 @@ class OwnedStream:
         places: Its shards.
         tails: Of each shard the address that the next event gets.
         last: The largest primary of them.
+        is_state: Whether its rows are state, which no context counts as events.
         cleared: Up to which bucket idempotency keys were deleted, by shard.
     """
 
@@ -44,12 +47,13 @@ class OwnedStream:
     places: list[Place]
     tails: dict[int, int]
     last: int = 0
+    is_state: bool = False
     cleared: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, stream: Stream) -> Self:
+    def of(cls, name: str, stream: Stream, *, is_state: bool) -> Self:
         """Take an open stream."""
-        owned = cls(stream, [], {})
+        owned = cls(stream, [], {}, is_state=is_state)
         owned.refresh()
         owned.places = [Place(name, shard) for shard in sorted(owned.tails)]
         return owned
@@ -112,7 +116,12 @@ class OwnedStreams:
             owned.refresh_types()
             for name in owned.stored_types.names:
                 if name in names:
-                    owned.by_type[name] = OwnedStream.of(name, owned._opened(name, None, names))
+                    stream = owned._opened(name, None, names)
+                    ttl_s = owned.stored_types.type_of(name).event_type.ttl_s
+                    owned.by_type[name] = OwnedStream.of(name, stream, is_state=ttl_s is not None)
+                    if ttl_s is not None:
+                        # DEFINE may have died before it did so.
+                        owned.retain(name, ttl_s)
         except BaseException:
             owned.abandon()
             raise
@@ -121,19 +130,27 @@ class OwnedStreams:
     journal: Stream
     types: Stream
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, ttl_s: int | None) -> None:
         """Make the stream of a type, unless it is there.
 
+        Args:
+            name: The type.
+            ttl_s: How long rows of state live; None for events.
+
         Raises:
-            CommandError: A stream of that name is there, and is none of events.
+            CommandError: A stream of that name is there, and is none of events; or the TTL needs
+                other windows than it has.
         """
         if name in self.by_type:
+            if ttl_s is not None:
+                self._refuse_other_windows(name, ttl_s)
             return
         names = set(list_streams(self._root))
+        options = self._options.of_type(ttl_s)
         if name in names:
-            self._refuse_other(name)
-        stream = self._opened(name, self._options.of_events(), names)
-        owned = OwnedStream.of(name, stream)
+            self._refuse_other(name, options)
+        stream = self._opened(name, options, names)
+        owned = OwnedStream.of(name, stream, is_state=ttl_s is not None)
         if not owned.has_events_alone:
             self._open.remove(stream)
             stream.close()
@@ -164,9 +181,17 @@ class OwnedStreams:
             raise CommandError(message)
 
     def places(self, context: bytes) -> Iterator[Place]:
-        """Yield where events of a context may lie, of each type."""
+        """Yield where events of a context may lie, of each type; state is no event."""
         for owned in self.by_type.values():
-            yield owned.place(context)
+            if not owned.is_state:
+                yield owned.place(context)
+
+    def retain(self, name: str, ttl_s: int) -> None:
+        """Let rows of state live so long from now on; those that are past their time stay so."""
+        stream, retention = self.by_type[name].stream, timedelta(seconds=ttl_s)
+        if stream.options.retention != retention:
+            stream.expire()
+            stream.alter(retention=retention)
 
     def attachments(self, place: Place, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return what lies beside the rows of a place."""
@@ -223,14 +248,35 @@ class OwnedStreams:
         self._open.append(stream)
         return stream
 
-    def _refuse_other(self, name: str) -> None:
+    def _refuse_other_windows(self, name: str, ttl_s: int) -> None:
+        now = self.by_type[name].stream.options
+        if self._options.of_state(ttl_s).scheme != now.scheme:
+            lives = int((now.retention or timedelta()).total_seconds())
+            message = (
+                f"{name} has TTL {ttl_text(lives)}, and its rows go by the {_width(now)}; TTL "
+                f"{ttl_text(ttl_s)} would go by the {_width(self._options.of_state(ttl_s))}, which "
+                "is fixed when a type is made: define another type"
+            )
+            raise CommandError(message)
+
+    def _refuse_other(self, name: str, expected: StreamOptions) -> None:
         """Refuse a stream that events cannot go to; one that a crash left empty is taken."""
         described = describe_stream(self._root, name)
-        expected = self._options.of_events()
         options = described.options
-        is_ours = (options.unit, options.key_mode) == (expected.unit, expected.key_mode)
+        is_ours = _nature(options) == _nature(expected)
         if described.origin is not None or not is_ours:
             raise CommandError(_other_rows(name))
+
+
+def _nature(options: StreamOptions) -> tuple[object, ...]:
+    """Return what streams of one kind have alike; of events, retention may have changed since."""
+    windows = options.scheme if options.never_cold else None
+    return options.unit, options.key_mode, options.never_cold, windows
+
+
+def _width(options: StreamOptions) -> str:
+    """Return by what windows rows go, such as `hour`."""
+    return str(options.scheme.width)
 
 
 def _other_rows(name: str) -> str:

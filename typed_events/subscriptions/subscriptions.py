@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core import ClosedError, InvalidRequestError, list_streams
+from storage_core import Clock, ClosedError, InvalidRequestError, SystemClock, list_streams
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
@@ -29,9 +29,15 @@ _LOOK_EVERY_S: Final = 0.2
 class Subscriptions(Sources):
     """Makes subscriptions. Any thread; closing it ends them all."""
 
-    def __init__(self, root: Path, options: SubscriptionOptions | None = None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        root: Path,
+        options: SubscriptionOptions | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open nothing yet; the clock says which rows of state are past their time."""
         self._root = root
+        self._clock = clock or SystemClock()
         self._options = options or SubscriptionOptions()
         self._types = FieldsOfTypes(TypesOfRoot(root).current)
         # New rows for all, and old rows for each, do not wait for each other.
@@ -100,8 +106,9 @@ class Subscriptions(Sources):
 
     @override
     def names(self) -> set[str]:
-        """Return the types that there are, and have a stream."""
-        return {*self._types.current()} & {*list_streams(self._root)}
+        """Return the types of events that there are, and have a stream."""
+        events = {name for name, fields in self._types.current().items() if fields.ttl_s is None}
+        return events & {*list_streams(self._root)}
 
     @override
     def source(self, name: str) -> Source | None:
@@ -116,9 +123,9 @@ class Subscriptions(Sources):
                     return None
                 ranges = StreamRanges(self._root, name)
                 live_reader = LiveReader(
-                    ranges, Evaluator(self._live_queries), self.types, self._options
+                    ranges, Evaluator(self._live_queries, self._clock), self.types, self._options
                 )
-                source = Source(ranges, live_reader, Evaluator(self._own_queries))
+                source = Source(ranges, live_reader, Evaluator(self._own_queries, self._clock))
                 self._sources[name] = source
             return source
 
@@ -151,6 +158,8 @@ class Subscriptions(Sources):
             return
         errors = []
         for event_type in types:
+            if types[event_type].ttl_s is not None:
+                continue
             try:
                 condition_of(wanted, side_of(event_type, None, types))
             except CommandError as error:
@@ -190,10 +199,16 @@ class Subscriptions(Sources):
                 begins[name] = ends
                 continue
             begins[name] = {shard: source.ranges.start(shard) for shard in ends}
+            # What has gone of state is past its time, and no loss.
+            starts = dict.fromkeys(ends, 0) if self._is_state(name) else begins[name]
             for shard, address in from_positions.get(name, {}).items():
-                _check_place(name, shard, address, begins[name], ends)
+                _check_place(name, shard, address, starts, ends)
                 begins[name][shard] = address
         return begins
+
+    def _is_state(self, name: str) -> bool:
+        fields = self._types.current().get(name)
+        return fields is not None and fields.ttl_s is not None
 
     def _watch(self) -> None:
         """Tell subscriptions of new types, and of streams that are there now."""
