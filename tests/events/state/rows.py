@@ -49,10 +49,10 @@ class StateBench(StoreBench):
         answer = self.well(f"QUERY cursor {clauses}")
         return [(row["context_id"], row["row"], row["x"]) for row in rows_of(answer)]
 
-    def start_of(self, name: str) -> int:
-        """Return the first address that is left of a type's only shard."""
+    def start_and_end(self, name: str) -> tuple[int, int]:
+        """Return the first address that is left of a type's only shard, and the next one."""
         with StreamReader.open(self.root, name) as reader:
-            return reader.start(0)
+            return reader.start(0), reader.committed()[0]
 
     def figure(self, figure: str) -> Any:
         """Return a figure of the rows that are there."""

@@ -210,9 +210,7 @@ def test_others_see_what_was_stored_with_its_row_in_the_headers(bench):
     bench.put("ann", "a", 1)
     bench.delete("ann", "a")
     with StreamReader.open(bench.root, "cursor") as reader:
-        table = reader.read(
-            keys=[b"ann"], tombstones=True, columns=["headers", "payload"]
-        )
+        table = reader.read(keys=[b"ann"], tombstones=True, columns=["headers", "payload"])
         assert reader.options.never_cold
     headers = [{"key": "row", "value": b"a"}]
     assert table.column("headers").to_pylist() == [headers, headers]
