@@ -58,8 +58,8 @@ def digest_of(payload: Mapping[str, object] | None, row: str | None = None) -> b
         payload: The fields; None of a deletion.
         row: Which row of state it is of.
     """
-    told: object = payload if not row and payload is not None else [payload, row]
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    digested: object = payload if not row and payload is not None else [payload, row]
+    text = json.dumps(digested, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 

@@ -3,8 +3,10 @@
 import pytest
 
 from storage_core import StreamReader
+from storage_core.sql import connect
 from tests.events.state.rows import TTL_S, StateBench
 from tests.events.store.bench import rows_of, stored
+from tests.tidy.test_readme import fenced, page
 from typed_events.language.parse import parse_commands
 
 
@@ -215,6 +217,19 @@ def test_others_see_what_was_stored_with_its_row_in_the_headers(bench):
     headers = [{"key": "row", "value": b"a"}]
     assert table.column("headers").to_pylist() == [headers, headers]
     assert [payload is None for payload in table.column("payload").to_pylist()] == [False, True]
+
+
+def test_sql_of_the_guide_has_the_rows_that_are_there(bench):
+    bench.put("ann", "a", 1)
+    bench.put("ann", "a", 2)
+    bench.put("bob", "", 3)
+    bench.put("bob", "b", 4)
+    bench.delete("bob", "b")
+    (query,) = fenced(page("docs/EVENTS.md"), "sql")
+    with connect(bench.root) as streams:
+        table = streams.sql(query).to_arrow_table()
+    rows = {(row["key"], row["x"]) for row in table.select(["key", "x"]).to_pylist()}
+    assert rows == {(b"ann", 2), (b"bob", 3)}
 
 
 def test_rows_of_several_shards_are_decided_each_in_its_own(root):
