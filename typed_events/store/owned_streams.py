@@ -119,9 +119,8 @@ class OwnedStreams:
                     stream = owned._opened(name, None, names)
                     ttl_s = owned.stored_types.type_of(name).event_type.ttl_s
                     owned.by_type[name] = OwnedStream.of(name, stream, is_state=ttl_s is not None)
-                    if ttl_s is not None:
-                        # DEFINE may have died before it did so.
-                        owned.retain(name, ttl_s)
+                    # DEFINE may have died before it did so.
+                    owned.retain(name, ttl_s)
         except BaseException:
             owned.abandon()
             raise
@@ -186,12 +185,18 @@ class OwnedStreams:
             if not owned.is_state:
                 yield owned.place(context)
 
-    def retain(self, name: str, ttl_s: int) -> None:
-        """Let rows of state live so long from now on; those that are past their time stay so."""
-        stream, retention = self.by_type[name].stream, timedelta(seconds=ttl_s)
-        if stream.options.retention != retention:
-            stream.expire()
-            stream.alter(retention=retention)
+    def expire(self, name: str, ttl_s: int | None) -> None:
+        """Let rows go that are past the TTL so far, if another is to hold; not those of events."""
+        if ttl_s is not None and not self._has_ttl(name, ttl_s):
+            self.by_type[name].stream.expire()
+
+    def retain(self, name: str, ttl_s: int | None) -> None:
+        """Let rows live so long from now on; nothing for events."""
+        if ttl_s is not None and not self._has_ttl(name, ttl_s):
+            self.by_type[name].stream.alter(retention=timedelta(seconds=ttl_s))
+
+    def _has_ttl(self, name: str, ttl_s: int) -> bool:
+        return self.by_type[name].stream.options.retention == timedelta(seconds=ttl_s)
 
     def attachments(self, place: Place, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return what lies beside the rows of a place."""
