@@ -126,7 +126,8 @@ class Group:
         self._streams = streams
         self._counts = counts
         self._keys = keys
-        self._begin = max(now_us, streams.last + 1)
+        # Where the clock has stepped back, a row may be past its time before it is stored.
+        self._begin = max(now_us, streams.last + 1, streams.floor)
         self.last = self._begin - 1
         self.bucket = keys.bucket(self._begin)
         self.places: dict[Place, PlaceRows] = {}

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from storage_core import (
     Environment,
+    ExpiryReport,
     ShardlogError,
     Stream,
     StreamOptions,
@@ -40,6 +41,7 @@ class OwnedStream:
         tails: Of each shard the address that the next event gets.
         last: The largest primary of them.
         is_state: Whether its rows are state, which no context counts as events.
+        floor: The primary below which rows are past their time in one of them.
         cleared: Up to which bucket idempotency keys were deleted, by shard.
     """
 
@@ -48,6 +50,7 @@ class OwnedStream:
     tails: dict[int, int]
     last: int = 0
     is_state: bool = False
+    floor: int = 0
     cleared: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -55,6 +58,9 @@ class OwnedStream:
         """Take an open stream."""
         owned = cls(stream, [], {}, is_state=is_state)
         owned.refresh()
+        if stream.options.retention is not None:
+            # As of the beginning of time: nothing but the floor is looked up.
+            owned.note_floor(stream.expire(now=0, dry_run=True))
         owned.places = [Place(name, shard) for shard in sorted(owned.tails)]
         return owned
 
@@ -62,6 +68,11 @@ class OwnedStream:
         """Return where the events of a context lie: as the log routes keys."""
         mask = len(self.places) - 1
         return self.places[xxh3_64_intdigest(context) & mask if mask else 0]
+
+    def note_floor(self, expiry: ExpiryReport) -> None:
+        """Note below which primary rows would be past their time."""
+        floors = [shard.floor_after for shard in expiry.shards.values()]
+        self.floor = max([self.floor, *(floor for floor in floors if floor is not None)])
 
     @property
     def has_events_alone(self) -> bool:
@@ -188,7 +199,7 @@ class OwnedStreams:
     def expire(self, name: str, ttl_s: int | None) -> None:
         """Let rows go that are past the TTL so far, if another is to hold; not those of events."""
         if ttl_s is not None and not self._has_ttl(name, ttl_s):
-            self.by_type[name].stream.expire()
+            self.note_expiry(name, self.by_type[name].stream.expire())
 
     def retain(self, name: str, ttl_s: int | None) -> None:
         """Let rows live so long from now on; nothing for events."""
@@ -206,6 +217,17 @@ class OwnedStreams:
     def last(self) -> int:
         """The largest primary of all."""
         return max((owned.last for owned in self.by_type.values()), default=0)
+
+    @property
+    def floor(self) -> int:
+        """The primary below which a row may be past its time."""
+        return max((owned.floor for owned in self.by_type.values()), default=0)
+
+    def note_expiry(self, name: str, expiry: ExpiryReport) -> None:
+        """Note what expired in a stream; any thread."""
+        owned = self.by_type.get(name)
+        if owned is not None:
+            owned.note_floor(expiry)
 
     def all(self) -> Mapping[str, Stream]:
         """Return all streams by name."""
