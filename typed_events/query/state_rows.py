@@ -25,8 +25,13 @@ def young_rows(source: str, ttl_s: int, now_us: int) -> str:
 
 def live_rows(source: str, ttl_s: int, now_us: int) -> str:
     """Return the SELECT of the rows that are there: of each id the newest, tombstones left out."""
+    young = young_rows(source, ttl_s, now_us)
+    # Quicker than a window over all columns.
     newest = (
-        f"{young_rows(source, ttl_s, now_us)} QUALIFY row_number() OVER "
-        '(PARTITION BY "key", headers[1]."value" ORDER BY address DESC) = 1'
+        f"SELECT shard, max(address) FROM ({young}) "  # noqa: S608 - as above
+        'GROUP BY shard, "key", headers[1]."value"'
     )
-    return f"SELECT * FROM ({newest}) WHERE schema_id IS NOT NULL"  # noqa: S608 - as above
+    return (
+        f"SELECT * FROM ({young}) WHERE schema_id IS NOT NULL "  # noqa: S608 - as above
+        f"AND (shard, address) IN ({newest})"
+    )
