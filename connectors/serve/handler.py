@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -201,11 +202,7 @@ class Handler:
         host = request.headers.get("host")
         if host is None or self._is_open_to_all or not self._tokens.is_open:
             return
-        try:
-            name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
-        except ValueError:
-            name = ""
-        if not is_loopback(name):
+        if not _is_this_machine(host):
             message = "this server answers to this machine alone: Host is not its name"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
 
@@ -389,6 +386,16 @@ class Handler:
                 )
                 raise UnavailableError(message)
             yield batch
+
+
+@lru_cache(256)
+def _is_this_machine(host: str) -> bool:
+    """Tell whether a Host names this machine, with a port or without."""
+    try:
+        name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
+    except ValueError:
+        return False
+    return is_loopback(name)
 
 
 def _encoded(document: object) -> bytes:
