@@ -31,7 +31,9 @@ from typed_events.types.stored_types import StoredTypes, is_root, refuse_missing
 
 T = TypeVar("T")
 Item = Submission | WriterCall[Any]
+# How long the writer waits for one more, and how often at most.
 _MOMENT_S: Final = 0.0005
+_MOMENTS_MAX: Final = 8
 _log = logging.getLogger(__name__)
 
 
@@ -239,19 +241,25 @@ class Writer:
             return items
 
     def _await_some(self) -> None:
-        """Wait until something is submitted; then a moment for those who are about to, too.
+        """Wait until something is submitted; then for those who are about to, too.
 
         They are as many as had something under way when the last group was answered: without the
-        moment those just answered would come too late for each group, and make up the next.
+        wait those just answered would come too late for each group, and make up the next. It goes
+        on as long as more come, and no longer than some groups take.
         """
         expected = self._taken + len(self._waiting)
         self._wake_at = 1
         while not self._waiting and not self._is_closed:
             self._changed.wait()
-        if len(self._waiting) < expected and not self._is_closed:
+        for _ in range(_MOMENTS_MAX):
+            came = len(self._waiting)
+            if came >= expected or self._is_closed:
+                break
             self._wake_at = expected
             self._changed.wait(_MOMENT_S)
             self._wake_at = 1
+            if len(self._waiting) <= came:
+                break
 
     def _serve(self, items: list[Item]) -> None:
         first = items[0]
