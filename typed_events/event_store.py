@@ -108,6 +108,11 @@ class EventStore:
         keep = KeepOptions(options.remembered_rows_max, options.remembered_age_max)
         return cls(place, Writer(place, options, outside), outside, keep, subscriptions)
 
+    @property
+    def is_owner(self) -> bool:
+        """Whether this store has locked the event streams, as the first command that stores does."""
+        return self._writer.types is not None
+
     def execute(self, text: str, session: object | None = None) -> Answer:
         """Do one command; what is wrong with it is in the answer, and nothing is raised.
 
