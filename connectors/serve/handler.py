@@ -2,6 +2,7 @@
 
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
+    GET /                              the page, without a token
     POST /command                      commands over typed events
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
@@ -34,6 +35,7 @@ from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
+from connectors.serve.page.page import page
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
@@ -78,7 +80,7 @@ from storage_core.protocol import (
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/command", "/subscribe"),
+    *("/", "/command", "/subscribe"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
@@ -227,6 +229,8 @@ class Handler:
                 return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, body
             case ("version",):
                 return HTTPStatus.OK, _JSON, _encoded({"version": self._version})
+            case ("",) if self._settings.has_page and request.method != "POST":
+                return HTTPStatus.OK, page().headers, page().body
             case ("v1", *_):
                 return None
         message = f"there is no such path; there are {', '.join(_PATHS)}"
