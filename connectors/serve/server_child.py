@@ -65,7 +65,7 @@ def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str
 class ServerChild:
     """A server beside a worker. `close` ends it; any thread may ask for its state."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server is told
         self,
         root: Path,
         section: WorkerServeSettings,

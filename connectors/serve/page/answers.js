@@ -72,9 +72,12 @@ function showAnswer(lead, text, prefix) {
   say("timing", `${secondsText(answer.ms / 1000)}${answer.ms - answer.first > 5 ? `, first byte after ${secondsText(answer.first / 1000)}` : ""} · ${bytesText(answer.bytes)}`);
   byId("cut").hidden = !isCut;
   if (isCut) say("cut", `The answer has more than ${bytesText(BYTES_MAX)}: here are its first ${plural(rows.length, "row")}. Set a LIMIT, or ask for figures (COUNT … BY …).`);
-  if (!isOk) showPlace(lead, text, prefix);
-  byId("forms").hidden = !rows.length && isOk;
-  if (!isOk && !rows.length) byId("forms").hidden = true;
+  byId("forms").hidden = !rows.length;
+  if (!isOk) {
+    // The editor says it, beside its place.
+    showPlace(lead, text, prefix);
+    say("message", "");
+  }
   const plot = isOk ? plotOf(answer, asked.text) : null;
   byId("form-chart").hidden = !plot;
   byId("form-plan").hidden = !isOk || !/^QUERY\b/i.test(lastCommand(asked.text));
@@ -148,6 +151,7 @@ async function copyAnswer() {
 }
 
 function startAnswers() {
+  byId("shown").replaceChildren(emptyState("Answers show here. Type a command above, or choose one of the examples."));
   selectForm = asTabs(FORMS, showForm);
   byId("run").addEventListener("click", () => runText());
   byId("stop").addEventListener("click", () => asked.running?.abort());

@@ -47,11 +47,20 @@ function chartOf(rows, plot, figure, width) {
   const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(Math.min(...values))} to ${numberText(Math.max(...values))}` });
   svg.append(...gridOf(frame), ...axisOf(frame));
   for (const [at, one] of series.entries()) svg.append(...(plot.kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
-  const chart = make("div", { class: "chart" }, make("h3", null, title), svg);
+  const heading = make("h3", null, title, make("span", { class: "quiet" }, daysOf(frame)));
+  const chart = make("div", { class: "chart" }, heading, svg);
   if (plot.series) chart.append(legendOf(series));
   if (all.length > SERIES_MAX) chart.append(make("p", { class: "note" }, `The ${SERIES_MAX} largest of ${all.length} are drawn; the table has all.`));
   addTip(chart, svg, series, frame);
   return chart;
+}
+
+// The days that a chart is about: its axis has hours, or days without their year.
+function daysOf(frame) {
+  if (!frame.times) return "";
+  const times = frame.places.filter(isTime);
+  const [first, last] = [times[0], times.at(-1)].map((time) => time.slice(0, 10));
+  return first === last ? ` ${first}, UTC` : ` ${first} to ${last}, UTC`;
 }
 
 // The series of a figure, the largest first: [{name, points: place -> value}].

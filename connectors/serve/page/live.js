@@ -71,7 +71,7 @@ function takeEvent(event) {
     live.count += 1;
     live.rows.unshift(event.data);
     live.rows.length = Math.min(live.rows.length, LIVE_ROWS_MAX);
-    live.seen.push(performance.now());
+    if (live.isCaughtUp) live.seen.push(performance.now());
   }
   liveState(live.isCaughtUp ? "Live." : "Reading what was stored before…", true);
   live.timer = live.timer || setTimeout(paintLive, PAINT_EVERY_MS);
@@ -103,7 +103,7 @@ function paintLive() {
   live.timer = null;
   const since = performance.now() - 5000;
   live.seen = live.seen.filter((time) => time > since);
-  say("live-count", live.count ? `${plural(live.count, "event")} · ${(live.seen.length / 5).toFixed(1)} a second` : "");
+  say("live-count", live.count ? `${plural(live.count, "event")}${live.seen.length ? ` · ${(live.seen.length / 5).toFixed(1)} a second` : ""}` : "");
   say("live-checkpoint", live.checkpoint || "none yet");
   const box = byId("live-rows");
   if (!live.rows.length) {

@@ -68,9 +68,10 @@ async function command(text, signal) {
   try {
     answer = parsedJson(isCut ? cutBody(body) : body);
   } catch {
-    throw new ServerError(isCut || !response.ok
-      ? `The server answered with ${response.status}.`
-      : "The answer ended before it was whole. Set a LIMIT, or run it again.");
+    if (isCut) throw new ServerError(`The first row alone has more than ${bytesText(BYTES_MAX)}. RETURN fewer fields.`);
+    throw new ServerError(response.ok
+      ? "The answer ended before it was whole. Set a LIMIT, or run it again."
+      : `The server answered with ${response.status}.`);
   }
   return {
     status: answer.status || answer.error || String(response.status),
@@ -103,7 +104,7 @@ async function bodyText(response, stopping) {
     pieces.push(decoder.decode(read.value, { stream: true }));
     if (bytes > BYTES_MAX) {
       stopping.abort();
-      return { body: pieces.join(""), bytes, isCut: true };
+      return { body: pieces.join("").slice(0, BYTES_MAX), bytes, isCut: true };
     }
   }
   return { body: pieces.join(""), bytes, isCut: false };

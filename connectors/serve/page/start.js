@@ -10,7 +10,7 @@ function showTheme() {
   const theme = THEMES.includes(kept(THEME, "auto")) ? kept(THEME, "auto") : "auto";
   const isDark = theme === "dark" || (theme === "auto" && darkPreferred.matches);
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  say("theme", { auto: "Auto", light: "Light", dark: "Dark" }[theme]);
+  say("theme", `◐ ${theme}`);
   byId("theme").setAttribute("aria-label", `Colours: ${theme}. Change`);
 }
 

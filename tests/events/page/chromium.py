@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -33,7 +33,11 @@ _OPTIONS: Final = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--mute-audio"),
     *("--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-breakpad", "--no-proxy-server"),
-    *("--use-mock-keychain", "--disable-features=Translate,MediaRouter", "--force-color-profile=srgb"),
+    *(
+        "--use-mock-keychain",
+        "--disable-features=Translate,MediaRouter",
+        "--force-color-profile=srgb",
+    ),
     "--remote-debugging-pipe",
 )
 # It reads messages from its descriptor 3, and writes to 4.
@@ -44,6 +48,8 @@ for place, pipe in zip((3, 4), pipes):
     os.dup2(pipe, place)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+
+_TEXT: Final = "document.body.innerText.slice(0, 800)"
 
 
 class ScriptError(AssertionError):
@@ -103,7 +109,9 @@ class Browser:
         """Go to a page, and wait until it is there."""
         self.complaints.clear()
         self.call("Page.navigate", url=url)
-        self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
+        self.until(
+            f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})"
+        )
 
     def value(self, script: str) -> Any:
         """Return what an expression is in the page, once its promise is kept."""
@@ -121,7 +129,8 @@ class Browser:
           const begun = performance.now();
           const look = () => {{
             if ({script}) done(true);
-            else if (performance.now() - begun > {ANSWER_MAX_S * 900}) fail(new Error("never: " + {json.dumps(script)} + "; the page says " + document.body.innerText.slice(0, 800)));
+            else if (performance.now() - begun > {ANSWER_MAX_S * 900})
+              fail(new Error("never: " + {json.dumps(script)} + "; there is " + {_TEXT}));
             else setTimeout(look, 15);
           }};
           look();
@@ -143,7 +152,10 @@ class Browser:
         """Give the window another size."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def prefer(self, scheme: str) -> None:
@@ -169,7 +181,11 @@ class Browser:
     def _note(self, method: str, said: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(said["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and said["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.complaints.append(json.dumps(said["args"]))
         elif method == "Log.entryAdded" and said["entry"]["source"] != "network":
             # An answer of 400 is an entry of the network's, and no fault of the page.
@@ -253,6 +269,3 @@ def _run(command: list[str], directory: Path) -> "subprocess.CompletedProcess[st
     return subprocess.run(
         command, cwd=directory, capture_output=True, text=True, timeout=FETCH_MAX_S, check=False
     )
-
-
-Look = Callable[[str], Any]
