@@ -75,7 +75,7 @@ function boardTable(streams, hasLag) {
     ["Last two minutes", (stream) => sparkOf(stream.name)],
     ...(hasLag ? [["Lag", (stream) => stream.lag, true]] : []),
     ["Hot rows", (stream) => stream.hot_rows, true],
-    ["Parts", (stream) => stream.parts && `${WHOLE.format(stream.parts.count)} · ${bytesText(stream.parts.bytes || 0)}`, true],
+    ["Parts", (stream) => stream.parts && (stream.parts.count ? `${WHOLE.format(stream.parts.count)} · ${bytesText(stream.parts.bytes || 0)}` : 0), true],
     ["On disk", (stream) => (isNumber(stream.bytes) ? bytesText(Number(stream.bytes)) : null), true],
     ["Late", (stream) => stream.late, true],
     ["Expired", (stream) => stream.expired, true],

@@ -1,6 +1,7 @@
 // A subscription: rows as they are stored, paused and gone on with at its checkpoint.
 
 const LIVE_ROWS_MAX = 200;
+const FRESH_MAX = 50;
 const PAINT_EVERY_MS = 150;
 const AGAIN_MS = [500, 1000, 2000, 5000];
 const live = { text: "", checkpoint: null, rows: [], count: 0, stopping: null, isCaughtUp: false, timer: null, seen: [] };
@@ -29,6 +30,7 @@ function watchText(text) {
 function startLive(text) {
   stopLive();
   Object.assign(live, { text, checkpoint: null, rows: [], count: 0, isCaughtUp: false, seen: [] });
+  paintLive.before = 0;
   paintLive();
   followLive();
 }
@@ -111,8 +113,12 @@ function paintLive() {
     return;
   }
   const table = tableOf(live.rows, "Events, the newest first");
+  // What is many at once is no news.
   const fresh = live.count - (paintLive.before || 0);
-  for (const row of [...table.querySelectorAll("tbody tr")].slice(0, Math.max(0, fresh))) row.className = "fresh";
+  if (fresh > 0 && fresh <= FRESH_MAX) for (const row of [...table.querySelectorAll("tbody tr")].slice(0, fresh)) {
+    row.className = "fresh";
+    row.addEventListener("animationend", () => row.removeAttribute("class"));
+  }
   paintLive.before = live.count;
   const left = live.count - live.rows.length;
   const scrolled = box.querySelector(".scroll")?.scrollLeft || 0;

@@ -10,8 +10,9 @@ function showTheme() {
   const theme = THEMES.includes(kept(THEME, "auto")) ? kept(THEME, "auto") : "auto";
   const isDark = theme === "dark" || (theme === "auto" && darkPreferred.matches);
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  say("theme", `◐ ${theme}`);
+  byId("theme").replaceChildren("◐", make("span", { class: "wide-only" }, ` ${theme}`));
   byId("theme").setAttribute("aria-label", `Colours: ${theme}. Change`);
+  byId("theme").title = `Colours: ${theme}`;
 }
 
 function nextTheme() {
