@@ -2,22 +2,25 @@
 
 const BOARD_EVERY_MS = 2000;
 const BOARD_KEPT = 60;
-const board = { before: null, rates: new Map(), timer: null };
+const board = { before: null, rates: new Map(), timer: null, turn: 0 };
 
 async function askBoard() {
   clearTimeout(board.timer);
   if (byId("view-board").hidden) return;
+  const turn = (board.turn += 1);
   try {
     const response = await fetched("/status");
     const said = parsedJson(await response.text());
     if (response.status === 404) throw new ServerError("This server tells no status.");
     if (!response.ok) throw new ServerError(said.message || `The server answered with ${response.status}.`);
+    // Of two that were asked at once the later one counts.
+    if (turn !== board.turn) return;
     if (!document.hidden || !board.before) showBoard(said, performance.now());
   } catch (error) {
     say("board-said", messageOf(error));
     byId("board-said").classList.add("said-bad");
   }
-  board.timer = setTimeout(askBoard, BOARD_EVERY_MS);
+  if (turn === board.turn) board.timer = setTimeout(askBoard, BOARD_EVERY_MS);
 }
 
 const committedOf = (stream) => Object.values(stream.committed || {}).reduce((sum, end) => sum + Number(end), 0);

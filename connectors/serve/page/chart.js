@@ -36,12 +36,15 @@ function chartsOf(rows, plot) {
 }
 
 function chartOf(rows, plot, figure, width) {
-  const all = seriesOf(rows, plot, figure);
+  const timed = rows.filter((row) => isTime(row[plot.x]));
+  const isTimed = timed.length > 0 && rows.every((row) => row[plot.x] === null || isTime(row[plot.x]));
+  // What has no time has no place on an axis of times.
+  const all = seriesOf(isTimed ? timed : rows, plot, figure);
   const series = all.slice(0, SERIES_MAX);
-  const isTimed = rows.some((row) => isTime(row[plot.x])) && rows.every((row) => row[plot.x] === null || isTime(row[plot.x]));
   const places = [...new Set(series.flatMap((one) => [...one.points.keys()]))];
   if (isTimed) places.sort((a, b) => Date.parse(a) - Date.parse(b));
   const values = series.flatMap((one) => [...one.points.values()]);
+  if (!values.length) return emptyState(`${figure}: there is no number to draw.`);
   const frame = frameOf(places, values, isTimed, plot.kind, width);
   const title = `${figure} by ${plot.x}${plot.series ? ` and ${plot.series}` : ""}`;
   const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(Math.min(...values))} to ${numberText(Math.max(...values))}` });

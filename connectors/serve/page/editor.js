@@ -2,11 +2,14 @@
 
 const HISTORY = "shardlog-history";
 const HISTORY_MAX = 100;
+// What is longer is a file of somebody: it has no colours, and is not kept.
+const PAINTED_MAX = 50000;
 
 const editor = { wrong: null, offers: [], chosen: 0, isChosen: false, from: 0, back: -1, draft: "" };
 
 function paint() {
-  byId("paint").replaceChildren(...painted(byId("text").value, editor.wrong));
+  const text = byId("text").value;
+  byId("paint").replaceChildren(...(text.length > PAINTED_MAX ? [text, " "] : painted(text, editor.wrong)));
 }
 
 function setText(text, isPlaced = true) {
@@ -74,7 +77,7 @@ function placeOffers(from) {
     left -= node.length;
   }
   const place = range.getBoundingClientRect();
-  const box = byId("editor").getBoundingClientRect();
+  const box = byId("editor").parentElement.getBoundingClientRect();
   const list = byId("offers");
   const x = Math.max(0, Math.min(place.left - box.left, box.width - list.offsetWidth - 4));
   list.style.left = `${x}px`;
@@ -110,6 +113,7 @@ function closeOffers() {
 // --- history ------------------------------------------------------------------------------------
 
 function remember(text) {
+  if (text.length > PAINTED_MAX) return;
   const before = kept(HISTORY, []).filter((one) => one !== text);
   keep(HISTORY, [text, ...before].slice(0, HISTORY_MAX));
   editor.back = -1;

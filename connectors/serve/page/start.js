@@ -34,7 +34,9 @@ function showView(tab) {
 function startToken() {
   byId("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    keepToken(byId("token").value.trim());
+    const token = byId("token").value.trim();
+    if (/[^\x21-\x7e]/.test(token)) return say("token-why", "A token is ASCII, without blanks.");
+    keepToken(token);
     byId("token").value = "";
     byId("token-form").hidden = true;
     loadTypes();
