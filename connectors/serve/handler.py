@@ -3,6 +3,7 @@
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
     GET /                              the page, without a token
+    GET /status                        how the streams stand
     POST /command                      commands over typed events
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
@@ -44,6 +45,7 @@ from connectors.serve.refusals import (
 )
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.staged_writes import StagedWrites
+from connectors.serve.status.http_status import HttpStatus
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
@@ -80,7 +82,7 @@ from storage_core.protocol import (
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/", "/command", "/subscribe"),
+    *("/", "/status", "/command", "/subscribe"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
@@ -124,9 +126,10 @@ class Handler:
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
-        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions] = {
+        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions | HttpStatus] = {
             ("command",): HttpCommands(front_end),
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
+            ("status",): HttpStatus(settings.root, self.streams, front_end, self._identity),
         }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -345,6 +348,10 @@ class Handler:
                 rows = rows_of(reader, call, values)
                 keep(rows.bytes_held)
             yield rows
+
+    def _identity(self) -> Mapping[str, object]:
+        running_s = self._clock.monotonic_s() - self._started_s
+        return {"version": self._version, "uptime_s": round(running_s, 3)}
 
     def _of_server(self, call: Call) -> object:
         if call.name == "streams":
