@@ -251,3 +251,18 @@ def test_server_may_leave_the_page_out(tmp_path: Path) -> None:
 
 def test_page_has_a_host_as_all_else_has(opened: Opened) -> None:
     assert head_of(opened.served, Host="elsewhere.example")[0] == 403
+
+
+def test_status_board_counts_what_is_stored(page: Opened) -> None:
+    page.served.post("/command", b'DEFINE counted_here FIELDS { number: "int" }')
+    page.click("tab-board")
+    page.until("document.querySelector('#board-streams td strong')")
+    rows = (
+        "[...document.querySelectorAll('#board-streams tbody tr')].find((one) => "
+        "one.textContent.startsWith('counted_here'))?.children[3].textContent"
+    )
+    for _ in range(3):
+        page.served.post("/command", b'STORE counted_here FOR a PAYLOAD { "number": 1 }')
+    page.until(f"{rows} === '3'")
+    assert page.texts("#board-tiles span")[:2] == ["streams", "rows"]
+    assert not page.value("document.getElementById('board-said').classList.contains('said-bad')")
