@@ -39,7 +39,7 @@ from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
-from typed_events.types.stored_types import StoredTypes, TypesOfRoot
+from typed_events.types.stored_types import TypesOfRoot
 
 # DuckDB takes time by the square of them.
 TERMS_MAX: Final = 1000
@@ -62,18 +62,18 @@ class Queries:
         self,
         root: str | PathLike[str],
         options: PoolOptions | None = None,
-        current_types: Callable[[], StoredTypes] | None = None,
+        types: FieldsOfTypes | None = None,
     ) -> None:
         """Open nothing yet.
 
         Args:
             root: The directory that holds the streams.
             options: How many queries run at once, and what they may take.
-            current_types: Returns the types there are; None for reading them from the root.
+            types: The types; None for reading them from the root.
         """
         self._root = Path(root).absolute()
         self._streams = StreamPool(self._root, options)
-        self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
+        self._types = types or FieldsOfTypes(TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
         return self

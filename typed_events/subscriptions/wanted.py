@@ -1,7 +1,8 @@
-"""What a subscriber wants, its columns, and the rows that were wanted_rows for it."""
+"""What a subscriber wants, its columns, and the rows that are wanted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from typed_events.query.selecting import Column
 ALIAS: Final = "e0"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """What a subscriber wants.
 
@@ -33,7 +34,7 @@ class Wanted:
     where: Expression | None
     is_of_all: bool
 
-    @property
+    @cached_property
     def mark(self) -> str:
         """What is equal for those that want the same; `1` and `true` are not."""
         return repr(self)
