@@ -16,7 +16,7 @@ from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.options import SubscriptionOptions
-from typed_events.subscriptions.pace import Pace
+from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.track import Piece, Track
 from typed_events.subscriptions.wanted import Wanted
 
@@ -34,14 +34,14 @@ class LiveReader:
         evaluator: Evaluator,
         types: TypesNow,
         options: SubscriptionOptions,
-        pace: Pace,
+        polling: Polling,
     ) -> None:
         """LiveReader from a stream; its thread begins with the first subscriber."""
         self._ranges = ranges
         self._evaluator = evaluator
         self._types = types
         self._options = options
-        self._pace = pace
+        self._polling = polling
         self._clock = SystemClock()
         self._lock = threading.Lock()
         self._nexts: dict[int, int] = {}
@@ -61,7 +61,7 @@ class LiveReader:
                 self._thread = threading.Thread(
                     target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
                 )
-                self._pace.begin()
+                self._polling.begin()
                 self._thread.start()
             track.begin(self._nexts)
             self._tracks[track] = wanted
@@ -95,7 +95,7 @@ class LiveReader:
                 self._tracks = {one: of for one, of in self._tracks.items() if one.is_live}
                 if not self._tracks:
                     self._thread = None
-                    self._pace.end()
+                    self._polling.end()
                     return
 
     def _fail(self, error: Exception) -> None:
@@ -126,7 +126,7 @@ class LiveReader:
     def _await_rows(self, ends: Mapping[int, int]) -> None:
         """Wait until it is woken, or some shard ends elsewhere, or for a while."""
         until_s = self._clock.monotonic_s() + _LOOK_EVERY_S
-        while not self._woken.wait(self._pace.pause_s):
+        while not self._woken.wait(self._polling.pause_s):
             is_new = any(self._ranges.wait(shard, end, 0) for shard, end in ends.items())
             if is_new or self._clock.monotonic_s() >= until_s:
                 return

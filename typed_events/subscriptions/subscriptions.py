@@ -19,7 +19,7 @@ from typed_events.subscriptions.checkpoints import positions_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
-from typed_events.subscriptions.pace import Pace
+from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.subscription import Source, Sources, Subscription
 from typed_events.subscriptions.wanted import Wanted, condition_of, schema_of, side_of
 from typed_events.types.stored_types import TypesOfRoot
@@ -45,7 +45,7 @@ class Subscriptions(Sources):
         """
         self._root = root
         self._options = options or SubscriptionOptions()
-        self._pace = Pace(self._options.pause_s)
+        self._polling = Polling(self._options.pause_s)
         self._types = types or FieldsOfTypes(TypesOfRoot(root).current)
         # New rows for all, and old rows for each, do not wait for each other.
         self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
@@ -136,7 +136,9 @@ class Subscriptions(Sources):
                     return None
                 ranges = StreamRanges(self._root, name)
                 evaluator = Evaluator(self._live_queries)
-                live_reader = LiveReader(ranges, evaluator, self.types, self._options, self._pace)
+                live_reader = LiveReader(
+                    ranges, evaluator, self.types, self._options, self._polling
+                )
                 source = Source(ranges, live_reader, Evaluator(self._own_queries))
                 self._sources[name] = source
             return source

@@ -4,7 +4,7 @@ from tests.events.subscriptions.subscribed import SubscribedBench
 from tests.waiting import await_that
 from typed_events.event_store import EventStore
 from typed_events.subscriptions.frames import CaughtUp, Rows
-from typed_events.subscriptions.pace import Pace
+from typed_events.subscriptions.polling import Polling
 
 SUBSCRIBERS = 50
 
@@ -59,10 +59,10 @@ def test_events_of_another_process_come(make_bench) -> None:
 
 
 def test_readers_of_many_streams_look_together_as_often_as_those_of_some() -> None:
-    pace = Pace(0.01)
+    polling = Polling(0.01)
     for _ in range(80):
-        pace.begin()
-    assert 80 / pace.pause_s <= 1_000
+        polling.begin()
+    assert 80 / polling.pause_s <= 1_000
     for _ in range(79):
-        pace.end()
-    assert pace.pause_s == 0.01
+        polling.end()
+    assert polling.pause_s == 0.01

@@ -11,8 +11,8 @@ _PAUSE_OF_EACH_S: Final = 0.001
 _PAUSE_MAX_S: Final = 0.1
 
 
-class Pace:
-    """The pace of the live readers of a root. Any thread."""
+class Polling:
+    """How the live readers of a root poll. Any thread."""
 
     def __init__(self, pause_s: float) -> None:
         """Let few readers pause so long before each looks again."""
