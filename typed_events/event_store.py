@@ -30,6 +30,7 @@ from typed_events.language.commands import (
     Subscribe,
 )
 from typed_events.language.parse import parse
+from typed_events.query.fields import FieldsOfTypes
 from typed_events.query.queries import Queries
 from typed_events.refusals import refusal
 from typed_events.remembered.options import KeepOptions
@@ -81,9 +82,11 @@ class EventStore:
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
         clock = environment.clock
-        self._queries = Queries(root, current_types=self._current_types, clock=clock)
+        fields = FieldsOfTypes(self._current_types)
+        self._queries = Queries(root, types=fields, clock=clock)
         self._remembered = RememberedQueries(root, self._queries, keep, clock)
-        self._subscriptions = Subscriptions(root, subscriptions, clock)
+        self._subscriptions = Subscriptions(root, subscriptions, fields, clock)
+        writer.stored = self._subscriptions.wake
 
     @classmethod
     def open(
@@ -110,7 +113,7 @@ class EventStore:
 
     @property
     def is_owner(self) -> bool:
-        """Whether this store has locked the event streams, as the first command that stores does."""
+        """Whether this store has locked the event streams, as whoever stores does."""
         return self._writer.types is not None
 
     def execute(self, text: str, session: object | None = None) -> Answer:

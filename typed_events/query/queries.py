@@ -40,7 +40,7 @@ from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
 from typed_events.query.state_rows import live_rows, state_columns, young_rows
-from typed_events.types.stored_types import StoredTypes, TypesOfRoot
+from typed_events.types.stored_types import TypesOfRoot
 
 # DuckDB takes time by the square of them.
 TERMS_MAX: Final = 1000
@@ -64,7 +64,7 @@ class Queries:
         self,
         root: str | PathLike[str],
         options: PoolOptions | None = None,
-        current_types: Callable[[], StoredTypes] | None = None,
+        types: FieldsOfTypes | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Open nothing yet.
@@ -72,13 +72,13 @@ class Queries:
         Args:
             root: The directory that holds the streams.
             options: How many queries run at once, and what they may take.
-            current_types: Returns the types there are; None for reading them from the root.
+            types: The types; None for reading them from the root.
             clock: Says which rows of state are past their time.
         """
         self._clock = clock or SystemClock()
         self._root = Path(root).absolute()
         self._streams = StreamPool(self._root, options)
-        self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
+        self._types = types or FieldsOfTypes(TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
         return self

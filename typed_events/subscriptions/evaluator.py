@@ -116,16 +116,23 @@ class Evaluator:
         places = {mark: number for number, mark in enumerate(by_query)}
         names = sorted({name for condition in fine.values() for name in condition.names if is_few})
         few = rows_of(rows.typed.batch, columns.side, names) if names else []
+        # Those whose conditions take the same rows have them together, and what is made of them.
+        shared: dict[tuple[bool, tuple[int, ...]], WantedRows] = {}
         for mark, condition in fine.items():
-            whole = rows.of_all if wanted[mark].is_of_all else rows.typed
+            is_of_all = wanted[mark].is_of_all
+            whole = rows.of_all if is_of_all else rows.typed
             if condition.sql is None:
                 results[mark] = whole
-            elif mark in places:
-                results[mark] = _taken(whole, _holding(rows.masks[places[mark]]))
+                continue
+            if mark in places:
+                holding = _holding(rows.masks[places[mark]])
             else:
                 assert condition.holds is not None, "it is evaluated by the query else"
                 holding = [at for at, row in enumerate(few) if condition.holds(row)]
-                results[mark] = _taken(whole, holding)
+            key = is_of_all, tuple(holding)
+            if key not in shared:
+                shared[key] = _taken(whole, holding)
+            results[mark] = shared[key]
         return results
 
     def _columns_of(self, snapshot: PooledSnapshot, types: Mapping[str, TypeFields]) -> _Columns:

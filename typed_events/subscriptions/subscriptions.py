@@ -1,7 +1,7 @@
 """The subscriptions of a root: its streams, with a live reader for each, and its types."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from typed_events.subscriptions.checkpoints import positions_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.subscription import Source, Sources, Subscription
 from typed_events.subscriptions.wanted import Wanted, condition_of, schema_of, side_of
 from typed_events.types.stored_types import TypesOfRoot
@@ -33,13 +34,22 @@ class Subscriptions(Sources):
         self,
         root: Path,
         options: SubscriptionOptions | None = None,
+        types: FieldsOfTypes | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open nothing yet; the clock says which rows of state are past their time."""
+        """Open nothing yet.
+
+        Args:
+            root: The directory that holds the streams.
+            options: How much subscriptions take.
+            types: The types; None for reading them from the root.
+            clock: Says which rows of state are past their time.
+        """
         self._root = root
         self._clock = clock or SystemClock()
         self._options = options or SubscriptionOptions()
-        self._types = FieldsOfTypes(TypesOfRoot(root).current)
+        self._polling = Polling(self._options.pause_s)
+        self._types = types or FieldsOfTypes(TypesOfRoot(root).current)
         # New rows for all, and old rows for each, do not wait for each other.
         self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
         self._lock = threading.Lock()
@@ -57,7 +67,7 @@ class Subscriptions(Sources):
             BusyError: There are too many subscriptions.
         """
         wanted = Wanted(command.context, command.where, command.event_type is None)
-        types = self._defined()
+        types = self._types.current()
         self._check(command, wanted, types)
         subscription = Subscription(command.event_type, wanted, self, self._options)
         subscription.schema = self._schema(command, types)
@@ -77,6 +87,13 @@ class Subscriptions(Sources):
                 )
                 self._watcher.start()
         return subscription
+
+    def wake(self, names: Iterable[str]) -> None:
+        """Have new rows of streams told at once; any thread, and it waits for none."""
+        for name in names:
+            source = self._sources.get(name)
+            if source is not None:
+                source.live_reader.wake()
 
     def close(self) -> None:
         """End all subscriptions, and close what is open; closing twice is fine."""
@@ -122,8 +139,9 @@ class Subscriptions(Sources):
                 if name not in list_streams(self._root):
                     return None
                 ranges = StreamRanges(self._root, name)
+                evaluator = Evaluator(self._live_queries, self._clock)
                 live_reader = LiveReader(
-                    ranges, Evaluator(self._live_queries, self._clock), self.types, self._options
+                    ranges, evaluator, self.types, self._options, self._polling
                 )
                 source = Source(ranges, live_reader, Evaluator(self._own_queries, self._clock))
                 self._sources[name] = source
@@ -136,15 +154,6 @@ class Subscriptions(Sources):
             self._open.discard(subscription)
 
     # --- how one begins --------------------------------------------------------------------
-
-    def _defined(self) -> Mapping[str, TypeFields]:
-        try:
-            return self._types.current()
-        except InvalidRequestError as error:
-            if self._root.is_dir():
-                raise
-            message = f"there is no store at {self._root}: DEFINE makes one"
-            raise NotFoundError(message) from error
 
     def _check(self, command: Subscribe, wanted: Wanted, types: Mapping[str, TypeFields]) -> None:
         """Refuse a type that is not there, and a condition that fits none."""

@@ -1,7 +1,8 @@
-"""What a subscriber wants, its columns, and the rows that were wanted_rows for it."""
+"""What a subscriber wants, its columns, and the rows that are wanted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ ALIAS: Final = "e0"
 DELETED: Final = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """What a subscriber wants.
 
@@ -35,7 +36,7 @@ class Wanted:
     where: Expression | None
     is_of_all: bool
 
-    @property
+    @cached_property
     def mark(self) -> str:
         """What is equal for those that want the same; `1` and `true` are not."""
         return repr(self)
