@@ -3,8 +3,8 @@
 The server has one process of its own as well. Ranges are of 100 rows of one id that lie together;
 the replay is all rows of a shard by address. A client over a server lies idle while it is answered,
 as the server does in between, where one by path goes on at once. So ranges are read twice: one
-behind the other, and with a pause before each on both sides. Idle clients follow: each waits for an address that does not come, and asks again when the server has had
-enough of waiting.
+behind the other, and with a pause before each on both sides. Idle clients follow: each waits for
+an address that does not come, and asks again when the server has had enough of waiting.
 """
 
 import os
