@@ -1,8 +1,8 @@
 """A request of HTTP/1.1 as it is sent, and the head of its answer as it is read.
 
 Made for short answers: the standard library's client puts a request together in many steps, and
-reads headers with the parser of mails, which is a quarter of what a client does for a hundred rows.
-The body is read as there; it has a length or comes in chunks, and is refused otherwise.
+reads headers with the parser of mails. Of a read of a hundred rows that was 15 % of what the client
+does. The body is read as there; it has a length or comes in chunks, and is refused otherwise.
 """
 
 import socket
