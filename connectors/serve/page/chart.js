@@ -142,9 +142,11 @@ function axisOf(frame) {
   for (let time = Math.ceil(first / step) * step; time <= last; time += step) {
     const iso = new Date(time).toISOString();
     const x = frame.x(iso);
-    const anchor = x > frame.right - 30 ? "end" : x < frame.left + 30 ? "start" : "middle";
+    const text = tickText(iso, step, last - first);
+    const half = text.length * 3.2;
+    const anchor = x + half > frame.right + 14 ? "end" : x < half ? "start" : "middle";
     texts.push(makeSvg("line", { class: "axis", x1: x, x2: x, y1: frame.bottom, y2: frame.bottom + 4 }));
-    texts.push(makeSvg("text", { x, y: frame.bottom + 18, "text-anchor": anchor }, tickText(iso, step, last - first)));
+    texts.push(makeSvg("text", { x, y: frame.bottom + 18, "text-anchor": anchor }, text));
   }
   return texts;
 }
