@@ -1,6 +1,7 @@
 """The page, in a real browser: what it shows, that its scripts run, and that nothing else does."""
 
 import json
+import re
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -39,9 +40,10 @@ def test_page_needs_no_other_origin(opened: Opened) -> None:
 
 
 def test_types_and_their_fields_are_at_the_side(page: Opened) -> None:
-    assert page.texts("#types .pick .mono") == ["order"]
-    page.value("document.querySelector('#types .pick').click()")
-    assert page.texts("#types .sub .mono") == ["amount", "status", "note", "at"]
+    # Types of other tests are there, too.
+    place = page.texts("#types .pick .mono").index("order") + 1
+    page.value(f"document.querySelector('#types > li:nth-child({place}) .pick').click()")
+    assert page.texts("#types .sub:not([hidden]) .mono") == ["amount", "status", "note", "at"]
 
 
 def test_command_is_run_by_its_keys(page: Opened) -> None:
@@ -51,7 +53,7 @@ def test_command_is_run_by_its_keys(page: Opened) -> None:
     assert page.text("status") == "OK"
     assert page.text("message") == "3 rows"
     assert page.cells("amount") == ["0", "1", "2"]
-    assert " ms" in page.text("timing")
+    assert re.search(r"[0-9] m?s", page.text("timing"))
 
 
 def test_words_of_the_language_are_coloured(page: Opened) -> None:
