@@ -27,6 +27,8 @@ def test_program_of_the_guide_runs(tmp_path) -> None:
     assert run(program, tmp_path) == "stored at 0:0\n"
 
 
-@pytest.mark.parametrize("verb", ["DEFINE", "STORE", "BATCH", "QUERY", "REPLAY", "EXPLAIN", "SHOW"])
+@pytest.mark.parametrize(
+    "verb", ["DEFINE", "STORE", "BATCH", "QUERY", "REPLAY", "EXPLAIN", "SHOW", "PLOT"]
+)
 def test_every_verb_has_an_example(verb) -> None:
     assert any(verb in block for block in fenced(page(PAGE), "events"))
