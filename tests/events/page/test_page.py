@@ -268,3 +268,14 @@ def test_status_board_counts_what_is_stored(page: Opened) -> None:
     page.until(f"{rows} === '3'")
     assert page.texts("#board-tiles span")[:2] == ["streams", "rows"]
     assert not page.value("document.getElementById('board-said').classList.contains('said-bad')")
+
+
+def test_plot_is_drawn_at_once(page: Opened) -> None:
+    page.run("PLOT TOTAL amount OF order WHERE amount < 1000 BY status OVER hour USING at")
+    assert page.text("status") == "OK", page.text("wrong")
+    page.until("document.querySelector('.chart svg')")
+    assert (
+        page.value("document.getElementById('form-chart').getAttribute('aria-selected')") == "true"
+    )
+    assert page.texts(".chart h3")[0].startswith("total_amount by bucket and status")
+    assert page.count(".chart .path") + page.count(".chart .bar-of") > 1
