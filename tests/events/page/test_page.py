@@ -279,3 +279,16 @@ def test_plot_is_drawn_at_once(page: Opened) -> None:
     )
     assert page.texts(".chart h3")[0].startswith("total_amount by bucket and status")
     assert page.count(".chart .path") + page.count(".chart .bar-of") > 1
+
+
+def test_months_of_an_axis_begin_where_the_calendar_has_them(page: Opened) -> None:
+    page.served.post("/command", b'DEFINE dated FIELDS { day: "date" }')
+    days = ("2026-01-31", "2026-02-15", "2026-03-31", "2026-05-01", "2026-06-30")
+    for day in days:
+        store = f'STORE dated FOR a PAYLOAD {{ "day": "{day}" }}'
+        assert page.served.post("/command", store.encode())[0] == 200
+    page.run("QUERY dated COUNT PER month USING day")
+    page.click("form-chart")
+    page.until("document.querySelector('.chart .bar-of')")
+    months = [text for text in page.texts(".chart text") if text.startswith("2026-")]
+    assert months == ["2026-01", "2026-02", "2026-03", "2026-04", "2026-05", "2026-06"]
