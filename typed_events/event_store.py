@@ -22,6 +22,7 @@ from typed_events.language.commands import (
     Forget,
     ListTypes,
     Ping,
+    Plot,
     Query,
     Remember,
     Replay,
@@ -247,7 +248,7 @@ class EventStore:
                 types = self._current_types()
                 types.type_of(name)
                 return type_answer(types.versions(name))
-            case Query() | Replay() | Explain():
+            case Query() | Replay() | Explain() | Plot():
                 return self._queries.answer(command, poll)
             case Flush():
                 return self._flush()

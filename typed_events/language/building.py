@@ -287,8 +287,8 @@ class Builder(Transformer[Token, Any]):
         sequence = commands.Sequence(other, word.type == "FOLLOWED", field)
         return _Clause(word, {"sequence": sequence})
 
-    def explain(self, located: LocatedQuery) -> commands.Explain:
-        return commands.Explain(located.query)
+    def explain(self, question: LocatedQuery | commands.Plot) -> commands.Explain:
+        return commands.Explain(question.query)
 
     def remember(self, located: LocatedQuery, word: Token, name: str) -> Remembered:
         return Remembered(located.query, name, located.start, start_of(word))

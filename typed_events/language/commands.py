@@ -225,7 +225,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN QUERY …: how a query would be read, and what of the store it skips."""
+    """EXPLAIN QUERY …, EXPLAIN PLOT …: how it would be read, and what of the store it skips."""
 
     query: Query
 

@@ -28,13 +28,14 @@ from storage_core.sql.pool.stream_pool import (
 )
 from typed_events.answer import Answer
 from typed_events.errors import BusyError, CommandError, NotFoundError
-from typed_events.language.commands import Explain, Query, Replay
+from typed_events.language.commands import Explain, Plot, Query, Replay
 from typed_events.query.compile import fields_in, owners_of
 from typed_events.query.explaining import explained
 from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.query.figures import select_figures
 from typed_events.query.located import Begins, LocatedRows, select_located
 from typed_events.query.operands import Side, single
+from typed_events.query.plotting import axes_of, refuse_undrawn
 from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
@@ -95,12 +96,14 @@ class Queries:
         """Close what is open."""
         self._streams.close()
 
-    def answer(self, command: Query | Replay | Explain, poll: Poll | None = None) -> Answer:
+    def answer(self, command: Query | Replay | Explain | Plot, poll: Poll | None = None) -> Answer:
         """Answer one of the commands; raises as `query` does."""
         if isinstance(command, Query):
             return self.query(command, poll)
         if isinstance(command, Replay):
             return self.replay(command, poll)
+        if isinstance(command, Plot):
+            return self.plot(command, poll)
         return self.explain(command, poll)
 
     def query(self, query: Query, poll: Poll | None = None) -> Answer:
@@ -136,6 +139,15 @@ class Queries:
                 return Answer(message=NO_EVENTS)
             select = _select_all_types(replay, types, names)
             return self._answer(_Request(replay.context, names, types, select), poll)
+
+    def plot(self, plot: Plot, poll: Poll | None = None) -> Answer:
+        """Answer a PLOT: the rows of its query, and how they are drawn; raises as `query` does."""
+        with _translated():
+            refuse_undrawn(plot.query)
+            answer = self._answer(self._request_of(plot.query), poll)
+            assert answer.schema is not None, "a query has columns"
+            answer.plot = axes_of(plot.query, answer.schema.names)
+            return answer
 
     def explain(self, explain: Explain, poll: Poll | None = None) -> Answer:
         """Answer an EXPLAIN: steps of a query and what each reads; raises as `query` does."""

@@ -5,6 +5,8 @@ const BARS_MAX = 60;
 const FIGURE = /^(count|(count|count_unique|total|avg|min|max)_.+)$/;
 const STEPS_MS = [1e3, 5e3, 15e3, 6e4, 3e5, 9e5, 36e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 26298e5, 78894e5, 315576e5];
 
+const MONTH_MS = 26298e5;
+
 // What of an answer may be drawn: what it says itself, or figures by bucket or by name. Else null.
 function plotOf(answer, text) {
   const { rows } = answer;
@@ -139,14 +141,28 @@ function axisOf(frame) {
   const [first, last] = frame.times;
   const step = STEPS_MS.find((one) => (last - first) / one <= room) || STEPS_MS.at(-1);
   const texts = [];
-  for (let time = Math.ceil(first / step) * step; time <= last; time += step) {
+  for (const time of tickTimes(first, last, step)) {
     const iso = new Date(time).toISOString();
     const x = frame.x(iso);
-    const anchor = x > frame.right - 30 ? "end" : x < frame.left + 30 ? "start" : "middle";
+    const text = tickText(iso, step, last - first);
+    const half = text.length * 3.2;
+    const anchor = x + half > frame.right + 14 ? "end" : x < half ? "start" : "middle";
     texts.push(makeSvg("line", { class: "axis", x1: x, x2: x, y1: frame.bottom, y2: frame.bottom + 4 }));
-    texts.push(makeSvg("text", { x, y: frame.bottom + 18, "text-anchor": anchor }, tickText(iso, step, last - first)));
+    texts.push(makeSvg("text", { x, y: frame.bottom + 18, "text-anchor": anchor }, text));
   }
   return texts;
+}
+
+// Multiples of a step; months and years as the calendar has them.
+function tickTimes(first, last, step) {
+  const months = Math.round(step / MONTH_MS);
+  const from = new Date(first);
+  const times = [];
+  const timeOf = (at) => (months
+    ? Date.UTC(1970, (Math.floor(((from.getUTCFullYear() - 1970) * 12 + from.getUTCMonth()) / months) + at) * months)
+    : Math.ceil(first / step) * step + at * step);
+  for (let at = 0; timeOf(at) <= last && times.length < 1000; at += 1) if (timeOf(at) >= first) times.push(timeOf(at));
+  return times;
 }
 
 function tickText(iso, step, span) {

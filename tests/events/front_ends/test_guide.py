@@ -9,7 +9,7 @@ from tests.events.front_ends.doors import commanding, posted
 from tests.tidy.test_readme import fenced, page, run, snippets
 
 PAGE = "docs/EVENTS.md"
-VERBS = ("DEFINE", "STORE", "BATCH", "DELETE", "QUERY", "REPLAY", "EXPLAIN", "SHOW")
+VERBS = ("DEFINE", "STORE", "BATCH", "DELETE", "QUERY", "REPLAY", "EXPLAIN", "SHOW", "PLOT")
 
 
 def test_every_example_of_the_guide_is_answered_ok(tmp_path) -> None:

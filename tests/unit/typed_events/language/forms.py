@@ -157,6 +157,9 @@ QUERIES: Mapping[str, Command] = {
         "a", sequence=Sequence("b", is_followed=False, link="context_id"), limit=5
     ),
     "EXPLAIN QUERY orders FOR alice": Explain(Query("orders", "alice")),
+    "EXPLAIN PLOT COUNT OF orders FOR alice": Explain(
+        Query("orders", "alice", aggregates=(COUNT,))
+    ),
     "REMEMBER QUERY orders  FOR alice\n AS mine": Remember(
         Query("orders", "alice"), "QUERY orders  FOR alice", "mine"
     ),
