@@ -2,6 +2,8 @@
 
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
+    GET /                              the page, without a token
+    GET /status                        how the streams stand
     POST /command                      commands over typed events
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
@@ -35,6 +37,7 @@ from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
+from connectors.serve.page.page import page
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
@@ -43,6 +46,7 @@ from connectors.serve.refusals import (
 )
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.staged_writes import StagedWrites
+from connectors.serve.status.http_status import HttpStatus
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
@@ -79,7 +83,7 @@ from storage_core.protocol import (
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/command", "/subscribe"),
+    *("/", "/status", "/command", "/subscribe"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
@@ -123,9 +127,10 @@ class Handler:
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
-        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions] = {
+        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions | HttpStatus] = {
             ("command",): HttpCommands(front_end),
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
+            ("status",): HttpStatus(settings.root, self.streams, front_end, self._identity),
         }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -224,6 +229,8 @@ class Handler:
                 return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, body
             case ("version",):
                 return HTTPStatus.OK, _JSON, _encoded({"version": self._version})
+            case ("",) if self._settings.has_page and request.method != "POST":
+                return HTTPStatus.OK, page().headers, page().body
             case ("v1", *_):
                 return None
         message = f"there is no such path; there are {', '.join(_PATHS)}"
@@ -338,6 +345,10 @@ class Handler:
                 rows = rows_of(reader, call, values)
                 keep(rows.bytes_held)
             yield rows
+
+    def _identity(self) -> Mapping[str, object]:
+        running_s = self._clock.monotonic_s() - self._started_s
+        return {"version": self._version, "uptime_s": round(running_s, 3)}
 
     def _of_server(self, call: Call) -> object:
         if call.name == "streams":

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -62,6 +62,8 @@ class Writer:
         # Those that could not be closed yet behind a failure.
         self._left: OwnedStreams | None = None
         self._close_error: ShardlogError | None = None
+        # Called with the types of events behind each commit; it must neither wait nor fail.
+        self.stored: Callable[[Iterable[str]], object] = lambda _: None
 
     # --- of any thread ---------------------------------------------------------------------
 
@@ -281,6 +283,7 @@ class Writer:
             self._abandon()
         for submission in submissions:
             submission.done.set()
+        self.stored({row.event_type for unit in units for row in unit.rows})
 
     def _owned(self, *, makes_root: bool) -> OwnedStreams:
         """Return the streams; open them first, and finish what a crash left, if they are not."""
