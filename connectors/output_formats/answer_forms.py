@@ -1,7 +1,7 @@
 """An answer of `typed_events` in each of its forms, a piece at a time.
 
     text     an aligned table, then the message where it says more than OK
-    json     {"status": …, "message": …, "rows": [{…}, …], "count": n}
+    json     {"status": …, "message": …, "rows": [{…}, …], "count": n}; with "plot" of a PLOT
     jsonl    a row a line; of an answer without columns one line, {"status": …, "message": …}
     csv      a head, then a row a line
     arrow    an Arrow stream; its last, empty batch says that it is whole, with status and message
@@ -12,6 +12,7 @@ has no end; only `arrow` says so itself.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -94,7 +95,7 @@ def _text(answer: Answer, *, is_cut: bool) -> Iterator[bytes]:
 
 
 def _json(answer: Answer) -> Iterator[bytes]:
-    head = json_text({"status": answer.status, "message": answer.message})
+    head = json_text({"status": answer.status, "message": answer.message, **_plot(answer)})
     yield f'{head[:-1]}, "rows": ['.encode()
     count = 0
     for batch in _batches(answer):
@@ -102,6 +103,10 @@ def _json(answer: Answer) -> Iterator[bytes]:
         yield ((", " if count else "") + ", ".join(texts)).encode()
         count += len(texts)
     yield f'], "count": {count}}}\n'.encode()
+
+
+def _plot(answer: Answer) -> dict[str, object]:
+    return {} if answer.plot is None else {"plot": asdict(answer.plot)}
 
 
 def _json_lines(answer: Answer) -> Iterator[bytes]:

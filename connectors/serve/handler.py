@@ -2,6 +2,8 @@
 
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
+    GET /                              the page, without a token
+    GET /status                        how the streams stand
     POST /command                      commands over typed events
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
@@ -15,6 +17,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -34,6 +37,7 @@ from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
+from connectors.serve.page.page import page
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
@@ -42,6 +46,7 @@ from connectors.serve.refusals import (
 )
 from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.staged_writes import StagedWrites
+from connectors.serve.status.http_status import HttpStatus
 from connectors.serve.tokens import Tokens
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
@@ -78,7 +83,7 @@ from storage_core.protocol import (
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/command", "/subscribe"),
+    *("/", "/status", "/command", "/subscribe"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
@@ -122,9 +127,10 @@ class Handler:
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
-        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions] = {
+        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions | HttpStatus] = {
             ("command",): HttpCommands(front_end),
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
+            ("status",): HttpStatus(settings.root, self.streams, front_end, self._identity),
         }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",
@@ -201,11 +207,7 @@ class Handler:
         host = request.headers.get("host")
         if host is None or self._is_open_to_all or not self._tokens.is_open:
             return
-        try:
-            name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
-        except ValueError:
-            name = ""
-        if not is_loopback(name):
+        if not _is_this_machine(host):
             message = "this server answers to this machine alone: Host is not its name"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
 
@@ -227,6 +229,8 @@ class Handler:
                 return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, body
             case ("version",):
                 return HTTPStatus.OK, _JSON, _encoded({"version": self._version})
+            case ("",) if self._settings.has_page and request.method != "POST":
+                return HTTPStatus.OK, page().headers, page().body
             case ("v1", *_):
                 return None
         message = f"there is no such path; there are {', '.join(_PATHS)}"
@@ -342,6 +346,10 @@ class Handler:
                 keep(rows.bytes_held)
             yield rows
 
+    def _identity(self) -> Mapping[str, object]:
+        running_s = self._clock.monotonic_s() - self._started_s
+        return {"version": self._version, "uptime_s": round(running_s, 3)}
+
     def _of_server(self, call: Call) -> object:
         if call.name == "streams":
             return list_streams(self._settings.root)
@@ -389,6 +397,16 @@ class Handler:
                 )
                 raise UnavailableError(message)
             yield batch
+
+
+@lru_cache(256)
+def _is_this_machine(host: str) -> bool:
+    """Tell whether a Host names this machine, with a port or without."""
+    try:
+        name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
+    except ValueError:
+        return False
+    return is_loopback(name)
 
 
 def _encoded(document: object) -> bytes:

@@ -6,31 +6,15 @@ not found.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
-
-import numpy as np
-import numpy.typing as npt
 
 from connectors.cli.log_ends import LogEnds
 from connectors.group.pauses import Pause
 from connectors.group.quarantine_notes import QuarantineNote
-from storage_core import (
-    UNITS_PER_SECOND,
-    LostRangeError,
-    State,
-    StreamReader,
-    Unit,
-    describe_stream,
-)
+from connectors.monitoring.shard_edges import edge_of
+from storage_core import UNITS_PER_SECOND, StreamReader, Unit, describe_stream
 from storage_core.platform.disk_usage import disk_bytes
-
-# Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
-# transaction, four times as many are, so often.
-_EDGE_ADDRESSES: Final = 1024
-_WIDENINGS_MAX: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +144,8 @@ def statuses_of(
         stats = reader.stats(number)
         following = (reader.source(number) or {}).get("next")
         next_offset = following if isinstance(following, int) else None
-        first = _edge(reader, number, end, is_first=True)
-        last = _edge(reader, number, end, is_first=False)
+        first = edge_of(reader, number, end, is_first=True)
+        last = edge_of(reader, number, end, is_first=False)
         newest = None if last is None else last.newest
         yield (
             ShardStatus(
@@ -239,42 +223,6 @@ def lag_of(
         unknown = unknown or f"the log ends at {end}, below {reached}, up to which it is stored"
     is_known = end is not None and unknown is None
     return (end - reached if is_known and end is not None else None), unknown
-
-
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    """The primaries of some rows in the order they arrived in: the first, the last, the largest."""
-
-    first: int
-    last: int
-    newest: int
-
-
-def _edge(reader: StreamReader, shard: int, end: int, *, is_first: bool) -> _Edge | None:
-    """Return the primaries of the rows that arrived first, or last."""
-    least = reader.start(shard)
-    for widened in range(_WIDENINGS_MAX):
-        width = _EDGE_ADDRESSES * 4**widened
-        begin = least if is_first else max(end - width, least)
-        until = min(least + width, end) if is_first else end
-        primaries = _primaries(reader, shard, begin, until)
-        if len(primaries):
-            return _Edge(int(primaries[0]), int(primaries[-1]), int(primaries.max()))
-        if begin <= least and until >= end:
-            return None
-    return None
-
-
-def _primaries(reader: StreamReader, shard: int, start: int, end: int) -> "npt.NDArray[np.int64]":
-    """Return the primaries of a range of addresses, in their order, without ahead rows."""
-    parts = [np.empty(0, dtype=np.int64)]
-    if start < end:
-        # A lost range is reported by its addresses; nobody knows what it held.
-        with suppress(LostRangeError):
-            for batch in list(reader.tail(shard, start, end, columns=["primary", "state"])):
-                is_ahead = batch.column("state").to_numpy() == State.AHEAD
-                parts.append(batch.column("primary").to_numpy()[~is_ahead])
-    return np.concatenate(parts)
 
 
 def _age_s(primary: int | None, unit: Unit, now_ns: int) -> float | None:

@@ -5,10 +5,10 @@ event streams, and from then on a thread seals, compacts and expires them. Any t
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
@@ -33,6 +33,7 @@ from typed_events.refusals import status_of
 if TYPE_CHECKING:
     from typed_events.event_store import EventStore
     from typed_events.subscriptions.subscription import Subscription
+    from typed_events.types.stored_types import TypesOfRoot
 
 _MAINTAINED_EVERY_S: Final = 2.0
 _END_WITHIN_S: Final = 10.0
@@ -79,6 +80,7 @@ class EventCommands:
         self._figures = figures
         self._lock = threading.Lock()
         self._store: EventStore | None = None
+        self._types: TypesOfRoot | None = None
         self._stopping = threading.Event()
         self._maintainer: threading.Thread | None = None
         # Who has the event streams, once a command wanted to write.
@@ -131,6 +133,27 @@ class EventCommands:
         self._count([command], [Answer()], self._clock.monotonic_s() - begun_s)
         return subscription
 
+    def kinds_of_types(self) -> Mapping[str, Literal["events", "state"]]:
+        """Return the kind of each type's stream; of none where commands cannot be done here.
+
+        Raises:
+            ShardlogError: The types cannot be read.
+        """
+        with self._lock:
+            if self._types is None:
+                try:
+                    from typed_events.types.stored_types import (  # noqa: PLC0415 - as above
+                        TypesOfRoot,
+                    )
+                except ModuleNotFoundError:
+                    return {}
+                self._types = TypesOfRoot(self._root)
+        types = self._types.current()
+        return {
+            name: "events" if types.type_of(name).event_type.ttl_s is None else "state"
+            for name in types.names
+        }
+
     def close(self) -> None:
         """Store what waits, and give the streams up."""
         self._stopping.set()
@@ -173,12 +196,13 @@ class EventCommands:
             self._note_owner(answers[last])
 
     def _note_owner(self, answer: Answer) -> None:
-        if answer.status is Status.BUSY:
-            self.owner = answer.message
-        elif answer.status in (Status.OK, Status.CONFLICT):
+        # FLUSH, REMEMBER and FORGET may go well though another process is the owner.
+        if self._opened().is_owner:
             self.owner = "this server"
             if self._maintainer is None:
                 self._begin_to_maintain()
+        elif answer.status is Status.BUSY:
+            self.owner = answer.message
 
     def _begin_to_maintain(self) -> None:
         with self._lock:

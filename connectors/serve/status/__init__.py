@@ -1,0 +1,1 @@
+"""The status of a root as its server tells it: `GET /status`."""

@@ -1,0 +1,97 @@
+"""`GET /status`: who the server is, and how each stream of its root stands, as JSON.
+
+    {"server": {"version", "uptime_s", "events_owner"},
+     "streams": [{"name", "kind", "shards", "committed", "rows", "hot_rows", "parts", …}]}
+
+A stream that cannot be read has `error` in the place of its figures; the others are told of.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.serve.answer_writer import AnswerWriter
+from connectors.serve.commands.front_end import FrontEnd
+from connectors.serve.connection import Connection
+from connectors.serve.http_request import HttpRequest
+from connectors.serve.open_streams import OpenStreams
+from connectors.serve.refusals import RefusedError
+from connectors.serve.status.stream_status import StreamStatuses
+from storage_core import ShardlogError, list_streams
+from storage_core.protocol import AUTHORIZATION, MEDIA_JSON
+
+_HEADERS: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
+
+
+class HttpStatus:
+    """Answers `GET /status`. Any thread; what many ask for at once is read by one after the other.
+
+    The second of them finds what the first has read.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        streams: OpenStreams,
+        front_end: FrontEnd,
+        server: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        """Tell of a root.
+
+        Args:
+            root: The root.
+            streams: Its streams, as the server has them open.
+            front_end: Who has the event streams, and who may ask.
+            server: Tells who the server is.
+        """
+        self._root = root
+        self._events = front_end.events
+        self._tokens = front_end.tokens
+        self._server = server
+        self._statuses = StreamStatuses(root, streams, front_end.clock)
+        self._lock = threading.Lock()
+
+    def answer(
+        self, connection: Connection, writer: AnswerWriter, request: HttpRequest, *, closes: bool
+    ) -> tuple[int, str]:
+        """Answer a request; return the bytes sent, and the status.
+
+        Raises:
+            ShardlogError: The client may not ask, or the root cannot be read.
+        """
+        del connection
+        self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
+        if request.method == "POST":
+            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "the status is asked for by GET")
+        with self._lock:
+            streams = self._streams()
+        document = {
+            "server": {**self._server(), "events_owner": self._events.owner},
+            "streams": streams,
+        }
+        body = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+        sent = writer.write_whole(HTTPStatus.OK, _HEADERS, body, closes=closes)
+        return sent, str(HTTPStatus.OK.value)
+
+    def _streams(self) -> list[Mapping[str, Any]]:
+        names = list_streams(self._root)
+        self._statuses.keep(names)
+        kinds = self._kinds_of_types()
+        streams = [self._statuses.of(name) for name in names]
+        return [
+            {**values, "kind": kinds[values["name"]]}
+            if values.get("kind") == "log" and values["name"] in kinds
+            else values
+            for values in streams
+        ]
+
+    def _kinds_of_types(self) -> Mapping[str, str]:
+        """Return what kind of stream each type is; of types that cannot be read nothing."""
+        try:
+            return self._events.kinds_of_types()
+        except ShardlogError:
+            # The stream of types tells itself what is wrong.
+            return {}
