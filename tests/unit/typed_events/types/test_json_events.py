@@ -86,6 +86,7 @@ WHOLES = [
         b'{"amount": 5, "status": "new", "note": "\xed\xa0\x80"}',
         b'{"\\u0061mount":5,"status":"new"}',
     ),
+    b'{"amount": 5, "status": "new"}' * 2,
     *(b'{"amount": 5, "status": "new"\n}', b'{"amount": 5, "status": "new",}'),
 ]
 AROUND = [
