@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from storage_core import SystemClock
 from storage_core.platform.durable_file import (
     encode_document,
     make_directories,
@@ -29,6 +30,9 @@ from typed_events.language.parse import parse
 # No stream has a tilde in its name.
 DIRECTORY: Final = "~remembered"
 _SUFFIX: Final = ".json"
+# What durable_file.py calls a file that has not its name yet. Nobody takes so long to write one.
+_DRAFT: Final = ".draft"
+_DRAFT_AGE_MAX_S: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,15 @@ class RememberedNames:
         for path in directories:
             if path.name not in identities:
                 shutil.rmtree(path, ignore_errors=True)
+        self._delete_old_drafts()
+
+    def _delete_old_drafts(self) -> None:
+        """Delete what is left of names whose writers have died."""
+        before_s = SystemClock().now_ns() / 10**9 - _DRAFT_AGE_MAX_S
+        for path in self._paths():
+            with suppress(OSError):
+                if path.suffix == _DRAFT and path.stat().st_mtime < before_s:
+                    path.unlink()
 
     def _paths(self) -> list[Path]:
         try:

@@ -1,5 +1,7 @@
 """Goal: queries are remembered by name, answered by SHOW, and forgotten; what cannot be is told."""
 
+import os
+
 import pytest
 
 from tests.events.store.bench import rows_of
@@ -137,3 +139,15 @@ def test_remembered_queries_are_no_streams(memory):
     memory.bench.reopen()
     (row,) = rows_of(memory.do("LIST TYPES"))
     assert row["event_type"] == "order"
+
+
+def test_drafts_of_names_whose_writers_died_are_deleted_once_they_are_old(memory):
+    memory.remember()
+    directory = memory.root / "~remembered"
+    old, new = directory / "a.json.00.draft", directory / "b.json.00.draft"
+    for path in (old, new):
+        path.write_bytes(b"{")
+    os.utime(old, (1, 1))
+    memory.remember(name="other")
+    assert not old.exists()
+    assert new.exists()
