@@ -275,8 +275,8 @@ class Builder(Transformer[Token, Any]):
         sequence = commands.Sequence(other, word.type == "FOLLOWED", field)
         return _Clause(word, {"sequence": sequence})
 
-    def explain(self, asked: LocatedQuery | commands.Plot) -> commands.Explain:
-        return commands.Explain(asked.query)
+    def explain(self, command: LocatedQuery | commands.Plot) -> commands.Explain:
+        return commands.Explain(command.query)
 
     def remember(self, located: LocatedQuery, word: Token, name: str) -> Remembered:
         return Remembered(located.query, name, located.start, start_of(word))

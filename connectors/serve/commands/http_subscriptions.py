@@ -174,7 +174,7 @@ def _text_of(frame: "Frame") -> str:
     if isinstance(frame, Rows):
         return "".join(
             f"id: {checkpoint}\nevent: row\ndata: {row}\n\n"
-            for checkpoint, row in zip(frame.checkpoints(), _json_rows(frame), strict=True)
+            for checkpoint, row in zip(frame.checkpoints(), json_rows(frame), strict=True)
         )
     if isinstance(frame, Checkpoint):
         name, checkpoint = "checkpoint", frame.text
@@ -185,7 +185,8 @@ def _text_of(frame: "Frame") -> str:
     return f"id: {checkpoint}\nevent: {name}\ndata: {data}\n\n"
 
 
-def _json_rows(rows: "Rows") -> list[str]:
+def json_rows(rows: "Rows") -> list[str]:
+    """Return rows as JSON, made once for all subscribers."""
     made: Any = rows.made.get("json")
     if made is None:
         made = rows.made["json"] = [json_text(row) for row in answer_rows(rows.batch)]
