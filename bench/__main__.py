@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from bench.against import TITLES, compare
 from bench.events.queries import EVENT_QUERIES
 from bench.events.stores import EVENT_STORES
+from bench.events.subscribers import EVENT_SUBSCRIPTIONS
 from bench.ingest.fields import INGEST_AVRO
 from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
@@ -66,6 +67,7 @@ EXPERIMENTS: Final = (
     SERVE_SQL,
     EVENT_QUERIES,
     EVENT_STORES,
+    EVENT_SUBSCRIPTIONS,
     SMALL,
     SEALED_SQL,
     PROVEN,

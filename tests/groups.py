@@ -36,8 +36,9 @@ OF_FILES: Final = {
 }
 
 
-# Each file of these folders is a group: its streams of many parts are made once, and copied.
-FILES_OF: Final = ("tests/log/parts", "tests/log/sql", "tests/log/export")
+# Each file of these folders is a group: its streams of many parts are made once, and copied; or its
+# browser.
+FILES_OF: Final = ("tests/log/parts", "tests/log/sql", "tests/log/export", "tests/events/page")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,6 +15,7 @@ from typed_events.language.commands import (
     Batch,
     Command,
     Define,
+    Delete,
     Describe,
     Explain,
     Flush,
@@ -30,6 +31,7 @@ from typed_events.language.commands import (
     Subscribe,
 )
 from typed_events.language.parse import parse
+from typed_events.query.fields import FieldsOfTypes
 from typed_events.query.queries import Queries
 from typed_events.refusals import refusal
 from typed_events.remembered.options import KeepOptions
@@ -37,6 +39,7 @@ from typed_events.remembered.remembered_queries import RememberedQueries
 from typed_events.store.answers import (
     batch_answer,
     defined_answer,
+    deleted_answer,
     stored_answer,
     type_answer,
     types_answer,
@@ -79,9 +82,12 @@ class EventStore:
         self._writer = writer
         self._clock = environment.clock
         self._types = TypesOfRoot(root)
-        self._queries = Queries(root, current_types=self._current_types)
-        self._remembered = RememberedQueries(root, self._queries, keep, environment.clock)
-        self._subscriptions = Subscriptions(root, subscriptions)
+        clock = environment.clock
+        fields = FieldsOfTypes(self._current_types)
+        self._queries = Queries(root, types=fields, clock=clock)
+        self._remembered = RememberedQueries(root, self._queries, keep, clock)
+        self._subscriptions = Subscriptions(root, subscriptions, fields, clock)
+        writer.stored = self._subscriptions.wake
 
     @classmethod
     def open(
@@ -105,6 +111,11 @@ class EventStore:
         options = options or EventStoreOptions()
         keep = KeepOptions(options.remembered_rows_max, options.remembered_age_max)
         return cls(place, Writer(place, options, outside), outside, keep, subscriptions)
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this store has locked the event streams, as whoever stores does."""
+        return self._writer.types is not None
 
     def execute(self, text: str, session: object | None = None) -> Answer:
         """Do one command; what is wrong with it is in the answer, and nothing is raised.
@@ -143,12 +154,13 @@ class EventStore:
     def execute_all(self, commands: Sequence[Command]) -> list[Answer]:
         """Do commands in their order; nothing is raised.
 
-        STOREs that follow each other are committed together; each is stored by itself or not.
+        STOREs and DELETEs that follow each other are committed together; each is stored by itself
+        or not.
         """
         answers: list[Answer] = []
-        pending: list[Store] = []
+        pending: list[Store | Delete] = []
         for command in commands:
-            if isinstance(command, Store):
+            if isinstance(command, Store | Delete):
                 pending.append(command)
                 continue
             answers += self._answer_each(pending)
@@ -192,7 +204,7 @@ class EventStore:
         """
         if not self._writer.is_root():
             return {}
-        return maintain(self._writer.call(OwnedStreams.all), builder)
+        return maintain(self._writer.call(_themselves), builder)
 
     def close(self) -> None:
         """Store what waits, end subscriptions, close the streams; closing twice is fine.
@@ -224,7 +236,7 @@ class EventStore:
         self, command: Command, poll: Callable[[], None] | None
     ) -> Answer:
         match command:
-            case Store():
+            case Store() | Delete():
                 return _answer_of(store_each([command], self._current_types(), self._writer)[0])
             case Batch(stores):
                 return batch_answer(store_batch(stores, self._current_types(), self._writer))
@@ -261,7 +273,7 @@ class EventStore:
                 message = f"{verb} is not available yet"
                 raise CommandError(message)
 
-    def _answer_each(self, stores: Sequence[Store]) -> list[Answer]:
+    def _answer_each(self, stores: Sequence[Store | Delete]) -> list[Answer]:
         if not stores:
             return []
         try:
@@ -271,9 +283,6 @@ class EventStore:
         return [_answer_of(outcome) for outcome in outcomes]
 
     def _define(self, command: Define) -> Answer:
-        if command.ttl_s is not None:
-            message = "AS STATE is not available yet"
-            raise CommandError(message)
         stored, is_new = self._writer.call(
             lambda streams: define(command, streams, self._clock), makes_root=True
         )
@@ -289,8 +298,14 @@ class EventStore:
         return self._writer.types or self._types.current()
 
 
+def _themselves(streams: OwnedStreams) -> OwnedStreams:
+    return streams
+
+
 def _answer_of(outcome: Outcome) -> Answer:
     if outcome.error is not None:
         return refusal(outcome.error)
     assert outcome.position is not None, "what was not refused was stored"
+    if isinstance(outcome.store, Delete):
+        return deleted_answer(outcome.position)
     return stored_answer(outcome.position)

@@ -38,8 +38,8 @@ def _served(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     make_root(workspace)
     with child_process(serve, workspace, is_writable=True) as child:
         port = int(child.answer()["port"])
-        with closing(_connected(port)) as connection:
-            _send_command(connection, _request_of(_DEFINE))
+        with closing(connected(port)) as connection:
+            send_command(connection, request_of(_DEFINE))
         yield {
             "clients": lambda: answer_of(_clients, port),
             "lines": lambda: answer_of(_lines, port),
@@ -53,13 +53,13 @@ def _clients(port: int) -> Measured:
 
     def run(client: int) -> None:
         numbers = range(client * _EVENTS, (client + 1) * _EVENTS)
-        requests = [_request_of(_store(number)) for number in numbers]
-        with closing(_connected(port)) as connection:
-            _send_command(connection, _request_of("PING"))
+        requests = [request_of(_store(number)) for number in numbers]
+        with closing(connected(port)) as connection:
+            send_command(connection, request_of("PING"))
             begins.wait(_WAIT_S)
             for request in requests:
                 start = time.perf_counter()
-                _send_command(connection, request)
+                send_command(connection, request)
                 seconds.append(time.perf_counter() - start)
 
     threads = [threading.Thread(target=partial(run, client)) for client in range(_CLIENTS)]
@@ -77,14 +77,14 @@ def _clients(port: int) -> Measured:
 def _lines(port: int) -> Measured:
     """Store lines, one request after the other; the first is not counted."""
     requests = [
-        _request_of("\n".join(_store(first + number) for number in range(_LINES)))
+        request_of("\n".join(_store(first + number) for number in range(_LINES)))
         for first in range(0, (_REQUESTS + 1) * _LINES, _LINES)
     ]
-    with closing(_connected(port)) as connection:
-        _send_command(connection, requests[0])
+    with closing(connected(port)) as connection:
+        send_command(connection, requests[0])
         start = time.perf_counter()
         for request in requests[1:]:
-            _send_command(connection, request)
+            send_command(connection, request)
         elapsed = time.perf_counter() - start
     return {"rate": _LINES * _REQUESTS / elapsed}
 
@@ -100,18 +100,19 @@ def _store(number: int) -> str:
     return f"STORE purchase FOR customer-{number % _CONTEXTS} PAYLOAD {json.dumps(payload)}"
 
 
-def _request_of(text: str) -> bytes:
+def request_of(text: str) -> bytes:
     """Return the bytes of a request, so that a client has little to do but to wait."""
     body = text.encode()
     head = f"POST /command HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
-def _connected(port: int) -> socket.socket:
+def connected(port: int) -> socket.socket:
+    """Return a connection to the server."""
     return socket.create_connection(("127.0.0.1", port), _WAIT_S)
 
 
-def _send_command(connection: socket.socket, request: bytes) -> None:
+def send_command(connection: socket.socket, request: bytes) -> None:
     """Send a request, which must go well, and take its answer."""
     connection.sendall(request)
     received = b""

@@ -1,8 +1,10 @@
 """Reading over a server against reading by path, each by a client in a process of its own.
 
 The server has one process of its own as well. Ranges are of 100 rows of one id that lie together;
-the replay is all rows of a shard by address. Idle clients follow: each waits for an address that
-does not come, and asks again when the server has had enough of waiting.
+the replay is all rows of a shard by address. A client over a server lies idle while it is answered,
+as the server does in between, where one by path goes on at once. So ranges are read twice: one
+behind the other, and with a pause before each on both sides. Idle clients follow: each waits for
+an address that does not come, and asks again when the server has had enough of waiting.
 """
 
 import os
@@ -29,6 +31,7 @@ _ROWS: Final = 2_000_000
 _BATCH_ROWS: Final = 10_000
 _RANGE_ROWS: Final = 100
 _RANGES: Final = 400
+_PAUSE_S: Final = 0.005
 _IDLE: Final = 64
 _IDLE_S: Final = 5.0
 _WAIT_S: Final = 120.0
@@ -52,6 +55,8 @@ def _serve(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         yield {
             "path": lambda: answer_of(_read, str(workspace)),
             "server": lambda: answer_of(_read, address),
+            "paced by path": lambda: answer_of(_read, str(workspace), _PAUSE_S),
+            "paced by server": lambda: answer_of(_read, address, _PAUSE_S),
             "tail by path": lambda: answer_of(_tail, str(workspace)),
             "tail by server": lambda: answer_of(_tail, address),
             "idle": lambda: _idle(port, pid),
@@ -65,11 +70,14 @@ def _ranges() -> Iterator[dict[str, Any]]:
         yield {"ids": (group % DEVICES,), "start": first, "end": first + _RANGE_ROWS - 1}
 
 
-def _read(place: str) -> Measured:
+def _read(place: str, pause_s: float = 0.0) -> Measured:
     seconds = []
+    clock = SystemClock()
     with StreamReader.open(place, _NAME) as reader:
         reader.refresh()
         for values in _ranges():
+            if pause_s:
+                clock.sleep(pause_s)
             start = time.perf_counter()
             table = reader.read(**values)
             seconds.append(time.perf_counter() - start)
@@ -126,6 +134,22 @@ SERVE: Final = Experiment(
             "the same, p50",
             ("server", "p50"),
             ("path", "p50"),
+            sense="at most",
+            compared="difference",
+        ),
+        Row(
+            "serve/paced-p99",
+            f"the same, p99, with {_PAUSE_S * 1000:.0f} ms before each read on both sides",
+            ("paced by server", "p99"),
+            ("paced by path", "p99"),
+            sense="at most",
+            compared="difference",
+        ),
+        Row(
+            "serve/paced-p50",
+            "the same, p50, with a pause",
+            ("paced by server", "p50"),
+            ("paced by path", "p50"),
             sense="at most",
             compared="difference",
         ),

@@ -106,7 +106,7 @@ def map_partitions(
         framed: What is known of their values, where rules say that they have schemas.
     """
     mapped = None
-    if rules.value_format == "avro":
+    if rules.value_format != "raw":
         assert framed is not None, "values of a format are framed"
         mapped = map_values(fetched, framed, rules)
     own_keys = fetched.keys

@@ -50,6 +50,7 @@ from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.progress import Progress
 from connectors.ingest.status.stable_offsets import StableOffsets
 from connectors.ingest.status.worker_state import LatestState, WorkerState
+from connectors.ingest.values.json_values import EventValues
 from connectors.ingest.values.schema_waits import schema_waits
 from connectors.kafka import Admin, Consumer, Partition
 from connectors.settings.checks import GROUP
@@ -90,7 +91,8 @@ class Worker:
         notes = QuarantineNotes(options.root)
         records_max, bytes_max = options.round_records_max, options.round_bytes_max
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
-        self._opening = ShardOpening(options, self._consumer, identities, clock, log)
+        events = EventValues(options.root)
+        self._opening = ShardOpening(options, self._consumer, identities, clock, log, events)
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
         pauses = PauseWatch(options.root)
         self._assignment = Assignment(
@@ -105,7 +107,9 @@ class Worker:
             self.latest_state.alive,
         )
         writers = self._assignment.writers
-        self._schemas = schema_waits(options.value_schemas, writers, self._consumer, clock, log)
+        self._schemas = schema_waits(
+            options.value_schemas, writers, self._consumer, clock, log, events
+        )
         self._dead_letters = DeadLetterPolicy(options.dead_letters, options.kafka_settings, log)
         self._dead_letters_due = Periodic(
             _EACH_SECOND_S, lambda now_s: self._dead_letters.tick(self._assignment.writers, now_s)

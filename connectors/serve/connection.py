@@ -140,10 +140,10 @@ class Connection:
         until_s = now_s + self._bounds.request_s
         self._moved_bytes, self._waited_s = 0, 0.0
         self._answered_until_s = now_s + self._answer_max_s
-        looked = 0
-        while (end := self._received.find(b"\n", looked)) < 0:
-            looked = len(self._received)
-            if looked > bytes_max or not self._receive(until_s):
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > bytes_max or not self._receive(until_s):
                 end = bytes_max + 1
                 break
         if end > bytes_max:

@@ -2,6 +2,7 @@
 
     GET /health/live, /health/ready    without a token
     GET /metrics, /version
+    GET /                              the page, without a token
     GET /status                        how the streams stand
     POST /command                      commands over typed events
     GET /subscribe, /ws                their subscriptions, and both over a WebSocket
@@ -17,6 +18,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -36,6 +38,7 @@ from connectors.serve.connection import Connection, GoneError
 from connectors.serve.figures import Figures
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.open_streams import OpenStreams
+from connectors.serve.page.page import page
 from connectors.serve.refusals import (
     BusyError,
     RefusedError,
@@ -82,7 +85,7 @@ from storage_core.protocol import (
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/status", "/command", "/subscribe", "/ws"),
+    *("/", "/status", "/command", "/subscribe", "/ws"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
@@ -208,11 +211,7 @@ class Handler:
         host = request.headers.get("host")
         if host is None or self._is_open_to_all or not self._tokens.is_open:
             return
-        try:
-            name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
-        except ValueError:
-            name = ""
-        if not is_loopback(name):
+        if not _is_this_machine(host):
             message = "this server answers to this machine alone: Host is not its name"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
 
@@ -234,6 +233,8 @@ class Handler:
                 return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, body
             case ("version",):
                 return HTTPStatus.OK, _JSON, _encoded({"version": self._version})
+            case ("",) if self._settings.has_page and request.method != "POST":
+                return HTTPStatus.OK, page().headers, page().body
             case ("v1", *_):
                 return None
         message = f"there is no such path; there are {', '.join(_PATHS)}"
@@ -400,6 +401,16 @@ class Handler:
                 )
                 raise UnavailableError(message)
             yield batch
+
+
+@lru_cache(256)
+def _is_this_machine(host: str) -> bool:
+    """Tell whether a Host names this machine, with a port or without."""
+    try:
+        name, _ = split_address(host if host.rpartition(":")[2].isdecimal() else f"{host}:0")
+    except ValueError:
+        return False
+    return is_loopback(name)
 
 
 def _encoded(document: object) -> bytes:

@@ -65,13 +65,15 @@ def check_serving(root: Path, section: WorkerServeSettings, clock: Clock) -> str
 class ServerChild:
     """A server beside a worker. `close` ends it; any thread may ask for its state."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server is told
         self,
         root: Path,
         section: WorkerServeSettings,
         version: str,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger
+        *,
+        has_page: bool = True,
     ) -> None:
         """Listen, and have the server started.
 
@@ -91,6 +93,7 @@ class ServerChild:
             "root": str(root.absolute()),
             "version": version,
             "serve": section.model_dump(mode="json"),
+            "page": has_page,
         }
         self._has_tls = section.tls_cert is not None
         self._order = json.dumps(order).encode() + b"\n"

@@ -1,7 +1,7 @@
 """The server of a worker: a process of its own, over the socket that the worker listens on.
 
-    standard input    one line of JSON: root, version and the section `[serve]`; its end is the
-                      worker's, and this process stops
+    standard input    one line of JSON: root, version, the section `[serve]`, and whether there is
+                      a page; its end is the worker's, and this process stops
     standard output   one line of JSON: {"ready": true}, or {"failed": "<reason>"}
     descriptor        of the listening socket, the only argument
 
@@ -36,7 +36,7 @@ def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     order = json.loads(sys.stdin.readline())
     section = WorkerServeSettings.model_validate(order["serve"])
-    settings = settings_beside_worker(Path(order["root"]), section)
+    settings = settings_beside_worker(Path(order["root"]), section, has_page=order["page"])
     try:
         # A worker that has stored nothing yet has none; who asks is told that no stream is there.
         make_root(settings.root)

@@ -89,6 +89,7 @@ class ServeSettings:
         is_writable: Whether everybody on this machine may write, where no token is asked for.
         command_listen: Host and port for a command a line; None for none.
         command_socket: Path of a Unix socket for the same; None for none.
+        has_page: Whether the page is at `/`.
         bounds: How much it takes and gives.
     """
 
@@ -102,6 +103,7 @@ class ServeSettings:
     is_writable: bool = False
     command_listen: str | None = None
     command_socket: Path | None = None
+    has_page: bool = True
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
@@ -144,7 +146,9 @@ class ServeSettings:
         return self.tls_certificate is not None
 
 
-def settings_beside_worker(root: Path, section: WorkerServeSettings) -> ServeSettings:
+def settings_beside_worker(
+    root: Path, section: WorkerServeSettings, *, has_page: bool = True
+) -> ServeSettings:
     """Return what the server of a worker over its root is told."""
     return ServeSettings(
         root=root,
@@ -154,6 +158,7 @@ def settings_beside_worker(root: Path, section: WorkerServeSettings) -> ServeSet
         read_tokens=section.read_token_file,
         write_tokens=section.write_token_file,
         is_anonymous=section.anonymous,
+        has_page=has_page,
         bounds=Bounds(
             connections=section.connections_max,
             answers=section.answers_max,

@@ -33,7 +33,7 @@ class Certificate:
         self._lock = threading.Lock()
         self._stamp = self._stamps()
         self._context, self._valid_s = self._read()
-        self._looked_s = clock.monotonic_s()
+        self._checked_s = clock.monotonic_s()
 
     def expires_s(self) -> float | None:
         """When the certificate in use expires, in seconds since 1970; None if unknown."""
@@ -60,8 +60,8 @@ class Certificate:
         """Return the context for a new connection."""
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if now_s - self._looked_s >= _LOOK_EVERY_S:
-                self._looked_s = now_s
+            if now_s - self._checked_s >= _LOOK_EVERY_S:
+                self._checked_s = now_s
                 self._look()
             return self._context
 

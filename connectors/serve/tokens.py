@@ -42,7 +42,7 @@ class TokenFile:
         self._stamp, self._digests, wrong = self._read()
         if wrong is not None:
             raise InvalidRequestError(wrong, path=path)
-        self._looked_s = clock.monotonic_s()
+        self._checked_s = clock.monotonic_s()
         self._has_failed = False
 
     def has(self, digest: bytes) -> bool:
@@ -55,9 +55,9 @@ class TokenFile:
 
     def _look(self) -> None:
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < _LOOK_EVERY_S:
+        if now_s - self._checked_s < _LOOK_EVERY_S:
             return
-        self._looked_s = now_s
+        self._checked_s = now_s
         try:
             if _stamp_of(self._path) != self._stamp:
                 self._stamp, self._digests, wrong = self._read()

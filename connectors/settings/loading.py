@@ -44,7 +44,7 @@ from connectors.settings.likely_keys import in_environment, in_file, keys_beside
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.schema_settings import SchemaSettings
-from connectors.settings.serve_settings import WorkerServeSettings
+from connectors.settings.serve_settings import PageSettings, WorkerServeSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
 from storage_core.platform.name_suggestions import listed_names
@@ -58,6 +58,7 @@ _ADDED_TO: Final = (
     "stream",
     "metrics",
     "serve",
+    "page",
     "log",
     "levels",
     "dead_letters",
@@ -67,7 +68,7 @@ _ADDED_TO: Final = (
 )
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
 _TABLES: Final = (
-    *("kafka", "stream", "metrics", "serve", "log", "dead_letters", _SCHEMA, "partitions"),
+    *("kafka", "stream", "metrics", "serve", "page", "log", "dead_letters", _SCHEMA, "partitions"),
 )
 _TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY))
 # Those that take a table, a list or a word.
@@ -187,6 +188,7 @@ def _known_keys() -> list[str]:
         "stream": StreamSettings,
         "metrics": MetricsSettings,
         "serve": WorkerServeSettings,
+        "page": PageSettings,
         "log": LogSettings,
         "dead_letters": DeadLetterSettings,
         _SCHEMA: SchemaSettings,

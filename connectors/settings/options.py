@@ -28,7 +28,7 @@ from connectors.settings.operations_settings import (
     split_address,
 )
 from connectors.settings.schema_settings import SchemaSettings
-from connectors.settings.serve_settings import WorkerServeSettings
+from connectors.settings.serve_settings import PageSettings, WorkerServeSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 from storage_core import RETRY_SHARDS_FROM
 
@@ -115,6 +115,7 @@ class WorkerOptions(Section):
         value_schemas: In the file `schema`: the registry of Avro values.
         metrics: Where metrics and health are served.
         serve: Where the streams are served.
+        page: Whether that server has a page.
         log: Where log lines go, and which are written.
     """
 
@@ -149,6 +150,7 @@ class WorkerOptions(Section):
     value_schemas: Annotated[SchemaSettings, Field(alias="schema")] = SchemaSettings()
     metrics: MetricsSettings = MetricsSettings()
     serve: WorkerServeSettings = WorkerServeSettings()
+    page: PageSettings = PageSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The server beside a worker: the section `[serve]`, by the names of `shardlog serve`."""
+"""The server beside a worker: the section `[serve]`, by the names of `shardlog serve`; `[page]`."""
 
 from typing import Annotated, Self
 
@@ -11,6 +11,16 @@ from connectors.settings.operations_settings import (
     split_address,
 )
 from connectors.settings.stream_settings import Section
+
+
+class PageSettings(Section):
+    """The page of that server.
+
+    Attributes:
+        enabled: Whether it is there.
+    """
+
+    enabled: bool = True
 
 
 class WorkerServeSettings(Section):

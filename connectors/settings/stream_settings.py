@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from storage_core import StreamOptions, StreamOrigin
 
 KeyMode = Literal["integer", "dictionary", "none"]
-ValueFormat = Literal["raw", "avro"]
+ValueFormat = Literal["raw", "avro", "json"]
 NullKey = Literal["keep", "dead-letter"]
 TimeUnit = Literal["s", "ms", "us", "ns", "sequence"]
 Count = Annotated[int, Field(ge=1)]
@@ -63,10 +63,12 @@ class StreamSettings(Section):
 
     Attributes:
         value_format: `avro`: values are framed by a schema registry's serializer, and a record
-            whose value is not what its schema says is a dead letter; `raw`: any bytes.
-        primary: `timestamp` (milliseconds), `offset` (a sequence), or `field:name`: a field of Avro
+            whose value is not what its schema says is a dead letter; `json`: values are texts of
+            JSON, and one that STORE would not take is a dead letter; `raw`: any bytes.
+        event_type: The type that JSON values are events of, as DEFINE made it.
+        primary: `timestamp` (milliseconds), `offset` (a sequence), or `field:name`: a field of the
             values, a time or a number.
-        secondary: `key`, or `field:name`: a field of Avro values; an integer, or with key_mode
+        secondary: `key`, or `field:name`: a field of the values; an integer, or with key_mode
             `dictionary` a text or bytes, which stand in place of the record's key then.
         unit: What a primary from a field counts; None means ms. Times are converted to it, and
             numbers are taken as they are.
@@ -86,6 +88,7 @@ class StreamSettings(Section):
     """
 
     value_format: ValueFormat = "raw"
+    event_type: Annotated[str, Field(pattern=r"\A[A-Za-z][A-Za-z0-9_]{0,199}\z")] | None = None
     primary: Annotated[str, AfterValidator(_check_primary)] = "timestamp"
     secondary: Annotated[str, AfterValidator(_check_secondary)] = "key"
     unit: TimeUnit | None = None
@@ -110,6 +113,15 @@ class StreamSettings(Section):
         of_fields = [name for name in ("primary", "secondary") if field_of(getattr(self, name))]
         if of_fields and self.value_format == "raw":
             message = f'{of_fields[0]}: only values in a format have fields; value_format = "avro"'
+            raise ValueError(message)
+        if self.value_format == "json" and self.event_type is None:
+            message = (
+                'value_format: "json" takes values for events of a type; name it, as '
+                'event_type = "order"'
+            )
+            raise ValueError(message)
+        if self.value_format != "json" and self.event_type is not None:
+            message = 'event_type: is the type of JSON values; set value_format = "json"'
             raise ValueError(message)
         if self.unit is not None and field_of(self.primary) is None:
             message = "unit: is for a primary from a field; others have one"
@@ -172,6 +184,7 @@ class MappingRules:
         value_format: Whether values have a schema.
         secondary: Where what rows belong to comes from.
         unit: What primaries count.
+        event_type: The type that JSON values are events of.
     """
 
     primary: str = "timestamp"
@@ -181,6 +194,7 @@ class MappingRules:
     value_format: ValueFormat = "raw"
     secondary: str = "key"
     unit: TimeUnit = "ms"
+    event_type: str | None = None
 
     @property
     def primary_field(self) -> str | None:
@@ -225,6 +239,7 @@ def rules_of(
         origin.value_format,
         origin.secondary,
         options.unit,
+        origin.event_type,
     )
 
 
@@ -254,6 +269,8 @@ def idle_settings(
             continue
         if wanted != made_with:
             yield IdleSetting(name, wanted, made_with, _FIXED)
+    if settings.event_type != origin.event_type:
+        yield IdleSetting("event_type", settings.event_type, origin.event_type, _FIXED)
     alterable: dict[str, float | None] = {
         "retention_hours": _hours(options.retention),
         "payload_bytes_max": options.payload_bytes_max,

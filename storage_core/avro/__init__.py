@@ -4,11 +4,14 @@ from storage_core.avro.cursor import Limits
 from storage_core.avro.decoder import Decoded, Fault, decode_batch
 from storage_core.avro.encoder import encode_batch
 from storage_core.avro.framing import body_starts, frame_of, verified_starts
+from storage_core.avro.json_bodies import object_of
 from storage_core.avro.json_encoder import JsonEncoder
 from storage_core.avro.names import column_beside
-from storage_core.avro.schema import AvroSchema, newest_schema
+from storage_core.avro.schema import BODIES, JSON_BODIES, AvroSchema, newest_schema
 
 __all__ = [
+    "BODIES",
+    "JSON_BODIES",
     "AvroSchema",
     "Decoded",
     "Fault",
@@ -20,5 +23,6 @@ __all__ = [
     "encode_batch",
     "frame_of",
     "newest_schema",
+    "object_of",
     "verified_starts",
 ]

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from storage_core.avro.column_reader import read_fields
 from storage_core.avro.cursor import Bytes, Cursor, Limits, Numbers
+from storage_core.avro.encoder import encode_batch
+from storage_core.avro.json_bodies import decode_json
 from storage_core.avro.resolution import FieldStep, RecordPlan, resolve
 from storage_core.avro.schema import AvroSchema
 from storage_core.errors import InvalidRequestError
@@ -88,6 +90,9 @@ def decode_batch(  # noqa: PLR0913 - options by name
             not valid.
     """
     start = _checked_starts(starts, len(bodies))
+    _check_binary(bodies)
+    if writer.has_json_bodies:
+        return _decoded_json(bodies, writer, reader, columns, start)
     plan = resolve(writer, reader or writer, columns)
     if not is_whole:
         plan = replace(plan, steps=_up_to_last_column(plan.steps))
@@ -100,6 +105,42 @@ def decode_batch(  # noqa: PLR0913 - options by name
         first += len(chunk.ends)
     table = _untyped.Table.from_batches(batches, schema)
     return Decoded(table, tuple(faults))
+
+
+def _decoded_json(
+    bodies: Bodies,
+    writer: AvroSchema,
+    reader: AvroSchema | None,
+    columns: Iterable[str] | None,
+    start: int | Numbers,
+) -> Decoded:
+    """Read bodies of JSON; all of each, since a field may stand anywhere in it."""
+    read = decode_json(bodies, writer, start)
+    faults = tuple(Fault(row, read.reasons[row]) for row in sorted(read.reasons))
+    if reader is None or reader.text == writer.text:
+        names = [field.name for field in writer.select(columns)]
+        return Decoded(read.table.select(names), faults)
+    # As bodies of Avro they are read by another schema as all others are.
+    plain = replace(writer, has_json_bodies=False)
+    valid = np.concatenate([np.zeros(0, np.bool_), *map(_validity, _arrays(bodies))])
+    valid[[fault.row for fault in faults]] = False
+    encoded = encode_batch(read.table, plain, valid=valid)
+    return replace(decode_batch(encoded, plain, reader=reader, columns=columns), faults=faults)
+
+
+def _arrays(bodies: Bodies) -> list[Bodies]:
+    return bodies.chunks if isinstance(bodies, pa.ChunkedArray) else [bodies]
+
+
+def _validity(array: Bodies) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _check_binary(bodies: Bodies) -> None:
+    if not (pa.types.is_binary(bodies.type) or pa.types.is_large_binary(bodies.type)):
+        message = f"bodies must be binary, not {bodies.type}"
+        raise InvalidRequestError(message)
 
 
 def _up_to_last_column(steps: tuple[FieldStep, ...]) -> tuple[FieldStep, ...]:
@@ -123,12 +164,9 @@ def _checked_starts(starts: object, count: int) -> int | Numbers:
 
 
 def _chunks(bodies: Bodies, starts: int | Numbers) -> Iterator[_Chunk]:
-    if not (pa.types.is_binary(bodies.type) or pa.types.is_large_binary(bodies.type)):
-        message = f"bodies must be binary, not {bodies.type}"
-        raise InvalidRequestError(message)
     offset_type = np.dtype(np.int64 if pa.types.is_large_binary(bodies.type) else np.int32)
     first = 0
-    for array in bodies.chunks if isinstance(bodies, pa.ChunkedArray) else [bodies]:
+    for array in _arrays(bodies):
         if not len(array):
             continue
         offset_buffer, data_buffer = cast("tuple[Any, Any]", array.buffers()[1:])
@@ -136,7 +174,7 @@ def _chunks(bodies: Bodies, starts: int | Numbers) -> Iterator[_Chunk]:
         offsets = np.frombuffer(offset_buffer, offset_type, len(array) + 1, skipped)
         offsets = offsets.astype(np.int64)
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else _ZERO[:0]
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = _validity(array)
         begin = 0
         while begin < len(array):
             most = int(np.searchsorted(offsets, offsets[begin] + _BYTES_AT_ONCE, "right")) - 1

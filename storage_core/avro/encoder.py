@@ -87,8 +87,12 @@ def encode_batch(
 
     Raises:
         InvalidRequestError: A column is not a field of the schema or has another type, a field
-            without a default has no column, or a value does not fit; the message has the row.
+            without a default has no column, or a value does not fit; the message has the row. Or
+            the schema's bodies are JSON.
     """
+    if schema.has_json_bodies:
+        message = f"bodies of {schema.full_name} are JSON, as whoever wrote them had them"
+        raise InvalidRequestError(message)
     names = rows.schema.names
     if len(set(names)) != len(names):
         message = f"a column name is repeated: {', '.join(names)}"

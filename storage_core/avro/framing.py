@@ -7,7 +7,8 @@
 
 The log stores the schema of each row, so a body that only starts like a frame is recognised: a
 frame has the id or fingerprint of its row's schema. A GUID cannot be compared: if the row's schema
-has a registry id, 0x01 and 16 bytes are taken for a frame.
+has a registry id, 0x01 and 16 bytes are taken for a frame. A body of JSON stands bare, or behind a
+frame of a registry's, which tells nothing then.
 """
 
 from typing import Any, Final
@@ -91,6 +92,9 @@ def verified_starts(
         payloads: Binary, not null where `starts` is not 0.
         starts: The result of `body_starts`.
     """
+    if schema.has_json_bodies:
+        # No text of JSON begins as a registry's frame does, whichever schema that names.
+        return starts
     verified = starts
     id_frame = frame_of(schema, registry_id) if registry_id > 0 else b""
     frames = {5: id_frame, 10: frame_of(schema, None), 17: b"\x01" if registry_id > 0 else b""}

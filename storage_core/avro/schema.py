@@ -65,6 +65,9 @@ _UNPARSED: Final = (
 )
 # The name of the only field of a schema that is not a record.
 VALUE: Final = "value"
+# The attribute of a record that says what its bodies are, where they are not Avro's.
+BODIES: Final = "shardlog.bodies"
+JSON_BODIES: Final = "json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +80,15 @@ class AvroSchema:
             that differ in defaults, aliases or logical types only have the same; see `identity`.
         full_name: The name with its namespace; of an unnamed type the type's name.
         root: Its type.
+        has_json_bodies: Whether bodies are texts of JSON, which have the fields of the record
+            (json_bodies.py): its text has the attribute `shardlog.bodies` then.
     """
 
     text: str
     fingerprint: bytes
     full_name: str
     root: AvroType
+    has_json_bodies: bool = False
 
     @classmethod
     def parse(cls, text: str, references: Iterable[str] = ()) -> "AvroSchema":
@@ -135,7 +141,8 @@ class AvroSchema:
             message = f"not an Avro schema: {undotted_error(error)}"
             raise InvalidRequestError(message) from error
         name = root.name if isinstance(root, Named) else _kind(document)
-        return cls(text, crc, name, root)
+        has_json_bodies = isinstance(document, dict) and document.get(BODIES) == JSON_BODIES
+        return cls(text, crc, name, root, has_json_bodies)
 
     @property
     def identity(self) -> bytes:

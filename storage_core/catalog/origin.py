@@ -21,7 +21,7 @@ from storage_core.errors import InvalidRequestError
 
 OriginKind = Literal["kafka"]
 OriginKeyMode = Literal["integer", "dictionary", "none"]
-ValueFormat = Literal["raw", "avro"]
+ValueFormat = Literal["raw", "avro", "json"]
 
 # A partition's retry shard is the one so much above it.
 RETRY_SHARDS_FROM: Final = 1_000_000
@@ -47,9 +47,11 @@ class StreamOrigin:
             of any bytes; `none`: keys are only carried.
         primary: What the primary is: the record's `timestamp`, its `offset`, or a field of its
             value, as `field:name`.
-        value_format: `avro`: values are framed and have schemas; `raw`: bytes.
+        value_format: `avro`: values are framed and have schemas; `json`: texts of JSON that have
+            the schemas of event types; `raw`: bytes.
         secondary: What rows belong to, as `key_mode` says: the record's `key`, or a field of its
             value; with `dictionary` that field's bytes are the row's key then.
+        event_type: The type that `json` values are events of.
     """
 
     kind: OriginKind
@@ -59,6 +61,7 @@ class StreamOrigin:
     primary: str
     value_format: ValueFormat = "raw"
     secondary: str = "key"
+    event_type: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning, naming the field."""
@@ -67,6 +70,11 @@ class StreamOrigin:
         check_choice("value_format", self.value_format, get_args(ValueFormat))
         self._check_source("primary", self.primary, _PRIMARIES)
         self._check_source("secondary", self.secondary, _SECONDARIES)
+        if (self.value_format == "json") != (self.event_type is not None) or not (
+            self.event_type is None or is_stream_name(self.event_type)
+        ):
+            message = f"event_type: {self.event_type!r} is no type of values in {self.value_format}"
+            raise InvalidRequestError(message)
         topic: object = self.topic
         if not is_stream_name(topic):
             message = f"topic: {topic!r} is not a topic's name"
@@ -100,6 +108,7 @@ def field_of(source: object) -> str | None:
 
 
 _FIELDS: Final = tuple(one.name for one in fields(StreamOrigin))
+_EVENT_TYPE: Final = "event_type"
 
 
 def is_stream_name(name: object) -> TypeGuard[str]:
@@ -110,8 +119,12 @@ def is_stream_name(name: object) -> TypeGuard[str]:
 def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:
     """Return the fields of stream.json that tell of an origin, or that there is none."""
     if origin is None:
-        return dict.fromkeys(_FIELDS) | {"kind": KIND_PLAIN}
-    return asdict(origin)
+        return {name: None for name in _FIELDS if name != _EVENT_TYPE} | {"kind": KIND_PLAIN}
+    document = asdict(origin)
+    if origin.event_type is None:
+        # Only streams of events have it.
+        del document[_EVENT_TYPE]
+    return document
 
 
 def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:

@@ -46,8 +46,11 @@ from storage_core.platform.durable_file import encode_document, read_document
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
+JSON_VALUES: Final = "json_values"
 ARCHIVED_SHARDS: Final = "archived_shards"
-FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, ARCHIVED_SHARDS})
+FEATURES: Final = frozenset(
+    {KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, JSON_VALUES, ARCHIVED_SHARDS}
+)
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -89,8 +92,9 @@ class StreamMeta:
     @property
     def features(self) -> tuple[str, ...]:
         """What a program must know beside the format version to read or write the stream."""
-        has_avro = self.origin is not None and self.origin.value_format == "avro"
-        return (KEY_DICTIONARY,) * self.has_keys + (AVRO_VALUES,) * has_avro
+        of_format = {"avro": (AVRO_VALUES,), "json": (JSON_VALUES,), "raw": ()}
+        value_format = "raw" if self.origin is None else self.origin.value_format
+        return (KEY_DICTIONARY,) * self.has_keys + of_format[value_format]
 
     @property
     def scheme(self) -> WindowScheme:

@@ -29,6 +29,7 @@ _END: Final = b"shardlog.end"
 _ERROR: Final = b"shardlog.error"
 # Arrow's own: a continuation mark and no length.
 _ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_KEPT_BYTES_MAX: Final = 128
 
 
 Compression = Literal["lz4", "zstd"]
@@ -73,30 +74,42 @@ class _Encoder:
 
     def __init__(self, schema: pa.Schema, compression: Compression | None) -> None:
         self._schema = schema
+        self._compression = compression
         self.head = schema.serialize()
-        self._options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._is_plain = compression is None
 
     def message(self, batch: pa.RecordBatch) -> pa.Buffer:
-        return batch.serialize() if self._is_plain else self._written(batch, None)
+        if self._compression is None:
+            return batch.serialize()
+        return _written(self._schema, self._compression, batch, None)
 
-    def last(self, key: bytes, document: dict[str, Any]) -> pa.Buffer:
+    def last(self, key: bytes, document: dict[str, Any]) -> bytes:
         data = json.dumps(document, separators=(",", ":")).encode()
-        return self._written(_no_rows(self._schema), {key: data})
-
-    def _written(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None) -> pa.Buffer:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self._schema, options=self._options) as writer:
-            writer.write_batch(batch, custom_metadata=metadata)
-        written = sink.getvalue()
-        head = self.head.size
-        return written.slice(head, written.size - head - len(_ARROW_END))
+        last = _last_kept if len(data) <= _KEPT_BYTES_MAX else _last
+        return last(self._schema, self._compression, key, data)
 
 
-@lru_cache(maxsize=64)
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows; of a small answer, making one is much of the work."""
-    return pa.RecordBatch.from_pylist([], schema=schema)
+def _written(
+    schema: pa.Schema,
+    compression: Compression | None,
+    batch: pa.RecordBatch,
+    metadata: dict[bytes, bytes] | None,
+) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        writer.write_batch(batch, custom_metadata=metadata)
+    written = sink.getvalue()
+    head = schema.serialize().size
+    return written.slice(head, written.size - head - len(_ARROW_END))
+
+
+def _last(schema: pa.Schema, compression: Compression | None, key: bytes, data: bytes) -> bytes:
+    no_rows = pa.RecordBatch.from_pylist([], schema=schema)
+    return _written(schema, compression, no_rows, {key: data}).to_pybytes()
+
+
+# Of a small answer, making its end is much of the work, and many have the same: so many rows.
+_last_kept: Final = lru_cache(maxsize=256)(_last)
 
 
 class RowStream:

@@ -68,13 +68,13 @@ def landings_in(
             recent.update(name.decode() for _, name in snapshot.meta_items(first, end))
             is_whole = is_whole and now.first <= was.next
             has_forgotten = has_forgotten or now.first != was.first
-    since = _looked_up(snapshot, recent)
+    since = _landed_by_name(snapshot, recent)
     is_whole = is_whole and len(since) == len(recent)
-    named = _looked_up(snapshot, names)
+    named = _landed_by_name(snapshot, names)
     return Landings(snapshot.committed, ledger, since, named, is_whole, has_forgotten)
 
 
-def _looked_up(snapshot: ShardSnapshot, names: Collection[str]) -> dict[str, Landed]:
+def _landed_by_name(snapshot: ShardSnapshot, names: Collection[str]) -> dict[str, Landed]:
     landed = {}
     for name in names:
         data = snapshot.value_at(done_key(name))

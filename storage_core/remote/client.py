@@ -51,9 +51,9 @@ from storage_core.remote.connections import (
     TRANSPORT_ERRORS,
     Answer,
     Connections,
-    Question,
     translated,
 )
+from storage_core.remote.exchange import Question
 from storage_core.remote.options import TOKEN_FILE_VARIABLE, ServerOptions
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ import socket
 import ssl
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import (
+    HTTP_PORT,
+    HTTPS_PORT,
     BadStatusLine,
     HTTPConnection,
     HTTPException,
-    HTTPResponse,
     HTTPSConnection,
     IncompleteRead,
     RemoteDisconnected,
@@ -26,6 +26,8 @@ import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.remote.addresses import Address
+from storage_core.remote.exchange import Question as Question  # noqa: PLC0414 - for who asks
+from storage_core.remote.exchange import Response, host_of, send_question
 
 _IDLE_MAX: Final = 16
 # A shorter body is read at once.
@@ -38,15 +40,6 @@ _NO_ANSWER: Final = "no answer from"
 ANSWER_CUT: Final = "the answer was cut by"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is sent: a request of HTTP without its headers."""
-
-    method: str
-    target: str
-    body: bytes | pa.Buffer | None = None
-
-
 class Answer:
     """The answer to a question, as its bytes come. Of one thread.
 
@@ -56,7 +49,7 @@ class Answer:
     """
 
     def __init__(
-        self, connections: "Connections", connection: HTTPConnection, response: HTTPResponse
+        self, connections: "Connections", connection: HTTPConnection, response: Response
     ) -> None:
         """Take over a connection until the answer has ended."""
         self._connections = connections
@@ -71,7 +64,7 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """Return a header's value."""
-        return self.response.getheader(name)
+        return self.response.fields.get(name.lower())
 
     def body(self) -> bytes:
         """Return the whole body, and keep the connection.
@@ -87,7 +80,7 @@ class Answer:
         self.finish()
         return body
 
-    def source(self) -> HTTPResponse | pa.BufferReader:
+    def source(self) -> Response | pa.BufferReader:
         """Return what Arrow reads the body from.
 
         Of a short one all bytes are there: a response is asked for each message in several pieces,
@@ -114,13 +107,18 @@ class Answer:
         if is_over:
             self._connections.keep(connection)
         else:
-            connection.close()
+            self._leave(connection)
 
     def close(self) -> None:
         """Close the connection, whatever may still come."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            self._leave(connection)
+
+    def _leave(self, connection: HTTPConnection) -> None:
+        connection.close()
+        # The socket is open as long as either is.
+        self.response.close()
 
 
 class Connections:
@@ -138,6 +136,8 @@ class Connections:
         self._connect_timeout_s = connect_timeout_s
         self._timeout_s = timeout_s
         self._context = context
+        default_port = HTTP_PORT if context is None else HTTPS_PORT
+        self._host = host_of(address.host, address.port, default_port)
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
         # All that are open, those that calls wait for among them.
@@ -228,13 +228,13 @@ class Connections:
         patience_s: float,
     ) -> Answer:
         connection.sock.settimeout(self._timeout_s + patience_s)
-        connection.request(question.method, question.target, question.body, headers)
-        response = connection.getresponse()
-        if response.length is None and not response.chunked:
-            # NOTE: http.client (3.11) takes headers that were cut for all of them.
+        send_question(connection.sock, question, self._host, headers)
+        response = Response(connection.sock, question.method)
+        try:
+            response.begin()
+        except BaseException:
             response.close()
-            message = "its headers were cut"
-            raise RemoteDisconnected(message)
+            raise
         return Answer(self, connection, response)
 
 

@@ -77,8 +77,7 @@ def snapshot_of(reader: StreamReader) -> StreamSnapshot:
 
     def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         snapshot = shards[shard]
-        start = min(max(snapshot.parts.sealed, reader.start(shard)), snapshot.end)
-        return reader.tail(shard, start, snapshot.end, columns=columns)
+        return reader.tail(shard, snapshot.hot_start, snapshot.end, columns=columns)
 
     parts = {n: snapshot.parts for n, snapshot in shards.items()}
     reads = SnapshotReads(hot_rows, reader.schemas, groups)

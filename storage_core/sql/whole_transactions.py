@@ -44,19 +44,53 @@ RowsByShard = Mapping[int, Landed]
 
 
 @dataclass(frozen=True, slots=True)
+class RowsEpoch:
+    """As long as it is the same, committed rows stay as they were read, apart from new ones.
+
+    Attributes:
+        instance: How often the shard's store was left for a newer one.
+        lost: The rows that are lost.
+        gaps: The rows that were given up, whether parts have them or not.
+    """
+
+    instance: int
+    lost: tuple[AddressRange, ...]
+    gaps: tuple[AddressRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotShard:
     """A shard in a snapshot of several.
 
     Attributes:
+        start: The first address that it still has or will have.
         end: The exclusive end of its rows.
         parts: Its parts, with no row at or above the end. Their gaps include the rows of
             transactions that other shards do not show.
         settled: Below it no snapshot taken later shows a row that this one does not.
+        epoch: Whether rows that were read for an earlier snapshot are still its rows.
     """
 
+    start: int
     end: int
     parts: ShardParts
     settled: int
+    epoch: RowsEpoch
+
+    @property
+    def hot_start(self) -> int:
+        """The first address that no part has."""
+        return min(max(self.parts.sealed, self.start), self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _ShardView:
+    """What one view of a shard says."""
+
+    start: int
+    parts: ShardParts
+    landings: Landings
+    epoch: RowsEpoch
 
 
 def _follower(reader: StreamReader, shard: int) -> ShardFollower:
@@ -75,26 +109,36 @@ def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, Sn
         CorruptionError: A manifest is damaged.
         UnavailableError: Transactions land faster than they can be looked up.
     """
-    shards = {n: _follower(reader, n).ask(_parts_and_landings) for n in reader.committed()}
+    shards = {n: _view_of(reader, n) for n in reader.committed()}
     ends: Ends
     if len(shards) > 1 and reader.origin is None:
-        landings = {n: landed for n, (_, landed) in shards.items()}
+        landings = {n: shard.landings for n, shard in shards.items()}
         ends, hidden = _ends_and_hidden(reader, files, landings)
     else:
         ends, hidden = {n: end for n, end in reader.committed().items() if n in shards}, {}
     return {
         n: SnapshotShard(
+            shard.start,
             ends[n],
-            _with_gaps(parts, hidden.get(n, [])),
+            _with_gaps(shard.parts, hidden.get(n, [])),
             min((rows.start for rows in hidden.get(n, [])), default=ends[n]),
+            shard.epoch,
         )
-        for n, (parts, _) in shards.items()
+        for n, shard in shards.items()
     }
 
 
-def _parts_and_landings(view: ShardSnapshot) -> tuple[ShardParts, Landings]:
-    # IMPORTANT: of one view; no part of it has rows at or above `sealed`.
-    return parts_in(view), landings_in(view)
+def _view_of(reader: StreamReader, shard: int) -> _ShardView:
+    follower, born = _follower(reader, shard), reader.born(shard)
+
+    def asked(view: ShardSnapshot) -> _ShardView:
+        # IMPORTANT: of one view; no part of it has rows at or above `sealed`. A store that is newer
+        # than the view by now has its epoch, too: rows are read behind it.
+        state = view.state
+        epoch = RowsEpoch(follower.instance, state.lost, state.gaps)
+        return _ShardView(max(state.start, born), parts_in(view), landings_in(view), epoch)
+
+    return follower.ask(asked)
 
 
 def _with_gaps(parts: ShardParts, hidden: list[AddressRange]) -> ShardParts:

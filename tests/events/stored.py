@@ -1,6 +1,7 @@
 """Writes types and events in their stored form, by the public calls of the log alone."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -131,6 +132,28 @@ class StoredEvents:
                     **row,
                 }
             )
+
+    def reopen(self) -> None:
+        """Close all streams and open them again, as another process does."""
+        for name, stream in self.streams.items():
+            stream.close()
+            self.streams[name] = Stream.open(self.root, name)
+
+    def restore(self, event_type: str, copy: Path) -> None:
+        """Put an older copy in the place of a type's stream."""
+        self.streams[event_type].close()
+        shutil.rmtree(self.root / event_type)
+        copy.rename(self.root / event_type)
+        self.streams[event_type] = Stream.open(self.root, event_type)
+        for shard, end in self.streams[event_type].committed().items():
+            self._addresses[event_type, shard] = end
+            self.events = [
+                event
+                for event in self.events
+                if event["event_type"] != event_type
+                or int(event["id"].split(":")[0]) != shard
+                or int(event["id"].split(":")[1]) < end
+            ]
 
     def expire(self, event_type: str, age: timedelta) -> None:
         """Let the events of a type expire that are older than an age."""

@@ -63,6 +63,12 @@ class _Clause(NamedTuple):
     values: dict[str, Any]
 
 
+class _RowId(NamedTuple):
+    """What is written behind ROW."""
+
+    text: str
+
+
 class LocatedQuery(NamedTuple):
     """A query, and where its text begins."""
 
@@ -162,8 +168,14 @@ class Builder(Transformer[Token, Any]):
     def store(self, event_type: str, *parts: Any) -> commands.Store:
         has_version = parts[0].type == "AS"
         version = parts[1] if has_version else None
-        context, payload, *clauses = parts[3 if has_version else 1 :]
-        return commands.Store(event_type, context, payload, version, **_joined(clauses))
+        context, *others = parts[3 if has_version else 1 :]
+        row = others.pop(0).text if isinstance(others[0], _RowId) else None
+        payload, *clauses = others
+        return commands.Store(event_type, context, payload, version, row=row, **_joined(clauses))
+
+    def row(self, token: Token) -> _RowId:
+        # Empty is the row that was stored without ROW.
+        return _RowId(short_text(token, "the id of a row") if text_of(token) else "")
 
     def clause_key(self, word: Token, token: Token) -> _Clause:
         return _Clause(word, {"idempotency_key": short_text(token, "an idempotency key")})
@@ -205,7 +217,7 @@ class Builder(Transformer[Token, Any]):
     def nested_member(self, *_: object) -> None:
         return None
 
-    def batch(self, *stores: commands.Store) -> commands.Batch:
+    def batch(self, *stores: commands.Store | commands.Delete) -> commands.Batch:
         return commands.Batch(stores)
 
     # QUERY, and what asks for one
@@ -275,8 +287,8 @@ class Builder(Transformer[Token, Any]):
         sequence = commands.Sequence(other, word.type == "FOLLOWED", field)
         return _Clause(word, {"sequence": sequence})
 
-    def explain(self, command: LocatedQuery | commands.Plot) -> commands.Explain:
-        return commands.Explain(command.query)
+    def explain(self, question: LocatedQuery | commands.Plot) -> commands.Explain:
+        return commands.Explain(question.query)
 
     def remember(self, located: LocatedQuery, word: Token, name: str) -> Remembered:
         return Remembered(located.query, name, located.start, start_of(word))
@@ -312,8 +324,10 @@ class Builder(Transformer[Token, Any]):
             raise Misread(tokens[0], message)
         return _Clause(word, {"start": written})
 
-    def delete(self, event_type: str, _for: Token, context: str, row: Token) -> commands.Delete:
-        return commands.Delete(event_type, context, text_of(row))
+    def delete(
+        self, event_type: str, _for: Token, context: str, row: _RowId, *key: _Clause
+    ) -> commands.Delete:
+        return commands.Delete(event_type, context, row.text, **_joined(key))
 
     def show(self, name: str | None = None) -> commands.Show:
         return commands.Show(name)

@@ -48,7 +48,7 @@ class Define:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """STORE type [AS n] FOR context PAYLOAD {…} [IDEMPOTENCY "key"] [EXPECT n|NONE|ANY].
+    """STORE type [AS n] FOR context [ROW "id"] PAYLOAD {…} [IDEMPOTENCY "key"] [EXPECT n|NONE|ANY].
 
     Attributes:
         event_type: Its name.
@@ -57,6 +57,7 @@ class Store:
         version: The version of the type that was written; None for the newest.
         idempotency_key: The same key again is answered with the first position.
         expect: How many events the context has.
+        row: Which row of the context's state it is; None where none was written.
     """
 
     event_type: str
@@ -65,13 +66,31 @@ class Store:
     version: int | None = None
     idempotency_key: str | None = None
     expect: Expect = "any"
+    row: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE type FOR context ROW "id" [IDEMPOTENCY "key"].
+
+    Attributes:
+        event_type: The type, of state.
+        context: Whose row it is.
+        row: Which; empty for the one that was stored without ROW.
+        idempotency_key: The same key again is answered with the first position.
+    """
+
+    event_type: str
+    context: str
+    row: str
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """BATCH [ STORE …; STORE …; ]: all or none of each context."""
+    """BATCH [ STORE …; DELETE …; ]: all or none of each context."""
 
-    stores: tuple[Store, ...]
+    stores: tuple[Store | Delete, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +221,6 @@ class Plot:
     """PLOT metric OF type [BY f] [OVER hour|day|…]: the page draws the rows of this query."""
 
     query: Query
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """DELETE type FOR context ROW "id"."""
-
-    event_type: str
-    context: str
-    row: str
 
 
 @dataclass(frozen=True, slots=True)

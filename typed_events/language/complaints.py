@@ -12,7 +12,7 @@ from typed_events.language.misread import Misread
 # What a terminal is called; a keyword is called what it is.
 _CALLED: Final = {
     "WORD": "a word or a string in double quotes",
-    "TYPE": 'the name of a type such as "orders"',
+    "TYPE": 'a name such as "orders"',
     "FIELD": "the name of a field",
     "NAME": "the name of a field",
     "PLACE": "a position such as 2:41",

@@ -20,6 +20,7 @@ _HEAD: Final = re.compile(
     r"[ \t\r\n]*(?i:STORE)[ \t\r\n]+([A-Za-z0-9_][A-Za-z0-9_\-.]{0,248}+)[ \t\r\n]+"
     rf"(?:(?i:AS)[ \t\r\n]+([0-9]{{1,5}}){_END}[ \t\r\n]+)?"
     r'(?i:FOR)[ \t\r\n]+(?:([\w@/][\w\-.:@/+]*+)|"([^"\\\x00-\x1f]*+)")'
+    rf'(?:[ \t\r\n]+(?i:ROW)[ \t\r\n]+(?:([\w@/][\w\-.:@/+]*+)|"([^"\\\x00-\x1f]*+)"))?'
     rf"[ \t\r\n]+(?i:PAYLOAD){_END}[ \t\r\n]*(?={{)"
 )
 _KEY: Final = (
@@ -93,7 +94,7 @@ def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | Non
     head = _HEAD.match(text, start)
     if head is None:
         return None
-    event_type, version, word, quoted = head.groups()
+    event_type, version, word, quoted, row_word, row_quoted = head.groups()
     try:
         payload, end = _scan(text, head.end())
     except (ValueError, RecursionError, StopIteration):
@@ -105,17 +106,19 @@ def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | Non
     key_word, key_quoted, expected, none, mark = tail.groups()
     context = quoted if word is None else word
     key = key_quoted if key_word is None else key_word
+    row = row_quoted if row_word is None else row_word
     number = None if version is None else int(version)
     if not (
         _fits(text, start, end, bytes_max)
         and _is_short(context)
         and (key is None or _is_short(key))
+        and (not row or _is_short(row))
         and (number is None or 1 <= number <= _VERSION_MAX)
         and ("\\u" not in text[head.end() : tail.start()] or _is_unicode(payload))
     ):
         return None
     expect: Expect = 0 if none else "any" if expected is None else int(expected)
-    return Store(event_type, context, payload, number, key, expect), end, mark
+    return Store(event_type, context, payload, number, key, expect, row), end, mark
 
 
 def _is_flat(payload: dict[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from typed_events.language.expressions import (
     Not,
     Value,
 )
+from typed_events.types.event_type import ttl_text
 
 _SCHEMA: Final = pa.schema([("step", pa.string()), ("detail", pa.string())])
 _GROUPS: Final = re.compile(r"Row Groups Scanned:\s*([0-9]+)\s*/\s*([0-9]+)")
@@ -31,22 +32,31 @@ _BOX: Final = re.compile(r"[│\s]+")
 _SHOWN_MAX: Final = 20
 
 
-def explained(query: Query, snapshots: Mapping[str, PooledSnapshot], drawing: str) -> Answer:
+def explained(
+    query: Query,
+    snapshots: Mapping[str, PooledSnapshot],
+    drawing: str,
+    ttls: Mapping[str, int | None],
+) -> Answer:
     """Return the steps of a query.
 
     Args:
         query: The query.
         snapshots: The snapshots that it was of.
         drawing: What DuckDB drew of it.
+        ttls: How long rows of state live, by type; None for events.
     """
-    steps = list(_steps(query, snapshots, _BOX.sub(" ", drawing)))
+    steps = list(_steps(query, snapshots, _BOX.sub(" ", drawing), ttls))
     columns = [pa.array([one[place] for one in steps], pa.string()) for place in (0, 1)]
     batch = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
     return Answer(schema=_SCHEMA, batches=iter([batch]))
 
 
 def _steps(
-    query: Query, snapshots: Mapping[str, PooledSnapshot], drawing: str
+    query: Query,
+    snapshots: Mapping[str, PooledSnapshot],
+    drawing: str,
+    ttls: Mapping[str, int | None],
 ) -> Iterator[tuple[str, str]]:
     names = [query.event_type, *([query.sequence.other] if query.sequence else [])]
     yield "types", " and ".join(names)
@@ -54,6 +64,9 @@ def _steps(
         yield "access", "all parts and all hot rows"
     else:
         yield "access", f"parts by context {query.context}, and the hot rows of it alone"
+    for name in names:
+        if (ttl_s := ttls.get(name)) is not None:
+            yield f"state of {name}", f"the newest row of each id, within TTL {ttl_text(ttl_s)}"
     if query.since is not None or query.until is not None:
         yield "time", _bounds(query)
     if query.after is not None:

@@ -19,9 +19,11 @@ class TypeFields:
 
     Attributes:
         versions: Those of each version, oldest first.
+        ttl_s: How long a row of state lives; None for events.
     """
 
     versions: "Mapping[int, tuple[pa.Field[Any], ...]]"
+    ttl_s: int | None = None
 
     @cached_property
     def of_all_versions(self) -> "tuple[pa.Field[Any], ...]":
@@ -68,7 +70,8 @@ def _fields_of(stored: StoredTypes, name: str) -> TypeFields:
                 for field in version.event_type.schema.arrow_schema()
             )
             for version in stored.versions(name)
-        }
+        },
+        stored.type_of(name).event_type.ttl_s,
     )
 
 

@@ -1,6 +1,7 @@
 """What a condition, an order or a figure is of: a column of a type's rows, as SQL.
 
     context_id, event_type, timestamp, id, version        core: every row of every type has them
+    row, deleted                                          of state: which row it is, its tombstone
     a field                                               its column in SQL over the stream
 
 A field of a stream that Kafka feeds may be called like a core column; it is `value_<name>` then.
@@ -21,6 +22,9 @@ from typed_events.errors import CommandError
 from typed_events.language.expressions import Field
 
 CORE: Final = ("context_id", "event_type", "timestamp", "id", "version")
+# What rows of state have beside it: live rows, and all that was stored.
+LIVE: Final = ("row",)
+UPDATES: Final = ("row", "deleted")
 # How values compare; `other` do not.
 Kind = Literal[
     "int",
@@ -46,6 +50,8 @@ _CORE_TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestamp": TIMESTAMP,
     "id": pa.string(),
     "version": pa.int64(),
+    "row": pa.string(),
+    "deleted": pa.bool_(),
 }
 _CORE_KINDS: Final[Mapping[str, Kind]] = {
     "context_id": "context",
@@ -53,6 +59,8 @@ _CORE_KINDS: Final[Mapping[str, Kind]] = {
     "timestamp": "time",
     "id": "position",
     "version": "int",
+    "row": "string",
+    "deleted": "bool",
 }
 _types: Any = pa.types
 
@@ -85,6 +93,7 @@ class Side:
         event_type: str,
         alias: str,
         defined: "Sequence[pa.Field[Any]] | None",
+        of_state: Sequence[str] = (),
     ) -> None:
         """Combine what is stored with what is defined.
 
@@ -93,6 +102,7 @@ class Side:
             event_type: Its name.
             alias: What its rows are called in SQL.
             defined: The fields of an event type; None where the stream is none.
+            of_state: What rows of state have beside the core fields; nothing for events.
         """
         self.event_type = event_type
         self.alias = alias
@@ -105,7 +115,7 @@ class Side:
                 self._stored(columns) if defined is None else self._defined(defined, columns)
             )
         }
-        self.core = {name: self._core(name) for name in CORE}
+        self.core = {name: self._core(name) for name in (*CORE, *of_state)}
 
     @property
     def names(self) -> list[str]:
@@ -142,6 +152,10 @@ class Side:
             value = literal(self.event_type)
         elif name == "timestamp":
             value = "CAST(NULL AS TIMESTAMPTZ)" if self.unit == "sequence" else self.column("time")
+        elif name == "row":
+            value = f"coalesce(decode({self.column('headers')}[1].\"value\"), '')"
+        elif name == "deleted":
+            value = f"({self.column('schema_id')} IS NULL)"
         elif name == "id":
             value = f"({self.column('shard')} || ':' || {self.column('address')})"
         else:

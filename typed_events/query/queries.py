@@ -7,17 +7,17 @@ A query is of one snapshot of each of its streams; of a context only the hot row
 DuckDB evaluates it while its rows are taken (storage_core/sql/pool/).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 
-from storage_core import InvalidRequestError
+from storage_core import Clock, InvalidRequestError, SystemClock
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot
 from storage_core.sql.pool.stream_pool import (
@@ -40,7 +40,8 @@ from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
 from typed_events.query.selecting import Selection
 from typed_events.query.sequences import Pair, select_pairs
-from typed_events.types.stored_types import StoredTypes, TypesOfRoot
+from typed_events.query.state_rows import live_rows, state_columns, young_rows
+from typed_events.types.stored_types import TypesOfRoot
 
 # DuckDB takes time by the square of them.
 TERMS_MAX: Final = 1000
@@ -48,7 +49,8 @@ NO_EVENTS: Final = "No matching events found"
 # The rows of a type that nothing was stored of.
 _NO_ROWS: Final = (
     'SELECT 0::INTEGER AS shard, \'\'::BLOB AS "key", 0::BIGINT AS "primary", '
-    'NULL::TIMESTAMPTZ AS "time", 0::BIGINT AS address, 0::USMALLINT AS version WHERE FALSE'
+    'NULL::TIMESTAMPTZ AS "time", 0::BIGINT AS address, 0::USMALLINT AS version, '
+    'NULL::STRUCT("key" VARCHAR, "value" BLOB)[] AS headers, NULL::INTEGER AS schema_id WHERE FALSE'
 )
 Snapshots = Mapping[str, PooledSnapshot]
 Texts = Mapping[str, str]
@@ -63,18 +65,21 @@ class Queries:
         self,
         root: str | PathLike[str],
         options: PoolOptions | None = None,
-        current_types: Callable[[], StoredTypes] | None = None,
+        types: FieldsOfTypes | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Open nothing yet.
 
         Args:
             root: The directory that holds the streams.
             options: How many queries run at once, and what they may take.
-            current_types: Returns the types there are; None for reading them from the root.
+            types: The types; None for reading them from the root.
+            clock: Says which rows of state are past their time.
         """
+        self._clock = clock or SystemClock()
         self._root = Path(root).absolute()
         self._streams = StreamPool(self._root, options)
-        self._types = FieldsOfTypes(current_types or TypesOfRoot(self._root).current)
+        self._types = types or FieldsOfTypes(TypesOfRoot(self._root).current)
 
     def __enter__(self) -> Self:
         return self
@@ -123,11 +128,13 @@ class Queries:
             if replay.event_type is not None:
                 names = [replay.event_type]
                 types = self._required(names)
-                request = _Request(replay.context, names, types, _select_replay(replay))
+                select = _select_replay(replay)
+                request = _Request(replay.context, names, types, select, is_live=False)
                 return self._answer(request, poll)
             types = self._types.current()
             stored = {*self._streams.names()}
-            names = [name for name in sorted(types) if name in stored]
+            # Rows of state are no events.
+            names = [name for name in sorted(types) if name in stored and types[name].ttl_s is None]
             if not names:
                 return Answer(message=NO_EVENTS)
             select = _select_all_types(replay, types, names)
@@ -151,7 +158,10 @@ class Queries:
                 drawing = "".join(
                     str(text) for batch in drawn for text in batch.column(1).to_pylist()
                 )
-            return explained(explain.query, seen, drawing)
+            ttls = {
+                name: request.types[name].ttl_s for name in request.names if name in request.types
+            }
+            return explained(explain.query, seen, drawing, ttls)
 
     def located(self, query: Query, begins: Begins, poll: Poll | None = None) -> LocatedRows:
         """Return the events of a query from some addresses on, each with its place.
@@ -162,9 +172,17 @@ class Queries:
             poll: As `query` has it.
 
         Raises:
+            CommandError: It is of state, whose rows change and expire.
             ShardlogError: As by `query`.
         """
         with _translated():
+            types = self._required([query.event_type])
+            if query.event_type in types and types[query.event_type].ttl_s is not None:
+                message = (
+                    f"{query.event_type} is a type of state, whose rows change and expire: what "
+                    "is remembered are events; QUERY it"
+                )
+                raise CommandError(message)
             names, seen = [query.event_type], dict[str, PooledSnapshot]()
 
             def select(sides: Mapping[str, Side], sources: Texts) -> Selection:
@@ -172,7 +190,7 @@ class Queries:
                 starts = begins(seen.get(side.event_type), side)
                 return select_located(query, side, sources[side.event_type], starts)
 
-            request = _Request(query.context, names, self._required(names), select)
+            request = _Request(query.context, names, types, select)
             rows, selection = self._rows(request, poll, seen=seen)
             return LocatedRows(_Batches(rows, selection), selection.schema)
 
@@ -216,13 +234,17 @@ class Queries:
             name: self._owners(name, request.context) for name in request.names if name in stored
         }
         selections: list[Selection] = []
+        now_us = self._clock.now_ns() // 1000
 
         def build(snapshots: Snapshots, texts: Texts) -> str:
             sides = {
-                name: Side(snapshots.get(name), name, f"e{number}", request.fields_of(name))
+                name: request.side(name, snapshots.get(name), f"e{number}")
                 for number, name in enumerate(request.names)
             }
-            sources = {name: texts.get(name, _NO_ROWS) for name in request.names}
+            sources = {
+                name: request.source(name, texts.get(name, _NO_ROWS), now_us)
+                for name in request.names
+            }
             if seen is not None:
                 seen.update(snapshots)
             selections.append(request.select(sides, sources))
@@ -257,16 +279,30 @@ class _Request:
         names: The types.
         types: The event types there are.
         select: Makes the query.
+        is_live: Whether of state only the rows that are there are asked for, not all that was
+            stored.
     """
 
     context: str | None
     names: list[str]
     types: Mapping[str, TypeFields]
     select: Select
+    is_live: bool = True
 
-    def fields_of(self, name: str) -> "Sequence[pa.Field[Any]] | None":
-        """Return the fields of an event type; None of another stream."""
-        return self.types[name].of_all_versions if name in self.types else None
+    def side(self, name: str, snapshot: PooledSnapshot | None, alias: str) -> Side:
+        """Return the columns of a type, or of another stream."""
+        fields = self.types.get(name)
+        defined = None if fields is None else fields.of_all_versions
+        of_state = state_columns(fields, is_live=self.is_live)
+        return Side(snapshot, name, alias, defined, of_state)
+
+    def source(self, name: str, text: str, now_us: int) -> str:
+        """Return the SELECT of the rows that are asked for, of all that a stream has."""
+        ttl_s = self.types[name].ttl_s if name in self.types else None
+        if ttl_s is None:
+            return text
+        select = live_rows if self.is_live else young_rows
+        return select(text, ttl_s, now_us)
 
 
 def _select(query: Query) -> Select:

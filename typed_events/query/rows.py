@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typed_events.language.commands import Query
 from typed_events.language.expressions import Field
 from typed_events.query.compile import Resolve, condition, of_context
-from typed_events.query.operands import CORE, Operand, Side, single
+from typed_events.query.operands import Operand, Side, single
 from typed_events.query.selecting import (
     Column,
     Selection,
@@ -45,7 +45,7 @@ def returned_columns(side: Side, returned: Sequence[Field] | None) -> list[Colum
         if field.event_type in (None, side.event_type) and field.name in side.fields
     )
     fields = [side.fields[name] for name in names] if returned else [*side.fields.values()]
-    operands = [*(side.core[name] for name in CORE), *fields]
+    operands = [*side.core.values(), *fields]
     return [Column(operand.name, operand.sql, operand.type) for operand in operands]
 
 

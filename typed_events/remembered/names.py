@@ -24,6 +24,7 @@ from storage_core.platform.durable_file import (
 )
 from storage_core.platform.name_suggestions import unknown_names
 from typed_events.errors import CommandError, NotFoundError
+from typed_events.language.parse import parse
 
 # No stream has a tilde in its name.
 DIRECTORY: Final = "~remembered"
@@ -91,7 +92,7 @@ class RememberedNames:
             self._delete_nameless()
             if write_once(path, encode_document(asdict(query))):
                 return True
-        if self.find(query.name).text == query.text:
+        if parse(self.find(query.name).text) == parse(query.text):
             return False
         message = f"{query.name} is another query already: FORGET {query.name} first"
         raise CommandError(message)

@@ -9,6 +9,7 @@ from typed_events.answer import Answer, Status, counted
 from typed_events.language.commands import Position
 from typed_events.refusals import message_of, status_of
 from typed_events.store.storing import HeldBackError, Outcome
+from typed_events.types.event_type import EventType, ttl_text
 from typed_events.types.stored_types import StoredType, StoredTypes
 
 
@@ -32,6 +33,7 @@ _TYPES: Final = _schema(
         "event_type": pa.string(),
         "version": pa.int32(),
         "fields": pa.int32(),
+        "ttl": pa.string(),
         "defined": _TIME,
     }
 )
@@ -70,14 +72,22 @@ def batch_answer(outcomes: Sequence[Outcome]) -> Answer:
     return answer
 
 
+def deleted_answer(position: Position) -> Answer:
+    """Answer a DELETE; whether the row was there is not told."""
+    place = str(position)
+    return Answer(message=f"deleted at {place}", schema=_ID, batches=_rows(_ID, {"id": [place]}))
+
+
 def defined_answer(stored: StoredType, *, is_new: bool) -> Answer:
     """Answer a DEFINE."""
-    name, version = stored.event_type.name, stored.event_type.version
-    return Answer(
-        message=f"defined {name} version {version}"
-        if is_new
-        else f"{name} version {version} has these fields already"
-    )
+    event_type = stored.event_type
+    name = f"{event_type.name} version {event_type.version}"
+    message = f"defined {name}" if is_new else f"{name} has these fields already"
+    return Answer(message=f"{message}{_of_state(event_type)}")
+
+
+def _of_state(event_type: EventType) -> str:
+    return f", state with TTL {ttl_text(event_type.ttl_s)}" if event_type.is_state else ""
 
 
 def types_answer(types: StoredTypes) -> Answer:
@@ -87,6 +97,10 @@ def types_answer(types: StoredTypes) -> Answer:
         "event_type": [stored.event_type.name for stored in newest],
         "version": [stored.event_type.version for stored in newest],
         "fields": [len(stored.event_type.fields) for stored in newest],
+        "ttl": [
+            ttl_text(stored.event_type.ttl_s) if stored.event_type.is_state else None
+            for stored in newest
+        ],
         "defined": [stored.defined_us for stored in newest],
     }
     message = counted(len(newest), "type") if newest else "no types yet: DEFINE makes one"
@@ -103,7 +117,7 @@ def type_answer(versions: Sequence[StoredType]) -> Answer:
     values = [list(column) for column in zip(*rows, strict=True)]
     columns: dict[str, list[Any]] = dict(zip(_FIELDS.names, values, strict=True))
     newest = versions[-1].event_type
-    message = f"{newest.name}, newest version {newest.version}"
+    message = f"{newest.name}, newest version {newest.version}{_of_state(newest)}"
     return Answer(message=message, schema=_FIELDS, batches=_rows(_FIELDS, columns))
 
 

@@ -51,9 +51,15 @@ def decode_first(data: bytes) -> tuple[int, bytes]:
     return int(_NUMBER.unpack_from(data)[0]), data[_NUMBER.size :]
 
 
-def digest_of(payload: Mapping[str, object]) -> bytes:
-    """Return what tells a payload from another, in whatever order its fields are written."""
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+def digest_of(payload: Mapping[str, object] | None, row: str | None = None) -> bytes:
+    """Return what tells a payload from another, in whatever order its fields are written.
+
+    Args:
+        payload: The fields; None of a deletion.
+        row: Which row of state it is of.
+    """
+    digested: object = payload if not row and payload is not None else [payload, row]
+    text = json.dumps(digested, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from storage_core import ShardlogError
 from typed_events.errors import CommandError
-from typed_events.language.commands import Store
+from typed_events.language.commands import Delete, Store
 from typed_events.language.literals import CONTEXT_BYTES_MAX
 from typed_events.store.attached import digest_of
 from typed_events.store.submission import Row
@@ -21,12 +21,15 @@ IDEMPOTENCY_BYTES_MAX: Final = 256
 _COLUMNS_MIN: Final = 32
 
 
-def rows_of(stores: Sequence[Store], types: StoredTypes) -> list[Row | ShardlogError]:
-    """Return each store as a row, or why it is none."""
+def rows_of(stores: Sequence[Store | Delete], types: StoredTypes) -> list[Row | ShardlogError]:
+    """Return each store, or deletion, as a row, or why it is none."""
     rows: list[Row | ShardlogError | None] = [None] * len(stores)
     by_type: dict[tuple[str, int | None], list[int]] = {}
     for place, store in enumerate(stores):
-        by_type.setdefault((store.event_type, store.version), []).append(place)
+        if isinstance(store, Delete):
+            rows[place] = _deletion(store, types)
+        else:
+            by_type.setdefault((store.event_type, store.version), []).append(place)
     for (name, version), places in by_type.items():
         try:
             stored = types.type_of(name, version)
@@ -34,7 +37,7 @@ def rows_of(stores: Sequence[Store], types: StoredTypes) -> list[Row | ShardlogE
             for place in places:
                 rows[place] = error
             continue
-        some = [stores[place] for place in places]
+        some = [store for place in places if isinstance(store := stores[place], Store)]
         for place, row in zip(places, _rows_of_type(some, stored), strict=True):
             rows[place] = row
     return [row for row in rows if row is not None]
@@ -77,12 +80,51 @@ def _row_of(store: Store, body: bytes, stored: StoredType) -> Row | ShardlogErro
             body,
             store.expect,
         )
+        if stored.event_type.is_state:
+            _refuse_expect(store)
+            row.state_id = _row_id(store.row)
+        elif store.row is not None:
+            message = f"{store.event_type} is a type of events, which have no rows: leave out ROW"
+            raise CommandError(message)
         if store.idempotency_key is not None:
             row.idempotency_key = _idempotency_key(store.idempotency_key)
-            row.digest = digest_of(store.payload)
+            row.digest = digest_of(store.payload, store.row)
     except ShardlogError as error:
         return error
     return row
+
+
+def _deletion(delete: Delete, types: StoredTypes) -> Row | ShardlogError:
+    """Return the tombstone of a row of state."""
+    try:
+        event_type = types.type_of(delete.event_type).event_type
+        if not event_type.is_state:
+            message = (
+                f"{event_type.name} is a type of events, which are never deleted: DELETE is of "
+                "rows of types AS STATE"
+            )
+            raise CommandError(message)
+        row = Row(event_type.name, context_key(delete.context), event_type.version, None, None)
+        row.state_id = _row_id(delete.row)
+        if delete.idempotency_key is not None:
+            row.idempotency_key = _idempotency_key(delete.idempotency_key)
+            row.digest = digest_of(None, delete.row)
+    except ShardlogError as error:
+        return error
+    return row
+
+
+def _refuse_expect(store: Store) -> None:
+    if store.expect != "any":
+        message = (
+            f"{store.event_type} is a type of state, whose rows change and expire: EXPECT counts "
+            "events, so leave it out"
+        )
+        raise CommandError(message)
+
+
+def _row_id(text: str | None) -> bytes:
+    return _bytes_of("the id of a row", text, CONTEXT_BYTES_MAX) if text else b""
 
 
 def context_key(context: str) -> bytes:

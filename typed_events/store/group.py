@@ -9,7 +9,7 @@ at several, or one that expects a number to which an event of the group at anoth
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -31,6 +31,9 @@ from typed_events.store.context_counts import ContextCounts
 from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.submission import Place, Row, Unit
 
+# In the headers of a row of state stands its id, as a tombstone has nothing else to say it.
+ROW_HEADER: Final = "row"
+HEADERS: Final[pa.DataType] = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # A key of idempotency, of a context.
 _Key = tuple[bytes, bytes]
 _First = tuple[int, bytes]
@@ -65,8 +68,9 @@ class PlaceRows:
         address = self.first + len(self.rows)
         self.rows.append(row)
         self.primaries.append(primary)
-        self.counts[row.key] += 1
-        self.touched.add(row.key)
+        if row.state_id is None:
+            self.counts[row.key] += 1
+            self.touched.add(row.key)
         if row.idempotency_key is not None:
             key = (row.key, row.idempotency_key)
             self.firsts[key] = (address, row.digest)
@@ -77,15 +81,19 @@ class PlaceRows:
         """Return the rows as the log takes them, and their schemas."""
         rows = self.rows
         # All are of one type, of which each version has one schema.
-        schemas = {row.version: row.schema for row in rows}
+        schemas = {row.version: row.schema for row in rows if row.schema is not None}
         numbers = {version: number for number, version in enumerate(schemas)}
         columns: dict[str, Any] = {
             "primary": pa.array(self.primaries, pa.int64()),
             "key": pa.array([row.key for row in rows], pa.binary()),
             "payload": pa.array([row.payload for row in rows], pa.binary()),
             "version": pa.array([row.version for row in rows], pa.uint16()),
-            "schema": pa.array([numbers[row.version] for row in rows], pa.int32()),
+            "schema": pa.array(
+                [None if row.schema is None else numbers[row.version] for row in rows], pa.int32()
+            ),
         }
+        if rows[0].state_id is not None:
+            columns["headers"] = pa.array([_headers(row) for row in rows], HEADERS)
         return pa.RecordBatch.from_pydict(columns), list(schemas.values())
 
     def attachments(self, keys: IdempotencyKeys, bucket: int) -> list[tuple[str, bytes, bytes]]:
@@ -118,7 +126,8 @@ class Group:
         self._streams = streams
         self._counts = counts
         self._keys = keys
-        self._begin = max(now_us, streams.last + 1)
+        # Where the clock has stepped back, a row may be past its time before it is stored.
+        self._begin = max(now_us, streams.last + 1, streams.floor)
         self.last = self._begin - 1
         self.bucket = keys.bucket(self._begin)
         self.places: dict[Place, PlaceRows] = {}
@@ -148,7 +157,7 @@ class Group:
             for row in unit.rows:
                 row.place = self._streams.place(row.event_type, row.key)
                 # The log refuses a batch whole: here one too large takes no other with it.
-                self._streams.refuse_large(row.event_type, row.payload)
+                self._streams.refuse_large(row.event_type, row.payload or b"")
         except ShardlogError as error:
             unit.error = error
         return unit.error is None
@@ -157,10 +166,7 @@ class Group:
         """Read what decides, in one call a place."""
         wanted: dict[Place, dict[bytes, _Key | bytes]] = {}
         for row in (row for unit in units for row in unit.rows):
-            self._want_count(row.place, row.key, wanted)
-            if row.expect != "any":
-                for place in self._streams.places(row.key):
-                    self._want_count(place, row.key, wanted)
+            self._want_counts(row, wanted)
             if row.idempotency_key is not None:
                 key = (row.key, row.idempotency_key)
                 # The newer behind the older: it is the one that stays.
@@ -175,13 +181,19 @@ class Group:
                 elif value is not None:
                     rows.firsts[meaning] = decode_first(value)
 
+    def _want_counts(self, row: Row, wanted: dict[Place, dict[bytes, _Key | bytes]]) -> None:
+        if row.state_id is not None:
+            self._rows_at(row.place)
+            return
+        self._want_count(row.place, row.key, wanted)
+        if row.expect != "any":
+            for place in self._streams.places(row.key):
+                self._want_count(place, row.key, wanted)
+
     def _want_count(
         self, place: Place, context: bytes, wanted: dict[Place, dict[bytes, _Key | bytes]]
     ) -> None:
-        rows = self.places.get(place)
-        if rows is None:
-            tail = self._streams.by_type[place.event_type].tails[place.shard]
-            rows = self.places[place] = PlaceRows(place, tail)
+        rows = self._rows_at(place)
         if context in rows.counts:
             return
         count = self._counts.get(place, context)
@@ -189,6 +201,13 @@ class Group:
             wanted.setdefault(place, {})[count_key(context)] = context
         else:
             rows.counts[context] = count
+
+    def _rows_at(self, place: Place) -> PlaceRows:
+        rows = self.places.get(place)
+        if rows is None:
+            tail = self._streams.by_type[place.event_type].tails[place.shard]
+            rows = self.places[place] = PlaceRows(place, tail)
+        return rows
 
     def _decide(self, unit: Unit) -> None:
         """Take a unit whole, or leave it with its error."""
@@ -244,6 +263,10 @@ class Group:
             context = row.key.decode("utf-8", "replace")
             message = f"context {context} has {counted(count, 'event')}, not {row.expect}"
             raise ConflictError(message)
+
+
+def _headers(row: Row) -> list[dict[str, object]] | None:
+    return [{"key": ROW_HEADER, "value": row.state_id}] if row.state_id else None
 
 
 def _refuse_other(row: Row, digest: bytes) -> None:

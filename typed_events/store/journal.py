@@ -53,12 +53,22 @@ class PlaceAppend:
     schemas: list[SchemaEntry]
     attachments: Attachments
 
-    def append_to(self, owned: OwnedStream) -> None:
-        """Append it; not durable yet."""
+    def append_to(self, owned: OwnedStream, *, is_late: bool = False) -> None:
+        """Append it; not durable yet.
+
+        Args:
+            owned: The stream.
+            is_late: Whether rows may be past their time by now; they take their addresses then.
+        """
+        addresses = range(self.first, self.first + len(self.batch)) if is_late else None
         report = owned.stream.append_batch(
-            self.batch, shard=self.shard, attachments=self.attachments, schemas=self.schemas
+            self.batch,
+            shard=self.shard,
+            addresses=addresses,
+            attachments=self.attachments,
+            schemas=self.schemas,
         )
-        if report.appended != len(self.batch):
+        if report.appended != len(self.batch) and not is_late:
             message = f"{len(self.batch) - report.appended} events are older than they are kept"
             raise CorruptionError(message, stream=self.stream, shard=self.shard)
 
@@ -100,7 +110,7 @@ def _finish(streams: OwnedStreams, append: PlaceAppend) -> None:
             f"{tail}: events before it are missing, as in a copy from another time"
         )
         raise CorruptionError(message, stream=append.stream, shard=append.shard)
-    append.append_to(owned)
+    append.append_to(owned, is_late=True)
     owned.refresh()
     _log.info("stored %d events of an unfinished batch in %s", len(append.batch), append.stream)
 

@@ -1,6 +1,6 @@
 """How a store of events is kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -74,6 +74,14 @@ class EventStoreOptions:
             wait_max=self.wait_max,
             key_mode="dictionary",
         )
+
+    def of_state(self, ttl_s: int) -> StreamOptions:
+        """Return the options of the stream of a new type of state; its windows follow the TTL."""
+        return replace(self.of_events(), retention=timedelta(seconds=ttl_s), never_cold=True)
+
+    def of_type(self, ttl_s: int | None) -> StreamOptions:
+        """Return the options of the stream of a new type, of state if its rows have a TTL."""
+        return self.of_events() if ttl_s is None else self.of_state(ttl_s)
 
     def of_journal(self) -> StreamOptions:
         """Return the options of the stream of batches over several types."""

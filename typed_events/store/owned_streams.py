@@ -6,11 +6,13 @@ Only the writer's thread opens and closes; any thread may maintain what is open.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 
 from storage_core import (
     Environment,
+    ExpiryReport,
     ShardlogError,
     Stream,
     StreamOptions,
@@ -23,6 +25,7 @@ from typed_events.errors import CommandError, NotFoundError
 from typed_events.store.attached import KEY_LAST, decode_number
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.submission import Place
+from typed_events.types.event_type import ttl_text
 from typed_events.types.stored_types import TYPES_STREAM, StoredTypes, is_root
 
 JOURNAL_STREAM: Final = "_batches"
@@ -37,6 +40,8 @@ class OwnedStream:
         places: Its shards.
         tails: Of each shard the address that the next event gets.
         last: The largest primary of them.
+        is_state: Whether its rows are state, which no context counts as events.
+        floor: The primary below which rows are past their time in one of them.
         cleared: Up to which bucket idempotency keys were deleted, by shard.
     """
 
@@ -44,13 +49,18 @@ class OwnedStream:
     places: list[Place]
     tails: dict[int, int]
     last: int = 0
+    is_state: bool = False
+    floor: int = 0
     cleared: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, stream: Stream) -> Self:
+    def of(cls, name: str, stream: Stream, *, is_state: bool) -> Self:
         """Take an open stream."""
-        owned = cls(stream, [], {})
+        owned = cls(stream, [], {}, is_state=is_state)
         owned.refresh()
+        if stream.options.retention is not None:
+            # As of the beginning of time: nothing but the floor is looked up.
+            owned.note_floor(stream.expire(now=0, dry_run=True))
         owned.places = [Place(name, shard) for shard in sorted(owned.tails)]
         return owned
 
@@ -58,6 +68,11 @@ class OwnedStream:
         """Return where the events of a context lie: as the log routes keys."""
         mask = len(self.places) - 1
         return self.places[xxh3_64_intdigest(context) & mask if mask else 0]
+
+    def note_floor(self, expiry: ExpiryReport) -> None:
+        """Note below which primary rows would be past their time."""
+        floors = [shard.floor_after for shard in expiry.shards.values()]
+        self.floor = max([self.floor, *(floor for floor in floors if floor is not None)])
 
     @property
     def has_events_alone(self) -> bool:
@@ -112,7 +127,11 @@ class OwnedStreams:
             owned.refresh_types()
             for name in owned.stored_types.names:
                 if name in names:
-                    owned.by_type[name] = OwnedStream.of(name, owned._opened(name, None, names))
+                    stream = owned._opened(name, None, names)
+                    ttl_s = owned.stored_types.type_of(name).event_type.ttl_s
+                    owned.by_type[name] = OwnedStream.of(name, stream, is_state=ttl_s is not None)
+                    # DEFINE may have died before it did so.
+                    owned.retain(name, ttl_s)
         except BaseException:
             owned.abandon()
             raise
@@ -121,19 +140,27 @@ class OwnedStreams:
     journal: Stream
     types: Stream
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, ttl_s: int | None) -> None:
         """Make the stream of a type, unless it is there.
 
+        Args:
+            name: The type.
+            ttl_s: How long rows of state live; None for events.
+
         Raises:
-            CommandError: A stream of that name is there, and is none of events.
+            CommandError: A stream of that name is there, and is none of events; or the TTL needs
+                other windows than it has.
         """
         if name in self.by_type:
+            if ttl_s is not None:
+                self._refuse_other_windows(name, ttl_s)
             return
         names = set(list_streams(self._root))
+        options = self._options.of_type(ttl_s)
         if name in names:
-            self._refuse_other(name)
-        stream = self._opened(name, self._options.of_events(), names)
-        owned = OwnedStream.of(name, stream)
+            self._refuse_other(name, options)
+        stream = self._opened(name, options, names)
+        owned = OwnedStream.of(name, stream, is_state=ttl_s is not None)
         if not owned.has_events_alone:
             self._open.remove(stream)
             stream.close()
@@ -164,9 +191,23 @@ class OwnedStreams:
             raise CommandError(message)
 
     def places(self, context: bytes) -> Iterator[Place]:
-        """Yield where events of a context may lie, of each type."""
+        """Yield where events of a context may lie, of each type; state is no event."""
         for owned in self.by_type.values():
-            yield owned.place(context)
+            if not owned.is_state:
+                yield owned.place(context)
+
+    def expire(self, name: str, ttl_s: int | None) -> None:
+        """Let rows go that are past the TTL so far, if another is to hold; not those of events."""
+        if ttl_s is not None and not self._has_ttl(name, ttl_s):
+            self.note_expiry(name, self.by_type[name].stream.expire())
+
+    def retain(self, name: str, ttl_s: int | None) -> None:
+        """Let rows live so long from now on; nothing for events."""
+        if ttl_s is not None and not self._has_ttl(name, ttl_s):
+            self.by_type[name].stream.alter(retention=timedelta(seconds=ttl_s))
+
+    def _has_ttl(self, name: str, ttl_s: int) -> bool:
+        return self.by_type[name].stream.options.retention == timedelta(seconds=ttl_s)
 
     def attachments(self, place: Place, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return what lies beside the rows of a place."""
@@ -176,6 +217,17 @@ class OwnedStreams:
     def last(self) -> int:
         """The largest primary of all."""
         return max((owned.last for owned in self.by_type.values()), default=0)
+
+    @property
+    def floor(self) -> int:
+        """The primary below which a row may be past its time."""
+        return max((owned.floor for owned in self.by_type.values()), default=0)
+
+    def note_expiry(self, name: str, expiry: ExpiryReport) -> None:
+        """Note what expired in a stream; any thread."""
+        owned = self.by_type.get(name)
+        if owned is not None:
+            owned.note_floor(expiry)
 
     def all(self) -> Mapping[str, Stream]:
         """Return all streams by name."""
@@ -223,14 +275,35 @@ class OwnedStreams:
         self._open.append(stream)
         return stream
 
-    def _refuse_other(self, name: str) -> None:
+    def _refuse_other_windows(self, name: str, ttl_s: int) -> None:
+        now = self.by_type[name].stream.options
+        if self._options.of_state(ttl_s).scheme != now.scheme:
+            lives = int((now.retention or timedelta()).total_seconds())
+            message = (
+                f"{name} has TTL {ttl_text(lives)}, and its rows go by the {_width(now)}; TTL "
+                f"{ttl_text(ttl_s)} would go by the {_width(self._options.of_state(ttl_s))}, which "
+                "is fixed when a type is made: define another type"
+            )
+            raise CommandError(message)
+
+    def _refuse_other(self, name: str, expected: StreamOptions) -> None:
         """Refuse a stream that events cannot go to; one that a crash left empty is taken."""
         described = describe_stream(self._root, name)
-        expected = self._options.of_events()
         options = described.options
-        is_ours = (options.unit, options.key_mode) == (expected.unit, expected.key_mode)
+        is_ours = _nature(options) == _nature(expected)
         if described.origin is not None or not is_ours:
             raise CommandError(_other_rows(name))
+
+
+def _nature(options: StreamOptions) -> tuple[object, ...]:
+    """Return what streams of one kind have alike; of events, retention may have changed since."""
+    windows = options.scheme if options.never_cold else None
+    return options.unit, options.key_mode, options.never_cold, windows
+
+
+def _width(options: StreamOptions) -> str:
+    """Return by what windows rows go, such as `hour`."""
+    return str(options.scheme.width)
 
 
 def _other_rows(name: str) -> str:

@@ -1,10 +1,10 @@
-"""STORE and BATCH: events judged and encoded here, then stored by the writer."""
+"""STORE, DELETE and BATCH: events judged and encoded here, then stored by the writer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from typed_events.errors import CommandError
-from typed_events.language.commands import Position, Store
+from typed_events.language.commands import Delete, Position, Store
 from typed_events.store.encoding import rows_of
 from typed_events.store.submission import Row, Unit
 from typed_events.store.writer import Writer
@@ -23,12 +23,14 @@ class HeldBackError(CommandError):
 class Outcome:
     """What became of an event: its position, or why it was not stored."""
 
-    store: Store
+    store: Store | Delete
     position: Position | None = None
     error: BaseException | None = None
 
 
-def store_each(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> list[Outcome]:
+def store_each(
+    stores: Sequence[Store | Delete], types: StoredTypes, writer: Writer
+) -> list[Outcome]:
     """Store events, in this order, each by itself.
 
     Raises:
@@ -38,7 +40,9 @@ def store_each(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> l
     return _stored(stores, [[place] for place in range(len(stores))], types, writer)
 
 
-def store_batch(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> list[Outcome]:
+def store_batch(
+    stores: Sequence[Store | Delete], types: StoredTypes, writer: Writer
+) -> list[Outcome]:
     """Store events, of each context all or none.
 
     Raises:
@@ -52,7 +56,7 @@ def store_batch(stores: Sequence[Store], types: StoredTypes, writer: Writer) -> 
 
 
 def _stored(
-    stores: Sequence[Store], together: list[list[int]], types: StoredTypes, writer: Writer
+    stores: Sequence[Store | Delete], together: list[list[int]], types: StoredTypes, writer: Writer
 ) -> list[Outcome]:
     rows = rows_of(stores, types)
     outcomes = [Outcome(store) for store in stores]

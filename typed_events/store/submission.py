@@ -24,28 +24,30 @@ NOWHERE: Final = Place("", 0)
 
 @dataclass(slots=True)
 class Row:
-    """An event on its way to its place.
+    """An event, or a row of state, on its way to its place.
 
     Attributes:
         event_type: Its type.
         key: The context, as bytes.
         version: The version of its type.
-        schema: The schema of that.
-        payload: Its body, behind a frame.
+        schema: The schema of that; None where there is no payload.
+        payload: Its body, behind a frame; None deletes a row of state.
         expect: How many events the context has before it.
         idempotency_key: The same again is answered with the first position.
         digest: What tells its payload from another under the same key.
+        state_id: Which row of the context's state it is; None for an event.
         place: Where it goes, once the writer knows.
     """
 
     event_type: str
     key: bytes
     version: int
-    schema: SchemaEntry
-    payload: bytes
+    schema: SchemaEntry | None
+    payload: bytes | None
     expect: Expect = "any"
     idempotency_key: bytes | None = None
     digest: bytes = b""
+    state_id: bytes | None = None
     place: Place = NOWHERE
 
 
@@ -84,7 +86,7 @@ class Submission:
         """Count the events."""
         for unit in self.units:
             self.events += len(unit.rows)
-            self.size += sum(len(row.payload) + len(row.key) for row in unit.rows)
+            self.size += sum(len(row.payload or b"") + len(row.key) for row in unit.rows)
 
     def fail(self, error: BaseException) -> None:
         """End it with an error for each unit that has none."""

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -31,7 +31,9 @@ from typed_events.types.stored_types import StoredTypes, is_root, refuse_missing
 
 T = TypeVar("T")
 Item = Submission | WriterCall[Any]
+# How long the writer waits for one more, and how often at most.
 _MOMENT_S: Final = 0.0005
+_MOMENTS_MAX: Final = 8
 _log = logging.getLogger(__name__)
 
 
@@ -60,6 +62,8 @@ class Writer:
         # Those that could not be closed yet behind a failure.
         self._left: OwnedStreams | None = None
         self._close_error: ShardlogError | None = None
+        # Called with the types of events behind each commit; it must neither wait nor fail.
+        self.stored: Callable[[Iterable[str]], object] = lambda _: None
 
     # --- of any thread ---------------------------------------------------------------------
 
@@ -239,19 +243,25 @@ class Writer:
             return items
 
     def _await_some(self) -> None:
-        """Wait until something is submitted; then a moment for those who are about to, too.
+        """Wait until something is submitted; then for those who are about to, too.
 
         They are as many as had something under way when the last group was answered: without the
-        moment those just answered would come too late for each group, and make up the next.
+        wait those just answered would come too late for each group, and make up the next. It goes
+        on as long as more come, and no longer than some groups take.
         """
         expected = self._taken + len(self._waiting)
         self._wake_at = 1
         while not self._waiting and not self._is_closed:
             self._changed.wait()
-        if len(self._waiting) < expected and not self._is_closed:
+        for _ in range(_MOMENTS_MAX):
+            came = len(self._waiting)
+            if came >= expected or self._is_closed:
+                break
             self._wake_at = expected
             self._changed.wait(_MOMENT_S)
             self._wake_at = 1
+            if len(self._waiting) <= came:
+                break
 
     def _serve(self, items: list[Item]) -> None:
         first = items[0]
@@ -273,6 +283,7 @@ class Writer:
             self._abandon()
         for submission in submissions:
             submission.done.set()
+        self.stored({row.event_type for unit in units for row in unit.rows})
 
     def _owned(self, *, makes_root: bool) -> OwnedStreams:
         """Return the streams; open them first, and finish what a crash left, if they are not."""

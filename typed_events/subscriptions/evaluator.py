@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from storage_core import Clock
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import RangeQueries
 from typed_events.errors import CommandError
@@ -19,8 +20,16 @@ from typed_events.query.operands import CORE, Side
 from typed_events.query.replays import PAYLOAD, payload_of
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column, Selection, selected
+from typed_events.query.state_rows import young_rows
 from typed_events.subscriptions.row_conditions import Holds, row_condition, rows_of
-from typed_events.subscriptions.wanted import ALIAS, Wanted, WantedRows, condition_of, side_of
+from typed_events.subscriptions.wanted import (
+    ALIAS,
+    DELETED,
+    Wanted,
+    WantedRows,
+    condition_of,
+    side_of,
+)
 
 # So many rows are evaluated one by one; of more DuckDB is quicker.
 FEW_ROWS: Final = 64
@@ -52,15 +61,17 @@ class _Columns:
     key: tuple[object, ...]
     side: Side
     payload: str
+    ttl_s: int | None
     compiled: dict[str, _Compiled | CommandError]
 
 
 class Evaluator:
     """Evaluates rows of one stream. Any thread."""
 
-    def __init__(self, queries: RangeQueries) -> None:
-        """Evaluate by a DuckDB that others use, too."""
+    def __init__(self, queries: RangeQueries, clock: Clock) -> None:
+        """Evaluate by a DuckDB that others use, too; the clock says what is past its time."""
         self._queries = queries
+        self._clock = clock
         self._columns: _Columns | None = None
 
     def open(self) -> None:
@@ -105,27 +116,35 @@ class Evaluator:
         places = {mark: number for number, mark in enumerate(by_query)}
         names = sorted({name for condition in fine.values() for name in condition.names if is_few})
         few = rows_of(rows.typed.batch, columns.side, names) if names else []
+        # Those whose conditions take the same rows have them together, and what is made of them.
+        shared: dict[tuple[bool, tuple[int, ...]], WantedRows] = {}
         for mark, condition in fine.items():
-            whole = rows.of_all if wanted[mark].is_of_all else rows.typed
+            is_of_all = wanted[mark].is_of_all
+            whole = rows.of_all if is_of_all else rows.typed
             if condition.sql is None:
                 results[mark] = whole
-            elif mark in places:
-                results[mark] = _taken(whole, _holding(rows.masks[places[mark]]))
+                continue
+            if mark in places:
+                holding = _holding(rows.masks[places[mark]])
             else:
                 assert condition.holds is not None, "it is evaluated by the query else"
                 holding = [at for at, row in enumerate(few) if condition.holds(row)]
-                results[mark] = _taken(whole, holding)
+            key = is_of_all, tuple(holding)
+            if key not in shared:
+                shared[key] = _taken(whole, holding)
+            results[mark] = shared[key]
         return results
 
     def _columns_of(self, snapshot: PooledSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
         name = snapshot.stream
         columns = self._columns
         if columns is None or columns.key[0] is not types or columns.key[1] is not snapshot.fields:
-            payload = "'{}'"
+            payload, ttl_s = "'{}'", None
             side = side_of(name, snapshot, types)
             if name in types:
                 payload = payload_of(side, types[name].versions, None)
-            columns = _Columns((types, snapshot.fields), side, payload, {})
+                ttl_s = types[name].ttl_s
+            columns = _Columns((types, snapshot.fields), side, payload, ttl_s, {})
             self._columns = columns
         return columns
 
@@ -144,6 +163,8 @@ class Evaluator:
         selections: list[Selection] = []
 
         def build(_: PooledSnapshot, source: str) -> str:
+            if columns.ttl_s is not None:
+                source = young_rows(source, columns.ttl_s, self._clock.now_ns() // 1000)
             rest = f'FROM ({source}) AS {ALIAS} ORDER BY {ALIAS}."address"'
             selections.append(selected(selects, rest))
             return selections[-1].text
@@ -192,6 +213,8 @@ def _compile(side: Side, wanted: Wanted) -> _Compiled:
     if sql is None or (where is not None and of_where is None):
         return _Compiled(sql, None, ())
     names = () if where is None else tuple({field.name for field in fields_in(where)})
+    if DELETED in side.core and of_where is not None:
+        of_where, names = _or_deleted(of_where), (*{*names, DELETED},)
     if context is None:
         return _Compiled(sql, of_where, names)
     if of_where is None:
@@ -199,6 +222,10 @@ def _compile(side: Side, wanted: Wanted) -> _Compiled:
     return _Compiled(
         sql, lambda row: row[_CONTEXT] == context and of_where(row), (*names, _CONTEXT)
     )
+
+
+def _or_deleted(holds: Holds) -> Holds:
+    return lambda row: row[DELETED] or holds(row)
 
 
 def _joined(arrays: Sequence[Any]) -> Any:  # noqa: ANN401 - an array

@@ -16,11 +16,11 @@ from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.track import Piece, Track
 from typed_events.subscriptions.wanted import Wanted
 
 _LOOK_EVERY_S: Final = 0.25
-_PAUSE_OF_SHARDS_S: Final = 0.005
 _log = logging.getLogger(__name__)
 TypesNow = Callable[[], Mapping[str, TypeFields]]
 
@@ -34,18 +34,21 @@ class LiveReader:
         evaluator: Evaluator,
         types: TypesNow,
         options: SubscriptionOptions,
+        polling: Polling,
     ) -> None:
         """LiveReader from a stream; its thread begins with the first subscriber."""
         self._ranges = ranges
         self._evaluator = evaluator
         self._types = types
         self._options = options
+        self._polling = polling
         self._clock = SystemClock()
         self._lock = threading.Lock()
         self._nexts: dict[int, int] = {}
         self._tracks: dict[Track, Wanted] = {}
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._woken = threading.Event()
         self.rows_read = 0
 
     def attach(self, track: Track, wanted: Wanted) -> None:
@@ -58,15 +61,21 @@ class LiveReader:
                 self._thread = threading.Thread(
                     target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
                 )
+                self._polling.begin()
                 self._thread.start()
             track.begin(self._nexts)
             self._tracks[track] = wanted
+
+    def wake(self) -> None:
+        """Have it look for rows now; any thread."""
+        self._woken.set()
 
     def close(self) -> None:
         """End the thread, once it has come to it."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
+        self.wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -86,6 +95,7 @@ class LiveReader:
                 self._tracks = {one: of for one, of in self._tracks.items() if one.is_live}
                 if not self._tracks:
                     self._thread = None
+                    self._polling.end()
                     return
 
     def _fail(self, error: Exception) -> None:
@@ -101,6 +111,8 @@ class LiveReader:
 
     def _read_on(self) -> None:
         """Offer what is new; wait for it a moment where nothing is."""
+        # IMPORTANT: first, so that whoever wakes it behind this is not missed.
+        self._woken.clear()
         ends = self._ranges.ends()
         is_new = False
         for shard, end in ends.items():
@@ -108,13 +120,16 @@ class LiveReader:
             if start < end:
                 is_new = True
                 self._offer(shard, start, min(end, start + self._options.rows_at_once))
-        if is_new:
-            return
-        if len(ends) == 1:
-            ((shard, end),) = ends.items()
-            self._ranges.wait(shard, end, _LOOK_EVERY_S)
-        else:
-            self._clock.sleep(_PAUSE_OF_SHARDS_S)
+        if not is_new:
+            self._await_rows(ends)
+
+    def _await_rows(self, ends: Mapping[int, int]) -> None:
+        """Wait until it is woken, or some shard ends elsewhere, or for a while."""
+        until_s = self._clock.monotonic_s() + _LOOK_EVERY_S
+        while not self._woken.wait(self._polling.pause_s):
+            is_new = any(self._ranges.wait(shard, end, 0) for shard, end in ends.items())
+            if is_new or self._clock.monotonic_s() >= until_s:
+                return
 
     def _offer(self, shard: int, start: int, end: int) -> None:
         snapshot, end = self._ranges.between(shard, start, end, self._options.bytes_at_once)

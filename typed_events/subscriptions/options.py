@@ -1,4 +1,4 @@
-"""How subscriptions are snapshot."""
+"""How much subscriptions take."""
 
 from dataclasses import dataclass
 
@@ -13,6 +13,8 @@ class SubscriptionOptions:
         queue_bytes_max: Bytes of them.
         rows_at_once: Rows that are read at once.
         bytes_at_once: Bytes after which it is enough.
+        pause_s: How long a live reader pauses before it looks again for rows that another process
+            stored; where there are many, longer.
         heartbeat_s: How long nothing is told at most.
     """
 
@@ -21,4 +23,5 @@ class SubscriptionOptions:
     queue_bytes_max: int = 8 * 2**20
     rows_at_once: int = 4_096
     bytes_at_once: int = 4 * 2**20
+    pause_s: float = 0.01
     heartbeat_s: float = 15.0

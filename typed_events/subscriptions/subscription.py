@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from storage_core import ClosedError, SystemClock
+from storage_core import ClosedError, LostRangeError, SystemClock
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
@@ -271,7 +271,14 @@ class Subscription:
     def _read(self, source: Source, track: Track, shard: int, end: int) -> None:
         start = track.positions[shard]
         end = min(end, start + self._options.rows_at_once)
-        snapshot, reached = source.ranges.between(shard, start, end, self._options.bytes_at_once)
+        try:
+            snapshot, reached = source.ranges.between(
+                shard, start, end, self._options.bytes_at_once
+            )
+        except LostRangeError:
+            if not self._skip_expired(source, track, shard):
+                raise
+            return
         mark = self._wanted.mark
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
         types = self._sources.types()
@@ -282,6 +289,18 @@ class Subscription:
             track.positions[shard] = reached
             return
         self._tell(track, shard, reached, result)
+
+    def _skip_expired(self, source: Source, track: Track, shard: int) -> bool:
+        """Go on behind rows of state that have gone; tell whether there are such."""
+        fields = self._sources.types().get(track.name)
+        if fields is None or fields.ttl_s is None:
+            return False
+        source.ranges.ends()
+        begin = source.ranges.start(shard)
+        if track.positions[shard] >= begin:
+            return False
+        track.positions[shard] = begin
+        return True
 
     def _tell(self, track: Track, shard: int, end: int, rows: WantedRows) -> None:
         """Note that a range was told, with its rows."""

@@ -1,13 +1,13 @@
 """The subscriptions of a root: its streams, with a live reader for each, and its types."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from storage_core import ClosedError, InvalidRequestError, list_streams
+from storage_core import Clock, ClosedError, InvalidRequestError, SystemClock, list_streams
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
@@ -19,6 +19,7 @@ from typed_events.subscriptions.checkpoints import positions_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.subscription import Source, Sources, Subscription
 from typed_events.subscriptions.wanted import Wanted, condition_of, schema_of, side_of
 from typed_events.types.stored_types import TypesOfRoot
@@ -29,11 +30,26 @@ _LOOK_EVERY_S: Final = 0.2
 class Subscriptions(Sources):
     """Makes subscriptions. Any thread; closing it ends them all."""
 
-    def __init__(self, root: Path, options: SubscriptionOptions | None = None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        root: Path,
+        options: SubscriptionOptions | None = None,
+        types: FieldsOfTypes | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            root: The directory that holds the streams.
+            options: How much subscriptions take.
+            types: The types; None for reading them from the root.
+            clock: Says which rows of state are past their time.
+        """
         self._root = root
+        self._clock = clock or SystemClock()
         self._options = options or SubscriptionOptions()
-        self._types = FieldsOfTypes(TypesOfRoot(root).current)
+        self._polling = Polling(self._options.pause_s)
+        self._types = types or FieldsOfTypes(TypesOfRoot(root).current)
         # New rows for all, and old rows for each, do not wait for each other.
         self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
         self._lock = threading.Lock()
@@ -51,7 +67,7 @@ class Subscriptions(Sources):
             BusyError: There are too many subscriptions.
         """
         wanted = Wanted(command.context, command.where, command.event_type is None)
-        types = self._defined()
+        types = self._types.current()
         self._check(command, wanted, types)
         subscription = Subscription(command.event_type, wanted, self, self._options)
         subscription.schema = self._schema(command, types)
@@ -71,6 +87,13 @@ class Subscriptions(Sources):
                 )
                 self._watcher.start()
         return subscription
+
+    def wake(self, names: Iterable[str]) -> None:
+        """Have new rows of streams told at once; any thread, and it waits for none."""
+        for name in names:
+            source = self._sources.get(name)
+            if source is not None:
+                source.live_reader.wake()
 
     def close(self) -> None:
         """End all subscriptions, and close what is open; closing twice is fine."""
@@ -100,8 +123,9 @@ class Subscriptions(Sources):
 
     @override
     def names(self) -> set[str]:
-        """Return the types that there are, and have a stream."""
-        return {*self._types.current()} & {*list_streams(self._root)}
+        """Return the types of events that there are, and have a stream."""
+        events = {name for name, fields in self._types.current().items() if fields.ttl_s is None}
+        return events & {*list_streams(self._root)}
 
     @override
     def source(self, name: str) -> Source | None:
@@ -115,10 +139,11 @@ class Subscriptions(Sources):
                 if name not in list_streams(self._root):
                     return None
                 ranges = StreamRanges(self._root, name)
+                evaluator = Evaluator(self._live_queries, self._clock)
                 live_reader = LiveReader(
-                    ranges, Evaluator(self._live_queries), self.types, self._options
+                    ranges, evaluator, self.types, self._options, self._polling
                 )
-                source = Source(ranges, live_reader, Evaluator(self._own_queries))
+                source = Source(ranges, live_reader, Evaluator(self._own_queries, self._clock))
                 self._sources[name] = source
             return source
 
@@ -129,15 +154,6 @@ class Subscriptions(Sources):
             self._open.discard(subscription)
 
     # --- how one begins --------------------------------------------------------------------
-
-    def _defined(self) -> Mapping[str, TypeFields]:
-        try:
-            return self._types.current()
-        except InvalidRequestError as error:
-            if self._root.is_dir():
-                raise
-            message = f"there is no store at {self._root}: DEFINE makes one"
-            raise NotFoundError(message) from error
 
     def _check(self, command: Subscribe, wanted: Wanted, types: Mapping[str, TypeFields]) -> None:
         """Refuse a type that is not there, and a condition that fits none."""
@@ -151,6 +167,8 @@ class Subscriptions(Sources):
             return
         errors = []
         for event_type in types:
+            if types[event_type].ttl_s is not None:
+                continue
             try:
                 condition_of(wanted, side_of(event_type, None, types))
             except CommandError as error:
@@ -190,10 +208,16 @@ class Subscriptions(Sources):
                 begins[name] = ends
                 continue
             begins[name] = {shard: source.ranges.start(shard) for shard in ends}
+            # What has gone of state is past its time, and no loss.
+            starts = dict.fromkeys(ends, 0) if self._is_state(name) else begins[name]
             for shard, address in from_positions.get(name, {}).items():
-                _check_place(name, shard, address, begins[name], ends)
+                _check_place(name, shard, address, starts, ends)
                 begins[name][shard] = address
         return begins
+
+    def _is_state(self, name: str) -> bool:
+        fields = self._types.current().get(name)
+        return fields is not None and fields.ttl_s is not None
 
     def _watch(self) -> None:
         """Tell subscriptions of new types, and of streams that are there now."""

@@ -87,9 +87,9 @@ class Track:
                 # Ranges without a row take no room.
                 self._waiting.pop()
                 piece = Piece(piece.shard, last.start, piece.end, piece.wanted_rows)
-            size = piece.wanted_rows.size
+            size, rows = piece.wanted_rows.size, piece.rows
             is_full = (
-                self._rows + piece.rows > self._options.queue_rows_max
+                self._rows + rows > self._options.queue_rows_max
                 or self._bytes + size > self._options.queue_bytes_max
                 or len(self._waiting) >= self._options.queue_rows_max
             )
@@ -97,9 +97,9 @@ class Track:
                 self._leave()
                 return False
             self._waiting.append(piece)
-            self._rows += piece.rows
+            self._rows += rows
             self._bytes += size
-            if piece.rows:
+            if rows:
                 self._changed.notify_all()
             return True
 

@@ -1,7 +1,8 @@
-"""What a subscriber wants, its columns, and the rows that were wanted_rows for it."""
+"""What a subscriber wants, its columns, and the rows that are wanted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -14,11 +15,13 @@ from typed_events.query.operands import CORE, Side, single
 from typed_events.query.replays import PAYLOAD
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column
+from typed_events.query.state_rows import state_columns
 
 ALIAS: Final = "e0"
+DELETED: Final = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """What a subscriber wants.
 
@@ -33,7 +36,7 @@ class Wanted:
     where: Expression | None
     is_of_all: bool
 
-    @property
+    @cached_property
     def mark(self) -> str:
         """What is equal for those that want the same; `1` and `true` are not."""
         return repr(self)
@@ -65,11 +68,15 @@ class WantedRows:
 
 def side_of(name: str, snapshot: PooledSnapshot | None, types: Mapping[str, TypeFields]) -> Side:
     """Return the columns of a type, or of any other stream."""
-    return Side(snapshot, name, ALIAS, types[name].of_all_versions if name in types else None)
+    fields = types.get(name)
+    defined = None if fields is None else fields.of_all_versions
+    return Side(snapshot, name, ALIAS, defined, state_columns(fields, is_live=False))
 
 
 def condition_of(wanted: Wanted, side: Side) -> str | None:
     """Return the condition of what is wanted in SQL; None where all rows are.
+
+    That a row of state is deleted is told whatever WHERE says: the row may have satisfied it.
 
     Raises:
         CommandError: A name is unknown, or a literal does not fit its field.
@@ -78,13 +85,15 @@ def condition_of(wanted: Wanted, side: Side) -> str | None:
     if wanted.context is not None:
         terms.append(f"({of_context(side.core['context_id'], wanted.context)})")
     if wanted.where is not None:
-        terms.append(condition(wanted.where, lambda field: single(side, field)))
+        where = condition(wanted.where, lambda field: single(side, field))
+        deleted = side.core.get(DELETED)
+        terms.append(where if deleted is None else f"(({where}) OR {deleted.sql})")
     return " AND ".join(terms) or None
 
 
 def schema_of(side: Side, *, is_of_all: bool) -> pa.Schema:
     """Return the columns that a subscriber gets."""
     columns = returned_columns(side, None)
-    if is_of_all:
+    if is_of_all:  # of events alone
         columns = [*columns[: len(CORE)], Column(PAYLOAD, PAYLOAD, pa.string())]
     return pa.schema([pa.field(column.name, column.type) for column in columns])

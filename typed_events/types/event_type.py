@@ -7,13 +7,13 @@ It is kept as an Avro record schema in JSON, of namespace `shardlog.events`:
     bool -> boolean      a list of values -> enum `<type>_<field>`
 
 A field `… | null` is a union of null and the type, and null where it is absent. A state type has
-the attribute `ttlSeconds`.
+the attribute `ttlSeconds`, which the schema of its payloads has not: the TTL may change.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, cast, get_args
 
@@ -26,6 +26,8 @@ from typed_events.language.commands import Define
 Kind = Literal["int", "float", "string", "bool", "uuid", "timestamp", "date", "enum"]
 NAMESPACE: Final = "shardlog.events"
 CORE_FIELDS: Final = ("context_id", "event_type", "timestamp", "id", "version")
+# Rows of state have these, too.
+STATE_FIELDS: Final = ("row", "deleted")
 FIELDS_MAX: Final = 1000
 ENUM_VALUES_MAX: Final = 1000
 NAME_LENGTH_MAX: Final = 200
@@ -36,6 +38,7 @@ _TYPE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WRITTEN: Final = re.compile(r"\s*(\w+)\s*(?:\|\s*null\s*)?\Z", re.IGNORECASE)
 _SHOWN_MAX: Final = 60
+_SECONDS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _AVRO: Final[Mapping[str, Any]] = {
     "int": "long",
     "float": "double",
@@ -84,23 +87,30 @@ class EventType:
     fields: Mapping[str, FieldType]
     ttl_s: int | None = None
 
+    @property
+    def is_state(self) -> bool:
+        """Whether it is of rows that change and expire, and not of events."""
+        return self.ttl_s is not None
+
     @cached_property
     def avro_text(self) -> str:
-        """The Avro record schema, as JSON."""
+        """The Avro record schema, as JSON, with what else is kept of the type."""
+        return self._text({} if self.ttl_s is None else {_TTL: self.ttl_s})
+
+    @cached_property
+    def schema(self) -> AvroSchema:
+        """The Avro record schema of payloads."""
+        return AvroSchema.parse(self._text({}))
+
+    def _text(self, others: Mapping[str, Any]) -> str:
         record: dict[str, Any] = {
             "type": "record",
             "name": self.name,
             "namespace": NAMESPACE,
             "fields": [self._avro_field(name, kind) for name, kind in self.fields.items()],
+            **others,
         }
-        if self.ttl_s is not None:
-            record[_TTL] = self.ttl_s
         return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-
-    @cached_property
-    def schema(self) -> AvroSchema:
-        """The Avro record schema."""
-        return AvroSchema.parse(self.avro_text)
 
     def _avro_field(self, name: str, field: FieldType) -> dict[str, Any]:
         avro = _AVRO.get(field.kind) or {
@@ -133,7 +143,7 @@ class EventType:
         fields: dict[str, FieldType] = {}
         folded: dict[str, str] = {}
         for name, written in define.fields.items():
-            _check_field_name(name)
+            _check_field_name(name, is_state=define.ttl_s is not None)
             if (other := folded.setdefault(name.lower(), name)) != name:
                 message = (
                     f'fields "{other}" and "{name}" differ in case only: SQL takes them for one'
@@ -146,6 +156,9 @@ class EventType:
 def next_version(define: Define, versions: Sequence[EventType]) -> EventType:
     """Return the version that DEFINE makes, or the one of those there are that is the same.
 
+    Of a state type the newest version says how long all rows live. That version with another TTL is
+    returned as it is to be.
+
     Args:
         define: What was written.
         versions: Those that there are, oldest first.
@@ -156,10 +169,12 @@ def next_version(define: Define, versions: Sequence[EventType]) -> EventType:
     newest = versions[-1] if versions else None
     version = define.version or (newest.version + 1 if newest else 1)
     wanted = EventType.from_define(define, version)
+    if newest is not None and wanted.is_state != newest.is_state:
+        raise CommandError(_other_kind(wanted, newest))
     for former in versions:
         if former.version == version or (former is newest and define.version is None):
-            if _is_same(wanted, former):
-                return former
+            if dict(wanted.fields) == dict(former.fields):
+                return _same(wanted, former, versions[-1])
             if former.version == version:
                 message = (
                     f'version {version} of "{wanted.name}" is there, with other fields: '
@@ -173,15 +188,29 @@ def next_version(define: Define, versions: Sequence[EventType]) -> EventType:
     if version > VERSIONS_MAX:
         message = f'"{wanted.name}" has {VERSIONS_MAX:,} versions, and can have no more'
         raise CommandError(message)
-    if newest is not None and wanted.ttl_s != newest.ttl_s:
-        raise CommandError(_other_ttl(wanted, newest))
     _check_changes(wanted, versions)
     return wanted
 
 
-def _is_same(wanted: EventType, former: EventType) -> bool:
-    """Tell whether two versions have the same fields, whatever their order."""
-    return dict(wanted.fields) == dict(former.fields) and wanted.ttl_s == former.ttl_s
+def _same(wanted: EventType, former: EventType, newest: EventType) -> EventType:
+    """Return a version that has the wanted fields already, with the TTL that is wanted."""
+    if wanted.ttl_s == newest.ttl_s:
+        return former
+    if former is not newest:
+        message = (
+            f'"{wanted.name}" has TTL {ttl_text(newest.ttl_s)} by its newest version, '
+            f"{newest.version}: DEFINE that to change it"
+        )
+        raise CommandError(message)
+    return replace(former, ttl_s=wanted.ttl_s)
+
+
+def ttl_text(ttl_s: int | None) -> str:
+    """Return how long rows live as DEFINE has it: `30m`; of events, `for good`."""
+    if ttl_s is None:
+        return "for good"
+    unit = next(unit for unit, seconds in _SECONDS.items() if ttl_s % seconds == 0)
+    return f"{ttl_s // _SECONDS[unit]}{unit}"
 
 
 def _check_changes(wanted: EventType, versions: Sequence[EventType]) -> None:
@@ -213,13 +242,15 @@ def _may_become(was: FieldType, kind: FieldType) -> bool:
     return was.kind == kind.kind or (was.kind, kind.kind) == ("int", "float")
 
 
-def _other_ttl(wanted: EventType, former: EventType) -> str:
-    def described(ttl_s: int | None) -> str:
-        return "of events" if ttl_s is None else f"of state with TTL {ttl_s}s"
+def _other_kind(wanted: EventType, former: EventType) -> str:
+    def described(event_type: EventType) -> str:
+        of_state = f"of state with TTL {ttl_text(event_type.ttl_s)}"
+        return of_state if event_type.is_state else "of events"
 
+    hint = f"; write AS STATE TTL {ttl_text(former.ttl_s)}" if former.is_state else ""
     return (
-        f'"{wanted.name}" is a type {described(former.ttl_s)} and cannot become '
-        f"one {described(wanted.ttl_s)}: define another type"
+        f'"{wanted.name}" is a type {described(former)} and cannot become '
+        f"one {described(wanted)}{hint or ': define another type'}"
     )
 
 
@@ -232,9 +263,10 @@ def _check_type_name(name: str) -> None:
         raise CommandError(message)
 
 
-def _check_field_name(name: str) -> None:
-    if name.lower() in CORE_FIELDS:
-        message = f'every event has "{name.lower()}" already: call the field something else'
+def _check_field_name(name: str, *, is_state: bool) -> None:
+    if name.lower() in CORE_FIELDS or (is_state and name.lower() in STATE_FIELDS):
+        whose = "row of state" if is_state else "event"
+        message = f'every {whose} has "{name.lower()}" already: call the field something else'
         raise CommandError(message)
     if not _FIELD_NAME.match(name) or len(name) > NAME_LENGTH_MAX:
         message = (

@@ -13,7 +13,9 @@ from connectors.cli.output.printing import print_line
 from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.platform.name_suggestions import did_you_mean, listed_names
 
-_FIXED: Final = ("value_format", "primary", "secondary", "unit", "key_mode", "jitter_ms")
+_FIXED: Final = (
+    *("value_format", "event_type", "primary", "secondary", "unit", "key_mode", "jitter_ms"),
+)
 # Beside them in the worker's file, but not kept with the stream.
 _OF_THE_WORKER: Final = ("null_key",)
 

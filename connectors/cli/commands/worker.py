@@ -159,7 +159,10 @@ def _serve_rows(options: WorkerOptions, log: Any) -> ServerChild | None:  # noqa
     section = options.serve
     if not section.listen:
         return None
-    child = ServerChild(options.root, section, installed_version(), SystemClock(), log)
+    child = ServerChild(
+        *(options.root, section, installed_version(), SystemClock(), log),
+        has_page=options.page.enabled,
+    )
     if child.is_open_to_others and section.anonymous:
         log.warning(
             "serving to others",

@@ -22,6 +22,7 @@ from connectors.ingest.assignment.start_offset import (
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
+from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import idle_settings, rules_of
@@ -43,15 +44,17 @@ from storage_core import (
 class ShardOpening:
     """Opens the shards of partitions. Belongs to the worker's thread, between rounds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the opening of a shard concerns
         self,
         options: WorkerOptions,
         consumer: Consumer,
         identities: TopicIdentities,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        events: EventValues,
     ) -> None:
         self._options = options
+        self._events = events
         self._consumer = consumer
         self._identities = identities
         self._answers = ClusterAnswers(consumer, clock)
@@ -107,6 +110,8 @@ class ShardOpening:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             self._check_home(partition, None, 0)
+            # Else a stream would be there that nothing can be stored in.
+            self._check_type(topic, wanted.event_type)
             wanted_origin = StreamOrigin(
                 "kafka",
                 topic,
@@ -115,6 +120,7 @@ class ShardOpening:
                 wanted.primary,
                 wanted.value_format,
                 wanted.secondary,
+                wanted.event_type,
             )
             stream = self._made_stream(topic, wanted_origin)
         origin = stream.origin
@@ -129,8 +135,19 @@ class ShardOpening:
                 'url = "http://..."'
             )
             raise InvalidRequestError(message, stream=topic)
+        self._check_type(topic, origin.event_type)
         self._tell_idle_settings(topic, stream.options, origin)
         return stream.shards, origin
+
+    def _check_type(self, topic: str, event_type: str | None) -> None:
+        """Refuse values of an event type that nobody has defined."""
+        if event_type is None:
+            return
+        try:
+            self._events.check(event_type)
+        except InvalidRequestError as error:
+            message = f"its values are events of type {event_type}: {error.message}"
+            raise InvalidRequestError(message, stream=topic) from error
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
         root, made = self._options.root, self._options.stream.stream_options()

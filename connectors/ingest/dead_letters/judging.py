@@ -12,6 +12,7 @@ from connectors.ingest.dead_letters.selection import StoredDeadLetter, headers_c
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import SchemaName, read_frames
+from connectors.ingest.values.json_values import EventValues
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Fetched, Partition
 from connectors.registry import RegistryClient, RegistrySettings
@@ -45,6 +46,7 @@ class Judge:
         settings: SchemaSettings,
         opened: Stream | StreamReader,
         clock: Clock,
+        events: EventValues,
     ) -> None:
         """Ask nobody yet.
 
@@ -53,6 +55,7 @@ class Judge:
             settings: Where the registry is, and how long it may be silent.
             opened: Who knows the schemas of rows that were stored.
             clock: Whose time it is.
+            events: The event types of the root.
 
         Raises:
             InvalidRequestError: Values have schemas, and no registry is named.
@@ -60,6 +63,7 @@ class Judge:
         self._rules = rules
         self._wait_s = settings.wait_s
         self._clock = clock
+        self._events = events
         self._lookup: SchemaLookup | None = None
         if rules.value_format != "avro":
             return
@@ -92,6 +96,8 @@ class Judge:
             return Judged(None, reasons)
         fetched = _fetched(partition, decodable)
         framed = None if self._lookup is None else self._framed(self._lookup, fetched)
+        if self._rules.event_type is not None:
+            framed = self._events.framed(fetched, self._rules.event_type)
         ((_, records),) = map_partitions(fetched, [partition], self._rules, framed)
         for offset, raw in records.dead_letters.items():
             reasons[offset] = decode_dead_letter(raw).reason

@@ -18,6 +18,7 @@ from connectors.ingest.dead_letters.judging import Judge
 from connectors.ingest.dead_letters.opening import open_partition, partitions_with_dead_letters
 from connectors.ingest.dead_letters.selection import Selection, StoredDeadLetter
 from connectors.ingest.mapping import ShardRecords
+from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Partition
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import StreamSettings, rules_of
@@ -127,7 +128,7 @@ def _retry_partition(  # noqa: PLR0913 - what a retry is told
 ) -> RetryReport:
     report = RetryReport(number, retry_shard_of(number))
     with open_partition(root, name, number, with_retry_shard=True) as stream:
-        judge = _judge(stream, settings)
+        judge = _judge(root, stream, settings)
         try:
             report.finished = finish_retry(stream, number)  # 1
             start = selection.start
@@ -179,7 +180,7 @@ def _dry_run(  # noqa: PLR0913 - what a retry is told
     report = RetryReport(number, retry_shard_of(number))
     with StreamReader.open(root, name) as reader:
         reader.refresh()
-        judge = _judge(reader, settings)
+        judge = _judge(root, reader, settings)
         try:
             for batch in selection.batches(reader, number):
                 _note(report, judge, Partition(name, number), batch)
@@ -198,8 +199,8 @@ def _note(
         report.stored += len(judged.records.offsets)
 
 
-def _judge(opened: Stream | StreamReader, settings: RetrySettings) -> Judge:
+def _judge(root: Path, opened: Stream | StreamReader, settings: RetrySettings) -> Judge:
     origin = opened.origin
     assert origin is not None, "only streams of topics have partitions"
     rules = rules_of(settings.stream, opened.options, origin)
-    return Judge(rules, settings.schemas, opened, SystemClock())
+    return Judge(rules, settings.schemas, opened, SystemClock(), EventValues(root))

@@ -61,10 +61,19 @@ Answers = Mapping[SchemaName, WriterSchema | str]
 
 @dataclass(frozen=True, slots=True)
 class FramedValues:
-    """The values of what was fetched, with what is known of their schemas."""
+    """The values of what was fetched, with what is known of their schemas.
+
+    Attributes:
+        frames: What stands before them.
+        answers: What is known of each name.
+        older: What values may be too that are not what their name says; the first that they are.
+        reason_of: Says of a row why its value is not what its name says, better than who reads it.
+    """
 
     frames: Frames
     answers: Answers
+    older: Sequence[WriterSchema] = ()
+    reason_of: Callable[[int], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +108,13 @@ def map_values(fetched: Fetched, framed: FramedValues, rules: MappingRules) -> M
         chosen = frames.indices == index
         rows = np.arange(count) if chosen.all() else np.flatnonzero(chosen)
         if isinstance(answer, WriterSchema):
-            numbers[rows] = answer.number
-            schemas[answer.number] = answer
-            mapped.decode(answer.schema, rows, frames.starts)
+            mapped.reason_of = framed.reason_of
+            for writer in (answer, *framed.older):
+                numbers[rows] = writer.number
+                schemas[writer.number] = writer
+                rows = mapped.decode(writer.schema, rows, frames.starts)
+                if not len(rows):
+                    break
         elif answer is not None:
             mapped.faults.update(dict.fromkeys(rows.tolist(), f"unknown schema: {answer}"))
     mapped.map_tombstones()
@@ -144,16 +157,21 @@ class _Mapped:
         self._fetched = fetched
         self._keys: list[tuple[_Rows, Any]] = []
         self.faults = faults
+        self.reason_of: Callable[[int], str | None] | None = None
         self.primary = np.zeros(count, np.int64) if rules.primary_field else None
         has_ids = rules.secondary_field is not None and rules.key_mode != "dictionary"
         self.secondary = np.full(count, NO_ID, np.int32) if has_ids else None
 
-    def decode(self, schema: AvroSchema, rows: _Rows, starts: npt.NDArray[np.int32]) -> None:
-        """Decode the values of some rows, all of one schema."""
+    def decode(self, schema: AvroSchema, rows: _Rows, starts: npt.NDArray[np.int32]) -> _Rows:
+        """Decode the values of some rows, all of one schema; return those that are not of it.
+
+        Rows that another schema was tried on before keep the reason that it gave.
+        """
+        before = {row: self.faults.pop(row) for row in rows.tolist() if row in self.faults}
         complaint = mapping_problem(schema, self._rules)
         if complaint is not None:
-            self.faults.update(dict.fromkeys(rows.tolist(), f"mapping: {complaint}"))
-            return
+            self.faults.update(dict.fromkeys(rows.tolist(), f"mapping: {complaint}") | before)
+            return rows
         is_all = len(rows) == len(self._fetched.values)
         bodies: Any = self._fetched.values
         if not is_all:
@@ -167,7 +185,12 @@ class _Mapped:
         is_read = np.ones(len(rows), np.bool_)
         for fault in decoded.faults:
             is_read[fault.row] = False
-            self.faults[int(rows[fault.row])] = f"body: {schema.full_name}: {fault.reason}"
+            row = int(rows[fault.row])
+            if row in before:
+                self.faults[row] = before[row]
+                continue
+            reason = self.reason_of(row) if self.reason_of is not None else None
+            self.faults[row] = f"body: {schema.full_name}: {reason or fault.reason}"
         if self.primary is not None:
             column = _column_of(decoded.table, self._rules.primary_field)
             self.primary[rows] = self._numbers(
@@ -175,6 +198,7 @@ class _Mapped:
             )
         if self._rules.secondary_field is not None:
             self._map_ids(_column_of(decoded.table, self._rules.secondary_field), rows, is_read)
+        return rows[~is_read]
 
     def _numbers(
         self,

@@ -12,31 +12,29 @@ from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema
+from typed_events.types.json_events import json_schema_of
+from typed_events.types.stored_types import TypesOfRoot
 
 
 def untried_topics(options: WorkerOptions) -> Iterator[str]:
     """Try the schema of each topic that is named; yield what to say of those that have none yet.
 
     Raises:
-        InvalidRequestError: A schema has not the fields, or none that can be mapped.
+        InvalidRequestError: A schema has not the fields, or none that can be mapped; or there is
+            no event type of the name.
         UnavailableError: The registry does not answer.
     """
     stream = options.stream
     if stream.value_format == "raw":
         return
+    if stream.value_format == "json":
+        _check_event_type(options)
+        return
     settings = RegistrySettings.parse(options.value_schemas.registry)
     client = RegistryClient(
         settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN)
     )
-    rules = MappingRules(
-        primary=stream.primary,
-        key_mode=stream.origin_key_mode,
-        null_key=stream.null_key,
-        payload_bytes_max=stream.payload_bytes_max,
-        value_format=stream.value_format,
-        secondary=stream.secondary,
-        unit=stream.stream_unit,
-    )
+    rules = _rules(options)
     if options.topic_pattern is not None:
         yield "topic_pattern names no subjects, so that the fields could not be tried on schemas"
     for topic in sorted({*options.topics, *options.partitions}):
@@ -50,3 +48,25 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
         if complaint is not None:
             message = f"subject {subject!r}, version {latest.version}: {complaint}"
             raise InvalidRequestError(message)
+
+
+def _check_event_type(options: WorkerOptions) -> None:
+    name = options.stream.event_type or ""
+    newest = TypesOfRoot(options.root).current().type_of(name).event_type
+    complaint = mapping_problem(json_schema_of(newest), _rules(options))
+    if complaint is not None:
+        message = f"event type {name}, version {newest.version}: {complaint}"
+        raise InvalidRequestError(message)
+
+
+def _rules(options: WorkerOptions) -> MappingRules:
+    stream = options.stream
+    return MappingRules(
+        primary=stream.primary,
+        key_mode=stream.origin_key_mode,
+        null_key=stream.null_key,
+        payload_bytes_max=stream.payload_bytes_max,
+        value_format=stream.value_format,
+        secondary=stream.secondary,
+        unit=stream.stream_unit,
+    )

@@ -20,6 +20,7 @@ from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import Frames, SchemaName, name_text, read_frames
+from connectors.ingest.values.json_values import EventValues
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from connectors.registry import RegistryClient, RegistrySettings
@@ -46,18 +47,19 @@ class _Wait:
     since_s: float
 
 
-def schema_waits(
+def schema_waits(  # noqa: PLR0913 - what a value concerns
     settings: SchemaSettings,
     writers: Writers,
     consumer: Consumer,
     clock: Clock,
     log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    events: EventValues,
 ) -> "SchemaWaits":
     """Return what a worker with these settings waits by; `writers` are the shards it has open."""
     registry = settings.registry
     client = RegistryClient(RegistrySettings.parse(registry), clock) if registry else None
     lookup = SchemaLookup(client, partial(stored_text, writers), clock)
-    return SchemaWaits(lookup, settings, consumer, clock, log)
+    return SchemaWaits(lookup, settings, consumer, clock, log, events)
 
 
 def stored_text(writers: Writers, registry_id: int) -> str | None:
@@ -76,15 +78,17 @@ def stored_text(writers: Writers, registry_id: int) -> str | None:
 class SchemaWaits:
     """Takes what can be mapped out of what was fetched, and lets partitions go on again."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as above
         self,
         lookup: SchemaLookup,
         settings: SchemaSettings,
         consumer: Consumer,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        events: EventValues | None = None,
     ) -> None:
         """Have none wait."""
+        self._events = events
         self._lookup = lookup
         self._settings = settings
         self._consumer = consumer
@@ -103,6 +107,13 @@ class SchemaWaits:
         self, fetched: Fetched, writers: Writers
     ) -> Iterator[tuple[Fetched, FramedValues | None]]:
         """Yield what can be mapped, values that have schemas by themselves."""
+        for event_type, partitions in _of_events(fetched, writers).items():
+            events = fetched.only(partitions)
+            fetched = fetched.without(partitions)
+            assert self._events is not None, "a worker has the types of its root"
+            yield events, self._events.framed(events, event_type)
+            if not fetched.runs:
+                return
         has_schemas = {
             partition
             for partition in fetched.runs
@@ -287,6 +298,16 @@ class SchemaWaits:
             "such records aside"
         )
         return InvalidRequestError(message, stream=partition.topic, shard=partition.number)
+
+
+def _of_events(fetched: Fetched, writers: Writers) -> dict[str, set[Partition]]:
+    """Return partitions whose values are events, by their types."""
+    of_types: dict[str, set[Partition]] = {}
+    for partition in fetched.runs:
+        event_type = writers[partition].rules.event_type if partition in writers else None
+        if event_type is not None:
+            of_types.setdefault(event_type, set()).add(partition)
+    return of_types
 
 
 def _first_named(

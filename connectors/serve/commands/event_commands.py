@@ -196,12 +196,13 @@ class EventCommands:
             self._note_owner(answers[last])
 
     def _note_owner(self, answer: Answer) -> None:
-        if answer.status is Status.BUSY:
-            self.owner = answer.message
-        elif answer.status in (Status.OK, Status.CONFLICT):
+        # FLUSH, REMEMBER and FORGET may go well though another process is the owner.
+        if self._opened().is_owner:
             self.owner = "this server"
             if self._maintainer is None:
                 self._begin_to_maintain()
+        elif answer.status is Status.BUSY:
+            self.owner = answer.message
 
     def _begin_to_maintain(self) -> None:
         with self._lock:

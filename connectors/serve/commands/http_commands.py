@@ -8,6 +8,7 @@ server's own name.
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -127,6 +128,7 @@ class HttpCommands:
         return sent, str(code.value)
 
 
+@lru_cache(256)
 def form_of(accept: str) -> AnswerForm:
     """Return the form that a client wants most of those that there are.
 

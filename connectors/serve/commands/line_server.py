@@ -57,15 +57,9 @@ class LineServer:
         return len(self._connections)
 
     def stop(self) -> None:
-        """Accept no more, and end connections that wait for a command."""
-        self._stopping.set()
-        with suppress(OSError):
-            # A thread that accepts is not woken by closing alone.
-            self._listener.shutdown(socket.SHUT_RDWR)
-        if self._listener.family is socket.AF_UNIX:
-            Path(self.name).unlink(missing_ok=True)
-        self._listener.close()
-        self._thread.join()
+        """Accept no more, and end connections that wait for a command; stopping twice is fine."""
+        if not self._stopping.is_set():
+            self._stop_listening()
         for connection in self._remaining():
             if connection.waiting_since_s is not None:
                 connection.cut()
@@ -75,8 +69,22 @@ class LineServer:
         self.stop()
         while self._remaining() and self._clock.monotonic_s() < until_s:
             self._clock.sleep(_LOOK_EVERY_S)
+            # One may have begun to wait for a command just before it could know.
+            self.stop()
         for connection in self._remaining():
             connection.cut()
+
+    def _stop_listening(self) -> None:
+        self._stopping.set()
+        if self._listener.family is socket.AF_UNIX:
+            # Once, and while it listens: behind that the path may be the next server's.
+            with suppress(OSError):
+                Path(self.name).unlink()
+        with suppress(OSError):
+            # A thread that accepts is not woken by closing alone.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
 
     def _remaining(self) -> list[Connection]:
         with self._lock:

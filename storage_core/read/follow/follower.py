@@ -103,7 +103,17 @@ class ShardFollower:
         self._marker_file = self._marker.file
         self._heads = FollowedHeads()
         self._is_closed = False
+        self._stores = 0
         self._home = Home(files.meta.name, shard)
+
+    @property
+    def instance(self) -> int:
+        """How often the store was left for a newer one.
+
+        Rows read before the last time may be gone since, and their addresses be those of others: a
+        new generation of the writer's, or a copy that was put in the place of the files, says so.
+        """
+        return self._stores
 
     def committed(self) -> int:
         """Return the exclusive end of the rows that reads return, by one reading of the marker."""
@@ -402,6 +412,7 @@ class ShardFollower:
         self._caught_up = None
         self._proven = None
         self._heads.forget()
+        self._stores += 1
         if self._store is not None and self._is_closed:
             # Until then scans keep the instance they began with; it goes with the last.
             self._store.close()

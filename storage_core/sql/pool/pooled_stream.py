@@ -29,7 +29,7 @@ from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, pa
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.stream_columns import StreamColumns, row_columns
 from storage_core.sql.stream_snapshot import StreamSnapshot
-from storage_core.sql.whole_transactions import SnapshotShard, snapshot_of_shards
+from storage_core.sql.whole_transactions import RowsEpoch, SnapshotShard, snapshot_of_shards
 
 # Of a few keys, so many rows are rather decoded for good than searched for each time.
 _DECODED_FOR_KEYS_MAX: Final = 16_384
@@ -97,7 +97,7 @@ class PooledStream:
         self.has_keys = self._reader.options.key_mode == "dictionary"
         self._lock = Lock()
         self._hot: dict[int, HotTables] = {}
-        self._gaps: Gaps = {}
+        self._epochs: dict[int, RowsEpoch] = {}
         self._schemas = _Schemas((), (), field_columns(()))
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class PooledStream:
             groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
-        self._forget_lost_rows({n: self._reader.shard(n).state().gaps for n in shards})
+        self._forget_rows_of_before({n: shard.epoch for n, shard in shards.items()})
         hot = united(
             table for n, shard in shards.items() for table in self._hot_of(n, shard, owners)
         )
@@ -156,15 +156,15 @@ class PooledStream:
             sum(table.num_rows for table in hot),
             self._reader.position().incarnation,
             {n: ShardPosition(self._reader.lineage(n), s.settled) for n, s in shards.items()},
-            self._gaps,
+            {n: shard.epoch.gaps for n, shard in shards.items()},
         )
 
-    def _forget_lost_rows(self, gaps: Gaps) -> None:
-        """Drop the hot rows of shards of which rows were given up since."""
-        for n, of_shard in gaps.items():
-            if of_shard != self._gaps.get(n, of_shard):
+    def _forget_rows_of_before(self, epochs: dict[int, RowsEpoch]) -> None:
+        """Drop the hot rows of shards whose rows may be others than they were."""
+        for n, epoch in epochs.items():
+            if epoch != self._epochs.get(n, epoch):
                 self._hot.pop(n, None)
-        self._gaps = gaps
+        self._epochs = epochs
 
     def _with_columns(
         self,
@@ -187,7 +187,7 @@ class PooledStream:
 
     def _hot_of(self, n: int, shard: SnapshotShard, owners: Owners | None) -> list[pa.Table]:
         """Return the hot rows of a shard."""
-        start = min(max(shard.parts.sealed, self._reader.start(n)), shard.end)
+        start = shard.hot_start
         tables = self._hot.setdefault(n, HotTables(self._typed))
         columns = stored_columns(has_keys=self.has_keys)
         if owners is None:

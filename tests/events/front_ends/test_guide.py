@@ -9,6 +9,7 @@ from tests.events.front_ends.doors import commanding, posted
 from tests.tidy.test_readme import fenced, page, run, snippets
 
 PAGE = "docs/EVENTS.md"
+VERBS = ("DEFINE", "STORE", "BATCH", "DELETE", "QUERY", "REPLAY", "EXPLAIN", "SHOW", "PLOT")
 
 
 def test_every_example_of_the_guide_is_answered_ok(tmp_path) -> None:
@@ -27,8 +28,6 @@ def test_program_of_the_guide_runs(tmp_path) -> None:
     assert run(program, tmp_path) == "stored at 0:0\n"
 
 
-@pytest.mark.parametrize(
-    "verb", ["DEFINE", "STORE", "BATCH", "QUERY", "REPLAY", "EXPLAIN", "SHOW", "PLOT"]
-)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_an_example(verb) -> None:
     assert any(verb in block for block in fenced(page(PAGE), "events"))

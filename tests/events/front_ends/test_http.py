@@ -184,6 +184,14 @@ def test_health_says_who_owns_the_event_streams(tmp_path) -> None:
         assert (reply["healthy"], reply["events_owner"]) == (True, json.loads(text)["message"])
 
 
+@pytest.mark.parametrize("command", ["FLUSH", "REMEMBER QUERY order AS all_orders"])
+def test_command_that_stores_no_event_makes_no_owner(tmp_path, command) -> None:
+    with commanding(tmp_path) as served, commanding(tmp_path, command_socket=None) as other:
+        assert posted(served, DEFINE)[0] == 200
+        assert posted(other, command)[0] == 200
+        assert "events_owner" not in json.loads(other.get("/health/ready").read())
+
+
 def test_client_that_goes_away_leaves_nothing_behind(served) -> None:
     for _ in range(20):
         with socket.create_connection((served.server.host, served.server.port)) as sock:

@@ -6,7 +6,9 @@ import stat
 
 import pytest
 
-from storage_core import InvalidRequestError, UnavailableError
+from connectors.serve.commands.line_server import LineServer, listening_path
+from connectors.serve.settings import Bounds
+from storage_core import InvalidRequestError, SystemClock, UnavailableError
 from tests.events.front_ends.doors import commanding, lines_of, posted
 from tests.log.serve.served import ANSWER_MAX_S
 
@@ -104,6 +106,16 @@ def test_unix_socket_is_for_its_user_and_goes_with_the_server(tmp_path) -> None:
     with pytest.raises(InvalidRequestError, match="cannot be had"), commanding(tmp_path):
         pass
     assert path.read_text() == "a file"
+
+
+def test_server_that_ends_leaves_the_socket_of_the_next_one(tmp_path) -> None:
+    path = tmp_path / "socket"
+    server = LineServer(*listening_path(path), lambda *_: None, Bounds(), SystemClock())
+    server.stop()
+    following, _ = listening_path(path)
+    server.close(0)
+    with following, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "nowhere", "[::]:0"])

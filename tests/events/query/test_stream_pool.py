@@ -16,6 +16,7 @@ from storage_core.sql.pool.stream_pool import PoolOptions
 from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
 from tests.log.parts.parts_lab import give_up_a_block
+from tests.snapshots import copy_of
 from typed_events.language.commands import Aggregate, Query
 from typed_events.language.expressions import Comparison, Field
 from typed_events.query.queries import Queries
@@ -102,6 +103,25 @@ def test_rows_whose_loss_is_accepted_are_not_shown_though_they_were_decoded(root
         assert 0 < len(rows) < 12
         with Queries(root) as others:
             assert rows == rows_in(others.query(Query("order")))
+
+
+@pytest.mark.parametrize("openings", [1, 2])
+@pytest.mark.parametrize("more", [1, 20])
+def test_rows_of_before_a_copy_was_restored_are_not_shown_again(root, openings, more):
+    with StoredEvents(root) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 10), some(0, 10))
+        stored.reopen()
+        copy = copy_of(root / "order", root.parent / "copy")
+        stored.store("order", contexts(10, 10), some(10, 10))
+        assert len(rows_in(queries.query(Query("order")))) == 20
+        stored.restore("order", copy)
+        for _ in range(openings):
+            stored.reopen()
+        stored.store("order", contexts(30, more), some(30, more))
+        numbers = [*range(10), *range(30, 30 + more)]
+        for query in (Query("order"), Query("order", where=Comparison(Field("number"), ">=", 0))):
+            assert [row["number"] for row in rows_in(queries.query(query))] == numbers
 
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2**29])

@@ -43,6 +43,12 @@ def test_type_that_nothing_was_stored_of_is_shown_empty(memory):
     assert memory.numbers() == [0]
 
 
+def test_query_that_is_written_otherwise_is_the_same_query(memory):
+    memory.remember("WHERE n > 5")
+    again = memory.bench.do("REMEMBER query order  where (n > 5) AS mine")
+    assert again.message == "mine is this query already"
+
+
 def test_what_was_forgotten_is_not_there_and_leaves_no_file(memory):
     memory.store(2)
     memory.remember()

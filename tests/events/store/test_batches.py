@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
+from storage_core import drop_stream
 from storage_core.testing import SimulatedCrash
 from tests.events.store.bench import StoreBench, rows_of, stored
 from typed_events.answer import Status
@@ -112,6 +113,18 @@ def test_crash_at_any_call_leaves_a_batch_whole_or_not_there_and_a_retry_complet
     assert call > 8
     assert both > 3, "where the journal was durable the batch is finished"
     bench.must("pay", "ann", f"EXPECT {2 * call}", amount=0)
+
+
+def test_type_that_was_dropped_and_made_anew_has_no_event_of_the_last_batch(bench):
+    """Of the journal's last batch nothing is missing in the new stream, though it is empty."""
+    bench.do(batch(stored("order", "ann", amount=1), stored("pay", "ann", amount=1)))
+    bench.close()
+    drop_stream(bench.root, "pay")
+    bench.reopen()
+    bench.define("pay", amount="int")
+    bench.reopen()
+    bench.must("order", "bob", amount=2)
+    assert bench.events("pay") == []
 
 
 def test_batch_whose_journal_is_not_committed_in_time_is_not_called_refused(make_bench):

@@ -44,6 +44,18 @@ def test_newest_version_is_the_newest_schema_however_events_came(bench, leave):
     assert '"by"' in newest.text
 
 
+def test_version_stands_behind_the_one_before_whatever_the_clock_does(make_bench):
+    bench = make_bench()
+    bench.define("order", amount="int", note="string | null")
+    bench.clock.wall_ns -= 3_600 * 10**9
+    bench.define("order", amount="int")
+    times = bench.times("_types")
+    assert times[0] < times[1]
+    bench.reopen()
+    bench.must("order", "ann", amount=1)
+    assert [version for _, version, _ in bench.events("order")] == [2]
+
+
 def test_same_fields_again_are_no_new_version(bench):
     assert bench.define("pay", amount="int").message == "pay version 1 has these fields already"
     assert [row["version"] for row in rows_of(bench.do("LIST TYPES"))] == [1, 1]

@@ -5,7 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from storage_core import StreamReader
+from tests.events.store.bench import stored
 from typed_events.answer import Status
+from typed_events.language.parse import parse
 
 
 def test_expect_counts_events_of_all_types(bench):
@@ -35,6 +38,33 @@ def test_count_is_the_same_for_whoever_opens_the_store_next(make_bench, leave, c
     assert bench.store("order", "ann", "EXPECT 2", amount=0).status is Status.CONFLICT
     bench.must("order", "ann", "EXPECT 3", amount=0)
     bench.must("order", "bob", "EXPECT 3", amount=0)
+
+
+@pytest.mark.parametrize(
+    ("event_type", "clauses", "is_written_down"),
+    [
+        ("order", "EXPECT 1", True),
+        ("order", "EXPECT ANY", False),
+        ("pay", "EXPECT 1", False),
+    ],
+    ids=["of another type", "of any", "of its type"],
+)
+def test_event_that_counts_one_of_its_group_is_stored_with_it_or_not_at_all(
+    bench, event_type, clauses, is_written_down
+):
+    """Else a crash between the commits of two types leaves it alone, behind what never was."""
+    bench.must("order", "bob", amount=0)
+    first, second = (
+        parse(text)
+        for text in (
+            stored("pay", "ann", amount=1),
+            stored(event_type, "ann", clauses, amount=2),
+        )
+    )
+    answers = bench.store_of_events.execute_all([first, second])
+    assert [answer.status for answer in answers] == [Status.OK, Status.OK]
+    with StreamReader.open(bench.root, "_batches") as reader:
+        assert reader.committed()[0] == is_written_down
 
 
 def test_refused_event_does_not_count(bench):

@@ -56,6 +56,17 @@ def test_key_is_remembered_for_a_window_and_forgotten_after_two(make_bench, offs
     assert bench.must("order", "ann", KEY, amount=1) != first
 
 
+def test_key_of_the_last_window_is_remembered_behind_one_of_this(make_bench):
+    """The first new key of a window has old ones deleted."""
+    bench = make_bench(idempotency_window=timedelta(days=1))
+    bench.define("order", amount="int")
+    first = bench.must("order", "ann", KEY, amount=1)
+    bench.clock.advance(DAY_S - 60)
+    bench.must("order", "ann", 'IDEMPOTENCY "other"', amount=2)
+    bench.clock.advance(50)
+    assert bench.must("order", "ann", KEY, amount=1) == first
+
+
 def test_keys_that_are_forgotten_are_deleted(bench):
     bench.must("order", "ann", KEY, amount=1)
     before = attachments(bench)

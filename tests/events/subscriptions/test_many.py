@@ -1,7 +1,10 @@
 """Many subscribers, and slow ones: each is told all of its events; the writer waits for none."""
 
 from tests.events.subscriptions.subscribed import SubscribedBench
-from typed_events.subscriptions.frames import CaughtUp
+from tests.waiting import await_that
+from typed_events.event_store import EventStore
+from typed_events.subscriptions.frames import CaughtUp, Rows
+from typed_events.subscriptions.polling import Polling
 
 SUBSCRIBERS = 50
 
@@ -33,3 +36,33 @@ def test_slow_subscriber_is_told_all_the_same(make_bench) -> None:
     expected = [f"0:{amount}" for amount in range(100)]
     assert slow.ids(100) == expected
     assert [event["id"] for event in quick.events] == expected
+
+
+def test_events_of_this_process_come_without_polling(make_bench) -> None:
+    bench = make_bench(pause_s=3_600.0)
+    bench.define("order", amount="int")
+    subscriber = bench.subscribe("SUBSCRIBE order")
+    subscriber.until(CaughtUp)
+    for amount in range(3):
+        bench.store("order", "ann", amount=amount)
+        assert subscriber.ids(1) == [f"0:{amount}"]
+
+
+def test_events_of_another_process_come(make_bench) -> None:
+    bench = make_bench()
+    bench.define("order", amount="int")
+    # Another store stands for another process: it is told nothing by the one that writes.
+    with EventStore.open(bench.root) as other, other.subscribe("SUBSCRIBE *") as frames:
+        await_that(lambda: isinstance(frames.poll(0), CaughtUp), "it has caught up")
+        bench.store("order", "ann", amount=1)
+        await_that(lambda: isinstance(frames.poll(0), Rows), "it is told")
+
+
+def test_readers_of_many_streams_look_together_as_often_as_those_of_some() -> None:
+    polling = Polling(0.01)
+    for _ in range(80):
+        polling.begin()
+    assert 80 / polling.pause_s <= 1_000
+    for _ in range(79):
+        polling.end()
+    assert polling.pause_s == 0.01

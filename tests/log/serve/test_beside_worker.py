@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,11 @@ class Lines:
 
 
 @contextmanager
-def beside(root: Path, lines: Lines | None = None, **section: Any) -> Iterator[ServerChild]:
+def beside(
+    root: Path, lines: Lines | None = None, *, has_page: bool = True, **section: Any
+) -> Iterator[ServerChild]:
     settings = WorkerServeSettings(**{"listen": ANY, **section})
-    child = ServerChild(root, settings, "1.2.3", SystemClock(), lines or Lines())
+    child = ServerChild(root, settings, "1.2.3", SystemClock(), lines or Lines(), has_page=has_page)
     try:
         await_that(lambda: child.state.is_running, "a server that answers")
         yield child
@@ -79,6 +82,17 @@ def test_server_that_dies_is_started_again_at_the_same_address(bench: Workbench)
         (died,) = lines.of("server died, starting it again")
         assert (died["times"], died["reason"]) == (1, "the process ended with -9")
         assert len(lines.of("serving")) == 2
+
+
+@pytest.mark.parametrize(("has_page", "status"), [(True, 200), (False, 404)])
+def test_server_has_the_page_unless_the_worker_is_told_to_leave_it_out(
+    bench: Workbench, *, has_page: bool, status: int
+) -> None:
+    with beside(bench.root, has_page=has_page) as child:
+        connection = HTTPConnection(child.address, timeout=START_MAX_S)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 @pytest.fixture

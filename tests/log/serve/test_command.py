@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_first_line_says_the_address_and_a_signal_ends_it_cleanly(bench) -> None
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=ANSWER_MAX_S)
         assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_page_may_be_left_out(bench) -> None:
+    with started(bench.root, "--no-page") as (_, line):
+        first_line = _LINE.fullmatch(line)
+        assert first_line is not None
+        connection = HTTPConnection(first_line[1].rpartition("/")[2], timeout=ANSWER_MAX_S)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 404
+        connection.close()
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,11 @@ def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
         arguments += ["--conf", f"{name}={value}"]
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     variables |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), plan.python)
+    # The PySpark of this process, where it is not the one that its Python has.
+    paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if _has_pyspark(p)]
     if pyspark.__version__ < REGISTERED_SINCE:
-        variables["PYTHONPATH"] = str(shipped.archive)
+        paths.append(str(shipped.archive))
+    variables["PYTHONPATH"] = os.pathsep.join(paths)
     job = subprocess.run(
         [
             *(sys.executable, "-m", "streaming_jobs.jobs.land_topic"),
@@ -66,3 +69,7 @@ def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
     )
     assert job.returncode == 0, job.stderr
     assert landed(into) == list(range(20))
+
+
+def _has_pyspark(path: str) -> bool:
+    return bool(path) and (Path(path) / "pyspark").is_dir()

@@ -35,8 +35,8 @@ KEYWORDS: Final = (
     *("EXPECT", "EXPLAIN", "FIELDS", "FLUSH", "FOLLOWED", "FOR", "FORGET", "FROM", "IDEMPOTENCY"),
     *("IN", "IS", "LIKE", "LIMIT", "LINKED", "LIST", "MAX", "MIN", "NOT", "NULL", "OFFSET", "OR"),
     *("ORDER", "PAYLOAD", "PER", "PING", "PLOT", "PRECEDED", "QUERY", "REMEMBER", "REPLAY"),
-    *("RETURN", "SHOW", "SINCE", "STORE", "SUBSCRIBE", "TOTAL", "TYPES", "UNIQUE", "UNTIL"),
-    *("USING", "WHERE"),
+    *("RETURN", "ROW", "SHOW", "SINCE", "STATE", "STORE", "SUBSCRIBE", "TOTAL", "TTL", "TYPES"),
+    *("UNIQUE", "UNTIL", "USING", "WHERE"),
 )
 CORE_FIELDS: Final = ("context_id", "event_type", "id", "timestamp", "version")
 _TYPE_NEXT: Final = re.compile(

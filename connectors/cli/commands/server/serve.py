@@ -33,6 +33,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
     writable: bool,
     command_listen: str | None,
     command_socket: Path | None,
+    no_page: bool,
     connections_max: int,
     answers_max: int,
     rows_max: int,
@@ -53,6 +54,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
         is_writable=writable,
         command_listen=command_listen,
         command_socket=command_socket,
+        has_page=not no_page,
         bounds=Bounds(
             connections=connections_max,
             answers=answers_max,

@@ -56,6 +56,9 @@ CommandSocket = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Take a command a line over a Unix socket at this path."),
 ]
+NoPage = Annotated[
+    bool, typer.Option("--no-page", help="Leave out the page that a browser finds at /.")
+]
 ConnectionsMax = Annotated[
     int, typer.Option(metavar="N", min=1, max=10_000, help="Most connections at once.")
 ]
@@ -96,6 +99,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
     writable: Writable = False,
     command_listen: CommandListen = None,
     command_socket: CommandSocket = None,
+    no_page: NoPage = False,
     connections_max: ConnectionsMax = 256,
     answers_max: AnswersMax = 32,
     rows_max: RowsMax = 0,
@@ -109,7 +113,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     Clients read them as by path: StreamReader.open("shardlog://host:port", "stream"). The same port
     has /health/live, /health/ready and /metrics. It reads beside workers and writers, and needs
     none of them. With --write-token-file, or --writable on this machine, it writes what Spark's
-    sink stages, and what commands store (POST /command). docs/SERVER.md has the calls.
+    sink stages, and what commands store (POST /command). A browser finds a page to try them at the
+    address. docs/SERVER.md has the calls.
 
     Example: shardlog serve ./data --listen 127.0.0.1:8085
     """

@@ -47,6 +47,12 @@ def test_environment_stands_over_the_file(load):
     assert (options.linger_ms, options.stream.jitter_ms) == (7, 9)
 
 
+def test_page_of_the_server_is_there_unless_its_section_says_no(load) -> None:
+    assert load().page.enabled
+    assert not load(WHOLE + "\n[page]\nenabled = false\n").page.enabled
+    assert not load(environment={"SHARDLOG_PAGE__ENABLED": "false"}).page.enabled
+
+
 @pytest.mark.parametrize(
     ("variable", "name"),
     [

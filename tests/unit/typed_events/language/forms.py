@@ -93,6 +93,16 @@ STORES: Mapping[str, Command] = {
     'BATCH[STORE a FOR "x;]" PAYLOAD {"n": "];"}]': Batch((Store("a", "x;]", {"n": "];"}),)),
     'DELETE cursors FOR alice ROW "id 1"': Delete("cursors", "alice", "id 1"),
     "DELETE cursors FOR alice ROW 17": Delete("cursors", "alice", "17"),
+    'DELETE cursors FOR alice ROW "" IDEMPOTENCY k-1': Delete("cursors", "alice", "", "k-1"),
+    'STORE cursors FOR alice ROW "id 1" PAYLOAD {"x": 1}': Store(
+        "cursors", "alice", {"x": 1}, row="id 1"
+    ),
+    "STORE cursors FOR alice ROW row PAYLOAD {} IDEMPOTENCY k": Store(
+        "cursors", "alice", {}, idempotency_key="k", row="row"
+    ),
+    "BATCH [ STORE cursors FOR a ROW 1 PAYLOAD {}; DELETE cursors FOR a ROW 2; ]": Batch(
+        (Store("cursors", "a", {}, row="1"), Delete("cursors", "a", "2"))
+    ),
 }
 QUERIES: Mapping[str, Command] = {
     "QUERY orders": ORDERS,

@@ -18,7 +18,7 @@ LINES = {
         'column 1: "-" is no command; there are DEFINE, STORE, QUERY, REPLAY, BATCH, DELETE, '
         "DESCRIBE, EXPLAIN, FLUSH, FORGET, LIST, PING, PLOT, REMEMBER, SHOW, SUBSCRIBE"
     ),
-    "QUERY": 'column 6: the command ends where the name of a type such as "orders" is expected',
+    "QUERY": 'column 6: the command ends where a name such as "orders" is expected',
     "QUERY orders amount": (
         "column 14: expected AFTER, AVG, BY, COUNT, FOLLOWED, FOR, LIMIT, MAX, MIN, OFFSET, ORDER, "
         "PER, PRECEDED, RETURN, SINCE, TOTAL, UNTIL, USING, WHERE or the end of the command, not "

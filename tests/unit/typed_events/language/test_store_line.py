@@ -58,6 +58,10 @@ clauses = st.sampled_from(
         *("IDEMPOTENCY expect EXPECT 3", "EXPECT 3 IDEMPOTENCY k", "IDEMPOTENCY k EXPECT 1 EXPECT"),
     ]
 )
+ROWS = (
+    *("ROW 7", 'row "a b"', 'ROW ""', "ROW payload", "Row ROW", "ROW", 'ROW "\\u0061"', 'ROW"a"'),
+    *("ROW " + "a" * 1025, "ROW a ROW b", "ROW é", "ROW a:b/c"),
+)
 spaces = st.sampled_from([" ", "  ", "\n", "\t ", "", "\xa0", "\f"])
 ends = st.sampled_from(["", ";", " ; ", "]", "; ;", ";;", "; PING"])
 
@@ -67,7 +71,9 @@ def store_lines(draw: st.DrawFn) -> str:
     """Draw a STORE line, which most often is one."""
     space = draw(spaces) if draw(st.integers(0, 9)) == 0 else " "
     version = draw(st.sampled_from(["", "", "AS 1", "as 65535", "AS 65536", "AS 0", "AS x"]))
-    words = ["STORE", draw(names), *filter(None, [version]), "FOR", draw(contexts), "PAYLOAD"]
+    row = draw(st.sampled_from(["", "", *ROWS]))
+    words = ["STORE", draw(names), *filter(None, [version]), "FOR", draw(contexts)]
+    words += [*filter(None, [row]), "PAYLOAD"]
     line = space.join([*words, draw(payloads), draw(clauses)]) + draw(ends)
     if draw(st.integers(0, 3)):
         return line

@@ -139,7 +139,7 @@ def test_written_version_is_the_next_or_one_that_is_the_same() -> None:
 def test_events_and_state_stay_what_they_are() -> None:
     line = refusal('{a: "int", b: "int"} AS STATE TTL 1h', after=['{a: "int"}'])
     assert line == (
-        '"orders" is a type of events and cannot become one of state with TTL 3600s: '
+        '"orders" is a type of events and cannot become one of state with TTL 1h: '
         "define another type"
     )
 

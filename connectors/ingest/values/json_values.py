@@ -1,0 +1,80 @@
+"""JSON values of topics: judged by an event type of the root, as STORE judges what it is given.
+
+A value has no version of its type in it: it is one of the newest version that takes it. So those
+who write the fields of before and those who write the new ones stand side by side in a topic.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors.ingest.values.avro_values import NO_SCHEMA, FramedValues, WriterSchema
+from connectors.ingest.values.framing import Frames
+from connectors.kafka import Fetched
+from storage_core import ShardlogError
+from storage_core.avro import body_starts
+from typed_events.types.json_events import json_fault, json_schema_of
+from typed_events.types.stored_types import StoredType, TypesOfRoot
+
+# So many versions of a type are tried, the newest first.
+_VERSIONS_TRIED_MAX = 16
+
+
+class EventValues:
+    """The event types of a root, as values are read by them. Belongs to one thread."""
+
+    def __init__(self, root: Path) -> None:
+        """Read no types yet."""
+        self._types = TypesOfRoot(root)
+        self._writers: dict[tuple[str, int], WriterSchema] = {}
+        self._last: dict[str, list[StoredType]] = {}
+
+    def check(self, event_type: str) -> None:
+        """Refuse a type that is not there.
+
+        Raises:
+            NotFoundError: Nobody has defined it.
+        """
+        types = self._types.current()
+        types.type_of(event_type)
+        self._last[event_type] = [*types.versions(event_type)]
+
+    def framed(self, fetched: Fetched, event_type: str) -> FramedValues:
+        """Return what is known of values that are events of a type.
+
+        The types are looked at again each time: who was told that a version is there may write it.
+
+        Raises:
+            ShardlogError: The type was never there.
+        """
+        try:
+            self.check(event_type)
+        except ShardlogError:
+            if event_type not in self._last:
+                raise
+        newest, *older = self._last[event_type][: -_VERSIONS_TRIED_MAX - 1 : -1]
+        values: Any = fetched.values
+        starts = body_starts(values, fetched.headers).astype(np.int32)
+        indices = np.zeros(len(values), np.int32)
+        if values.null_count:
+            indices[values.is_null().to_numpy(zero_copy_only=False)] = NO_SCHEMA
+        name = event_type.encode()
+
+        def reason(row: int) -> str | None:
+            text = values[row].as_py()[starts[row] :]
+            return json_fault(newest.event_type, text)
+
+        return FramedValues(
+            Frames((name,), indices, starts, {}),
+            {name: self._writer(newest)},
+            [self._writer(one) for one in older],
+            reason,
+        )
+
+    def _writer(self, stored: StoredType) -> WriterSchema:
+        key = stored.event_type.name, stored.event_type.version
+        if key not in self._writers:
+            schema = json_schema_of(stored.event_type)
+            self._writers[key] = WriterSchema(len(self._writers), key[1], schema)
+        return self._writers[key]

@@ -1,0 +1,175 @@
+"""Many JSON bodies as columns at once, by Arrow's reader: all of them, or none.
+
+It may only take what json_bodies.py takes one by one, with the same values; what it does not take
+costs time alone. The bodies lie behind each other in one block, a line break behind each. Each
+begins with `{` and ends with `}`: behind a `}` no object goes on with `{`, and no string has a line
+break, so each has whole objects, and as many objects as bodies are one each. Arrow refuses a field
+that is there twice, that nobody knows, or whose value is of another kind, and the digits of no
+integer; it takes NaN, and bytes that are no UTF-8.
+
+A time may be a text or a number, and a column has one of them: what the first body has.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core.avro.json_fields import JsonField
+from storage_core.platform.written_times import (
+    DAY_US,
+    FIRST_US,
+    LAST_US,
+    MICROSECONDS_BELOW,
+    MILLISECONDS_BELOW,
+    SECONDS_BELOW,
+)
+
+_BLOCK_BYTES_MIN: Final = 64
+_UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+# The texts that most programs write, whose length tells that they have no fraction finer than
+# microseconds; others are read one by one.
+_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z$"
+_DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_PLAIN: Final[dict[str, pa.DataType]] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "uuid": pa.string(),
+    "enum": pa.string(),
+}
+_untyped: Any = pa  # the stubs want to know what an array holds
+_compute: Any = pc
+Column = Any
+
+
+def columns_at_once(
+    lines: bytes, count: int, fields: Sequence[JsonField], types: pa.Schema
+) -> list[Column] | None:
+    """Return so many bodies as columns; None if they are not taken."""
+    if not _is_utf8(lines):
+        return None
+    table = _read(lines, fields)
+    if table is None or table.num_rows != count:
+        return None
+    columns = []
+    for field, kind in zip(fields, types, strict=True):
+        column = table.column(field.name)
+        if column.num_chunks != 1 or (column.null_count and not field.is_nullable):
+            return None
+        try:
+            converted = _converted(column.chunk(0), field, kind.type)
+        except pa.ArrowInvalid:
+            return None
+        if converted is None:
+            return None
+        columns.append(converted)
+    return columns
+
+
+def _is_utf8(lines: bytes) -> bool:
+    edges = pa.py_buffer(np.array([0, len(lines)], np.int64).tobytes())
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, edges, pa.py_buffer(lines)])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | None:  # noqa: ANN401 - a table
+    # Who reads no JSON does without: it takes some milliseconds.
+    import pyarrow.json as pj  # noqa: PLC0415
+
+    first: Any = None
+    schema = []
+    for field in fields:
+        kind = _PLAIN.get(field.kind)
+        if kind is None:
+            first = _first_of(lines) if first is None else first
+            written = first.get(field.name)
+            if type(written) not in (str, int, type(None)):
+                return None
+            kind = pa.int64() if type(written) is int else pa.string()
+        schema.append(pa.field(field.name, kind))
+    untyped: Any = pj
+    try:
+        return untyped.read_json(
+            pa.BufferReader(lines),
+            read_options=pj.ReadOptions(
+                use_threads=False, block_size=max(len(lines), _BLOCK_BYTES_MIN)
+            ),
+            parse_options=untyped.ParseOptions(
+                explicit_schema=pa.schema(schema), unexpected_field_behavior="error"
+            ),
+        )
+    except pa.ArrowException:
+        return None
+
+
+def _first_of(lines: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Return the first of some bodies, {} if it cannot be read so."""
+    try:
+        return json.JSONDecoder().raw_decode(lines.decode())[0]
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _converted(column: Column, field: JsonField, kind: pa.DataType) -> Column | None:
+    if field.kind == "float":
+        numbers = _compute.add(column, 0.0)
+        finite = _compute.all(_compute.is_finite(numbers)).as_py()
+        return None if finite is False else numbers
+    if field.kind == "string":
+        # Escapes may have made what the bytes had not.
+        column.validate(full=True)
+    elif field.kind == "uuid":
+        return _compute.ascii_lower(column) if _all_match(column, _UUID) else None
+    elif field.kind == "enum":
+        known = _compute.is_in(column, _untyped.array([*field.values, None], pa.string()))
+        return column if _compute.all(known).as_py() is not False else None
+    elif field.kind in ("timestamp", "date"):
+        return _times(column, field.kind == "date", kind)
+    return column
+
+
+def _times(column: Column, is_day: bool, kind: pa.DataType) -> Column | None:  # noqa: FBT001 - of two kinds
+    if pa.types.is_integer(column.type):
+        return _epochs(column, is_day, kind)
+    if not _all_match(column, _DAY if is_day else _TIME):
+        return None
+    times = column.cast(kind)
+    numbers = times.cast(pa.int32()).cast(pa.int64()) if is_day else times.cast(pa.int64())
+    per_number = DAY_US if is_day else 1
+    return times if _are_within(numbers, FIRST_US // per_number, LAST_US // per_number) else None
+
+
+def _epochs(column: Column, is_day: bool, kind: pa.DataType) -> Column | None:  # noqa: FBT001
+    written = column.fill_null(0).to_numpy(zero_copy_only=False)
+    micros = written // 1000
+    for below, factor in (
+        (MICROSECONDS_BELOW, 1),
+        (MILLISECONDS_BELOW, 1000),
+        (SECONDS_BELOW, 10**6),
+    ):
+        is_below = (written < below) & (written > -below)
+        micros = np.where(is_below, written * factor, micros)
+    if len(micros) and not (micros.min() >= FIRST_US and micros.max() <= LAST_US):
+        return None
+    numbers = (micros // DAY_US).astype(np.int32) if is_day else micros
+    mask = column.is_null().to_numpy(zero_copy_only=False)
+    return _untyped.array(numbers, mask=mask).cast(kind)
+
+
+def _all_match(column: Column, pattern: str) -> bool:
+    matches = _compute.match_substring_regex(column, pattern)
+    return _compute.all(matches).as_py() is not False
+
+
+def _are_within(numbers: Column, first: int, last: int) -> bool:
+    edges = _compute.min_max(numbers).as_py()
+    return edges["min"] is None or first <= edges["min"] <= edges["max"] <= last

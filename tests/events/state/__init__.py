@@ -1,0 +1,1 @@
+"""Types of state: rows that change, are deleted, and expire."""

@@ -1,0 +1,29 @@
+"""Events as texts of JSON: the schema that such rows are stored by, and the judgement of one text.
+
+A text is judged as a STORE with it as its payload is. Whoever judges many reads them as columns
+first (storage_core/avro/json_bodies.py), which takes exactly those that are judged right here, and
+asks here for the reasons of the others.
+"""
+
+import json
+
+from storage_core import InvalidRequestError
+from storage_core.avro import BODIES, JSON_BODIES, AvroSchema, object_of
+from typed_events.types.event_type import EventType
+from typed_events.types.values import fault_of
+
+
+def json_schema_of(event_type: EventType) -> AvroSchema:
+    """Return the schema of rows whose payloads are texts of JSON of a type."""
+    record = {**json.loads(event_type.avro_text), BODIES: JSON_BODIES}
+    return AvroSchema.parse(json.dumps(record, ensure_ascii=False, separators=(",", ":")))
+
+
+def json_fault(event_type: EventType, text: bytes) -> str | None:
+    """Return why a text is no event of a type, with the field; None if it is one."""
+    try:
+        payload = object_of(text)
+    except InvalidRequestError as error:
+        return error.message
+    fault = fault_of(event_type, payload)
+    return None if fault is None else f'field "{fault.field}": {fault.reason}'
