@@ -120,7 +120,7 @@ class Handler:
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
-        self.events = EventCommands(settings.root, clock, self.figures)
+        self.events = EventCommands(settings.root, clock, self.figures, settings.remembered)
         self.subscription_slots = AnswerSlots(
             settings.bounds.subscriptions, settings.bounds, clock, "subscriptions are open"
         )
