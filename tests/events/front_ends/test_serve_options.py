@@ -1,0 +1,61 @@
+"""What a server is told about commands: on its command line, and beside a worker."""
+
+import json
+import socket
+
+import pytest
+from pydantic import ValidationError
+
+from connectors.serve.settings import remembered, settings_beside_worker
+from connectors.settings.serve_settings import WorkerServeSettings
+from tests.events.front_ends.doors import commanding, posted
+from tests.log.serve.served import ANSWER_MAX_S
+from tests.log.serve.test_beside_worker import beside
+
+COMMANDS = (
+    'DEFINE order FIELDS { amount: "int" }',
+    *(f'STORE order FOR c-1 PAYLOAD {{"amount": {n}}}' for n in range(5)),
+    "REMEMBER QUERY order AS all_orders",
+)
+
+
+def test_show_answers_with_no_more_rows_than_the_server_is_told(tmp_path) -> None:
+    with commanding(tmp_path, remembered=remembered(2, 0)) as served:
+        for command in COMMANDS:
+            assert posted(served, command)[0] == 200
+        shown = json.loads(posted(served, "SHOW all_orders")[1])
+        assert [row["amount"] for row in shown["rows"]] == [3, 4]
+
+
+def test_server_beside_a_worker_takes_a_command_a_line(tmp_path) -> None:
+    place = tmp_path / "commands"
+    with beside(tmp_path / "root", command_socket=place), socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(ANSWER_MAX_S)
+        sock.connect(str(place))
+        sock.sendall(b"PING\n")
+        assert sock.makefile("rb").readline() == b"OK: PONG\n"
+
+
+def test_section_of_a_worker_is_what_its_server_is_told(tmp_path) -> None:
+    section = WorkerServeSettings(
+        listen="127.0.0.1:0",
+        command_listen="127.0.0.1:8086",
+        command_socket=tmp_path / "commands",
+        remembered_rows_max=7,
+        remembered_hours_max=1.5,
+    )
+    settings = settings_beside_worker(tmp_path, section)
+    assert (settings.command_listen, settings.command_socket, settings.remembered) == (
+        "127.0.0.1:8086",
+        tmp_path / "commands",
+        remembered(7, 1.5),
+    )
+    assert (
+        settings_beside_worker(tmp_path, WorkerServeSettings(listen="127.0.0.1:0")).command_listen
+        is None
+    )
+
+
+def test_lines_of_a_worker_are_of_this_machine_alone() -> None:
+    with pytest.raises(ValidationError, match=r"command_listen: 0\.0\.0\.0:1 can be reached"):
+        WorkerServeSettings(listen="127.0.0.1:0", command_listen="0.0.0.0:1")
