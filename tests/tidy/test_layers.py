@@ -137,7 +137,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
     "storage_core.platform.extras",
-    "storage_core.platform.written_times",
+    "storage_core.avro.written_times",
     "storage_core.platform.xxh3",
     "storage_core.remote.addresses",
     "storage_core.remote.connections",

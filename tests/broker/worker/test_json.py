@@ -29,10 +29,12 @@ BAD = {
 def run(root: Path, *commands: str) -> list[dict[str, Any]]:
     """Give commands; return the rows of the last one."""
     with EventStore.open(root) as store:
+        rows: list[dict[str, Any]] = []
         for command in commands:
             answer = store.execute(command)
             assert answer.status == Status.OK, answer.message
-        return [row for batch in answer.batches for row in batch.to_pylist()]
+            rows = [row for batch in answer.batches for row in batch.to_pylist()]
+        return rows
 
 
 def value(number: int, **more: Any) -> bytes:
@@ -68,9 +70,9 @@ def test_values_stay_what_they_are_and_their_fields_are_columns(lab: Lab, topic:
     send(lab, topic, values)
     worker = lab.worker(topic, **settings())
     lab.await_no_lag(topic)
-    told = reasons(lab, topic)
-    assert told.keys() == BAD.keys()
-    assert all(BAD[at][1] in reason for at, reason in told.items()), told
+    refused = reasons(lab, topic)
+    assert refused.keys() == BAD.keys()
+    assert all(BAD[at][1] in reason for at, reason in refused.items()), refused
     rows = stored_rows(lab, topic, "address", "payload")
     sound = {at: value for at, value in values.items() if at not in BAD}
     assert {row["address"]: row["payload"] for row in rows} == sound
