@@ -130,11 +130,12 @@ class Handler:
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
+        self.status = HttpStatus(settings.root, self.streams, front_end, self._identity)
         self._fronts: Mapping[tuple[str, ...], _Front] = {
             ("command",): HttpCommands(front_end),
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
             ("ws",): HttpWebSocket(front_end, self.stopping.is_set),
-            ("status",): HttpStatus(settings.root, self.streams, front_end, self._identity),
+            ("status",): self.status,
         }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",

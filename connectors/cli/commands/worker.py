@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -25,6 +27,7 @@ from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.listening import check_host
 from connectors.monitoring.log_file import DailyFile, check_log_file
 from connectors.monitoring.server import OperationsServer
+from connectors.monitoring.stream_lags import stream_lags
 from connectors.serve.server_child import ServerChild, check_serving
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
@@ -33,6 +36,7 @@ from connectors.settings.options import WorkerOptions
 from storage_core import ShardlogError, SystemClock
 
 _SWITCH_INTERVAL_S: Final = 0.000_5
+_STATE_WITHIN_S: Final = 1.0
 _COLLECT_AFTER: Final = (100_000, 20, 20)
 
 
@@ -106,6 +110,8 @@ def _run_watched(
 ) -> int:
     """Run a worker, with metrics and health if they are configured; return the exit code."""
     server = _serve(options, running, fetches_by, log, child)
+    if child is not None:
+        child.lags = partial(_lags_of, running)
     log.info(
         "started",
         version=installed_version(),
@@ -119,6 +125,13 @@ def _run_watched(
     finally:
         if server is not None:
             server.close()
+
+
+def _lags_of(running: Worker) -> Mapping[str, int]:
+    """Return the lag of each stream; none of a worker that does not answer in time."""
+    latest = running.latest_state
+    state = None if latest.is_opening else latest.request(_STATE_WITHIN_S)
+    return {} if state is None else stream_lags(state)
 
 
 def _serve(

@@ -23,6 +23,7 @@ from connectors.serve.status.stream_status import StreamStatuses
 from storage_core import ShardlogError, list_streams
 from storage_core.protocol import AUTHORIZATION, MEDIA_JSON
 
+_LAGS_HOLD_S: Final = 30.0
 _HEADERS: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 
 
@@ -53,6 +54,13 @@ class HttpStatus:
         self._server = server
         self._statuses = StreamStatuses(root, streams, front_end.clock)
         self._lock = threading.Lock()
+        self._clock = front_end.clock
+        # One value, so that no thread sees lags of one moment with the time of another.
+        self._lags: tuple[float, Mapping[str, int]] = (self._clock.monotonic_s(), {})
+
+    def note_lags(self, lags: Mapping[str, int]) -> None:
+        """Take note of how many records streams lack of their topics. Any thread."""
+        self._lags = (self._clock.monotonic_s(), lags)
 
     def answer(
         self, connection: Connection, writer: AnswerWriter, request: HttpRequest, *, closes: bool
@@ -79,14 +87,14 @@ class HttpStatus:
     def _streams(self) -> list[Mapping[str, Any]]:
         names = list_streams(self._root)
         self._statuses.keep(names)
-        kinds = self._kinds_of_types()
+        kinds, lags = self._kinds_of_types(), self._current_lags()
         streams = [self._statuses.of(name) for name in names]
-        return [
-            {**values, "kind": kinds[values["name"]]}
-            if values.get("kind") == "log" and values["name"] in kinds
-            else values
-            for values in streams
-        ]
+        return [_completed(values, kinds, lags) for values in streams]
+
+    def _current_lags(self) -> Mapping[str, int]:
+        """Return the lags that are known; those of a worker that stands still are of the past."""
+        noted_s, lags = self._lags
+        return lags if self._clock.monotonic_s() - noted_s < _LAGS_HOLD_S else {}
 
     def _kinds_of_types(self) -> Mapping[str, str]:
         """Return what kind of stream each type is; of types that cannot be read nothing."""
@@ -95,3 +103,13 @@ class HttpStatus:
         except ShardlogError:
             # The stream of types tells itself what is wrong.
             return {}
+
+
+def _completed(
+    values: Mapping[str, Any], kinds: Mapping[str, str], lags: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """Return what is told of a stream with what others know of it."""
+    name, kind = values["name"], values.get("kind")
+    if kind == "log" and name in kinds:
+        return {**values, "kind": kinds[name]}
+    return {**values, "lag": lags.get(name)} if kind == "kafka" else values
