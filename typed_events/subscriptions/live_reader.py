@@ -56,8 +56,10 @@ class LiveReader:
         with self._lock:
             if self._is_closed:
                 return
-            if self._thread is None:
+            if not self._tracks:
+                # Also behind a failure: what it could not read may have gone for good.
                 self._nexts = self._ranges.ends()
+            if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
                 )
