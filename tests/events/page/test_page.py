@@ -306,17 +306,6 @@ def test_many_names_are_not_drawn_as_bars_that_nobody_sees(page: Opened) -> None
     assert "The first 200 of 250 are drawn" in page.text("shown")
 
 
-def test_figures_over_many_times_are_a_line(page: Opened) -> None:
-    page.served.post("/command", b'DEFINE hourly FIELDS { at: "timestamp" }')
-    stores = [
-        f'STORE hourly FOR a PAYLOAD {{ "at": {1769860800 + n * 3600} }}' for n in range(100)
-    ]
-    assert page.served.post("/command", "\n".join(stores).encode())[0] == 200
-    page.run("PLOT COUNT OF hourly OVER hour USING at")
-    page.until("document.querySelector('.chart svg')")
-    assert (page.count(".chart .path"), page.count(".chart .bar-of")) == (1, 0)
-
-
 def test_fields_of_a_type_among_many_are_asked_for_when_it_is_opened(
     opened: Opened, tmp_path: Path
 ) -> None:
