@@ -32,8 +32,9 @@ def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool
     """Write all unsealed rows to parts: Parquet files, sorted by id and time."""
     with Stream.open(root, stream) as opened:
         if opened.options.never_cold and not (rebuild and opened.parts()):
-            message = f"{stream!r} {_NEVER}; `shardlog alter {root} {stream} never_cold=false`"
-            raise InvalidRequestError(f"{message} lets them")
+            command = f"shardlog alter {root} {stream} never_cold=false"
+            message = f"{stream!r} {_NEVER}; `{command}` lets them"
+            raise InvalidRequestError(message)
         with progress_bar(sum(opened.unsealed().values()), "row") as progress:
             report = opened.seal(rows_min, progress, rebuild=rebuild)
     if as_json:
