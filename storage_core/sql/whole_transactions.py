@@ -102,6 +102,11 @@ def _follower(reader: StreamReader, shard: int) -> ShardFollower:
     return follower
 
 
+def instance_of(reader: StreamReader, shard: int) -> int:
+    """Return how often a shard's store was left for a newer one."""
+    return _follower(reader, shard).instance
+
+
 def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, SnapshotShard]:
     """Return a snapshot of each shard of a stream, with each transaction whole or absent.
 

@@ -209,6 +209,12 @@ class StreamPool:
                     raise
         raise UnavailableError(_GONE, stream=name)
 
+    def row_digests(
+        self, snapshot: PooledSnapshot, addresses: Mapping[int, int]
+    ) -> dict[int, str | None]:
+        """Return the digest of a row of each shard, as PooledStream has it."""
+        return self._opened(snapshot.stream)[0].row_digests(snapshot, addresses)
+
     def query(
         self,
         wanted: Mapping[str, Owners | None],
