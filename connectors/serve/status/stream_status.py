@@ -1,4 +1,4 @@
-"""What `GET /status` tells of a stream, at a cost that does not grow with what is stored.
+"""What `GET /status` tells of a stream, at a cost that grows with its files and not with its rows.
 
 Counters, markers and lists of parts say all of it but two things. The newest time is sought among
 the last thousand rows of a shard. What a stream takes on the disk is counted file by file, so it is

@@ -28,8 +28,8 @@ def test_show_answers_with_no_more_rows_than_the_server_is_told(tmp_path) -> Non
     with commanding(tmp_path, remembered=remembered(2, 0)) as served:
         for command in COMMANDS:
             assert posted(served, command)[0] == 200
-        shown = json.loads(posted(served, "SHOW all_orders")[1])
-        assert [row["amount"] for row in shown["rows"]] == [3, 4]
+        answer = json.loads(posted(served, "SHOW all_orders")[1])
+        assert [row["amount"] for row in answer["rows"]] == [3, 4]
 
 
 def test_server_beside_a_worker_takes_a_command_a_line(tmp_path) -> None:
