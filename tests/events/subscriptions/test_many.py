@@ -93,14 +93,14 @@ def test_streams_that_nobody_is_subscribed_to_are_closed(make_bench) -> None:
     bench = make_bench()
     for number in range(4):
         bench.define(f"order_{number}", amount="int")
-    one, all_types = bench.subscribe("SUBSCRIBE order_1"), bench.subscribe("SUBSCRIBE *")
+    orders, all_types = bench.subscribe("SUBSCRIBE order_1"), bench.subscribe("SUBSCRIBE *")
     all_types.until(CaughtUp)
-    one.until(CaughtUp)
+    orders.until(CaughtUp)
     assert len(bench.streams_open()) == 4
     all_types.close()
     await_that(lambda: bench.streams_open() == {"order_1"}, "the others are closed")
     bench.store("order_1", "ann", amount=1)
     bench.store("order_2", "ann", amount=2)
-    one.next(1)
+    orders.next(1)
     again = bench.resume(all_types)
     assert sorted(event["event_type"] for event in again.next(2)) == ["order_1", "order_2"]
