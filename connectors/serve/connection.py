@@ -130,7 +130,7 @@ class Connection:
         """Return the next line, without its end; None where the client has ended the connection.
 
         Raises:
-            RefusedError: It is longer than so many bytes.
+            RefusedError: It is longer than so many bytes, or the connection ended within it.
             GoneError: It did not come in time.
         """
         self.waiting_since_s = self._clock.monotonic_s()
@@ -148,7 +148,8 @@ class Connection:
                 break
         if end > bytes_max:
             if len(self._received) <= bytes_max:
-                return None
+                message = "the last line has no end: it was not done"
+                raise RefusedError(400, message, closes=True)
             message = f"a line of more than {bytes_max:,} bytes"
             raise RefusedError(413, message, closes=True)
         line = bytes(self._received[:end])

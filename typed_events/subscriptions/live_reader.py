@@ -68,6 +68,11 @@ class LiveReader:
             track.begin(self._nexts)
             self._tracks[track] = wanted
 
+    @property
+    def followers(self) -> int:
+        """How many subscribers are offered new rows."""
+        return len(self._tracks)
+
     def wake(self) -> None:
         """Have it look for rows now; any thread."""
         self._woken.set()

@@ -131,12 +131,19 @@ class Lines:
     """A connection that sends a command a line."""
 
     def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
         self._file = sock.makefile("rwb")
 
     def send(self, *lines: str | bytes) -> None:
         for line in lines:
             self._file.write((line.encode() if isinstance(line, str) else line) + b"\n")
         self._file.flush()
+
+    def end(self, text: str) -> None:
+        """Send the beginning of a line, and nothing more."""
+        self._file.write(text.encode())
+        self._file.flush()
+        self._socket.shutdown(socket.SHUT_WR)
 
     def line(self) -> str:
         """Return the next line; nothing where the server has ended the connection."""
