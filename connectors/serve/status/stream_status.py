@@ -64,28 +64,29 @@ class StreamStatuses:
         self._streams = streams
         self._clock = clock
         self._readings: dict[str, _Reading] = {}
-        # What was told last of each stream, and when.
-        self._told: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        # What was answered last of each stream, and when.
+        self._answered: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def all_of(self, names: list[str]) -> list[Mapping[str, Any]]:
         """Return what is told of some streams, in their order."""
         began_s = self._clock.monotonic_s()
-        for name in self._told.keys() - set(names):
-            del self._told[name]
+        for name in self._answered.keys() - set(names):
+            del self._answered[name]
             self._readings.pop(name, None)
-        told = {}
-        by_age = sorted(names, key=lambda name: self._told[name][0] if name in self._told else 0.0)
+        entries: dict[str, Mapping[str, Any]] = {}
+        never: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
+        by_age = sorted(names, key=lambda name: self._answered.get(name, never)[0])
         for place, name in enumerate(by_age):
             now_s = self._clock.monotonic_s()
             if place < READ_AT_LEAST or now_s - began_s < _READ_MAX_S:
-                told[name] = self.of(name)
-                self._told[name] = (now_s, told[name])
-            elif name in self._told:
-                then_s, values = self._told[name]
-                told[name] = {**values, "age_s": round(now_s - then_s, 1)}
+                entries[name] = self.of(name)
+                self._answered[name] = (now_s, entries[name])
+            elif name in self._answered:
+                then_s, values = self._answered[name]
+                entries[name] = {**values, "age_s": round(now_s - then_s, 1)}
             else:
-                told[name] = {"name": name, "pending": True}
-        return [told[name] for name in names]
+                entries[name] = {"name": name, "pending": True}
+        return [entries[name] for name in names]
 
     def of(self, name: str) -> Mapping[str, Any]:
         """Return what is told of a stream; what is wrong where it cannot be read."""

@@ -143,5 +143,5 @@ def test_of_many_streams_those_are_read_that_were_not_read_for_longest(tmp_path:
     assert [entry["name"] for entry in first] == [entry["name"] for entry in second] == names
     assert first[-2:] == [{"name": name, "pending": True} for name in names[-2:]]
     assert all(entry["rows"] == 1 for entry in (*first[:-2], *second))
-    told_before = [entry["name"] for entry in second if entry.get("age_s", 0) > 0]
-    assert told_before == names[READ_AT_LEAST - 2 : READ_AT_LEAST]
+    read_before = [entry["name"] for entry in second if entry.get("age_s", 0) > 0]
+    assert read_before == names[READ_AT_LEAST - 2 : READ_AT_LEAST]
