@@ -84,7 +84,7 @@ def test_live_reader_goes_on_behind_rows_that_have_gone(bench, subscribe):
         bench.put("ann", "c", 3)
         # Behind one it has attached to the live reader again.
         subscriber.until(Checkpoint)
-        return int(live_reader.rows_read) > before
+        return bool(live_reader.rows_read > before)
 
     await_that(is_told_live, "rows that the live reader reads")
 
