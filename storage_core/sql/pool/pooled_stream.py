@@ -229,7 +229,8 @@ class PooledStream:
         if missing > _DECODED_FOR_KEYS_MAX and is_searched:
             tables.searched += missing
             wanted: dict[str, Any] = {"keys" if self.has_keys else "ids": list(owners)}
-            batches = self._reader.tail(n, start, shard.end, columns=columns, **wanted)
+            rows = self._reader.rows
+            batches = rows.unexpired(n, start, shard.end, columns=columns, **wanted)
             return self._typed([batch for batch in batches if batch.num_rows])
         column = "key" if self.has_keys else "secondary"
         return [
@@ -241,7 +242,7 @@ class PooledStream:
     def _read(
         self, shard: int, columns: Sequence[str], start: int, end: int
     ) -> list[pa.RecordBatch]:
-        return list(self._reader.tail(shard, start, end, columns=columns))
+        return list(self._reader.rows.unexpired(shard, start, end, columns=columns))
 
     def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
         """Return stored rows as typed tables."""
