@@ -63,11 +63,11 @@ def test_type_of_events_passes(check: Check) -> None:
         ({"key_mode": "text"}, "stream.key_mode"),
         (
             {"primary": "field:when"},
-            "event type order, version 1: shardlog.events.order has no field when",
+            "type order, version 1: shardlog.events.order has no field when",
         ),
         (
             {"primary": "field:status"},
-            "field status of shardlog.events.order is string; a primary is",
+            "field status of shardlog.events.order is string; a primary",
         ),
         ({"topic": "order"}, "a stream of this name is there that was not made from a topic"),
     ],
