@@ -58,7 +58,7 @@ def test_type_of_events_passes(check: Check) -> None:
     [
         ({"event_type": "ordr"}, "there is no event type ordr; did you mean order?"),
         ({"event_type": "presence"}, "event type presence is of state with TTL 30m"),
-        ({"event_type": "_types"}, "stream.event_type"),
+        ({"event_type": "_types"}, "stream.event_type: '_types' cannot be the name of a type"),
         ({"value_format": "raw"}, "event_type: is the type of JSON values"),
         ({"key_mode": "text"}, "stream.key_mode"),
         (
