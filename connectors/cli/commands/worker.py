@@ -17,7 +17,12 @@ import typer
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.output.printing import print_line
 from connectors.cli.version import installed_version
-from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
+from connectors.ingest.start_checks import (
+    check_files,
+    check_streams,
+    check_writable,
+    raise_file_limit,
+)
 from connectors.ingest.status.line_output import LogFormat
 from connectors.ingest.status.log_lines import open_log, tell_library_lines_left_out
 from connectors.ingest.values.schema_checks import untried_topics
@@ -56,6 +61,7 @@ def worker(
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     _check_listening(options)
     if check:
+        check_streams(options.root, sorted({*options.topics, *options.partitions}))
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
         print_line(json.dumps({**options.printable(), "fetches_by": fetches_by}, indent=2))
