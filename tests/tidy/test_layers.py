@@ -82,6 +82,7 @@ DOORS = {
         "storage_core/engine/rocksdb.py",
         "storage_core/engine/rocksdb_binding.py",
     ),
+    "wsproto": ("connectors/serve/websocket/",),
     "xxhash": ("storage_core/platform/xxh3.py",),
 }
 # All that the log stands on beside the standard library.

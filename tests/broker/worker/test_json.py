@@ -108,10 +108,19 @@ def test_rows_have_the_version_that_takes_them_and_letters_are_redriven_once_one
     assert [row["amount"] for row in events] == [1.0, 2.0]
 
 
-def test_a_type_that_nobody_defined_is_told_in_one_line(lab: Lab, topic: Topic) -> None:
-    run(lab.root, FIRST)
-    worker = lab.worker(topic, **settings(stream__event_type="ordr"))
+@pytest.mark.parametrize(
+    ("event_type", "said"),
+    [
+        ("ordr", "there is no event type ordr"),
+        ("presence", "event type presence is of state with TTL 30m"),
+    ],
+)
+def test_a_type_that_values_cannot_be_of_is_told_in_one_line(
+    lab: Lab, topic: Topic, event_type: str, said: str
+) -> None:
+    run(lab.root, FIRST, 'DEFINE presence FIELDS { page: "string" } AS STATE TTL 30m')
+    worker = lab.worker(topic, **settings(stream__event_type=event_type))
     worker.await_event("quarantined")
-    assert "there is no event type ordr" in worker.said()
+    assert said in worker.said()
     assert "Traceback" not in worker.said()
     assert worker.stop() != 0

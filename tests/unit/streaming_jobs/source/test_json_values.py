@@ -1,5 +1,7 @@
 """Values of JSON as typed columns of Spark's source, and in parts beside their payloads."""
 
+from typing import Any
+
 import fastavro
 import pytest
 
@@ -71,7 +73,7 @@ def test_exports_come_back_with_the_bytes_that_came(lab, tmp_path, form):
 
 def test_avro_containers_have_such_values_as_bytes_that_others_read(lab, tmp_path):
     export_stream(lab.root, lab.name, tmp_path / "out", file_format="avro")
-    rows = []
+    rows: list[Any] = []
     for path in sorted((tmp_path / "out").glob("*.avro")):
         with path.open("rb") as file:
             rows += list(fastavro.reader(file))
