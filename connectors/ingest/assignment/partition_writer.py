@@ -105,9 +105,14 @@ def stored_rows(records: ShardRecords) -> tuple[pa.RecordBatch, tuple[SchemaEntr
     place_column = (
         pa.array(places, mask=numbers == NO_SCHEMA) if column.null_count else pa.array(places)
     )
-    return records.rows.set_column(
+    rows = records.rows.set_column(
         field_index, records.rows.schema.field(field_index), place_column
-    ), entries
+    )
+    versions = [records.schemas[number].version for number in used]
+    if any(versions):
+        of_rows = np.array([*versions, 0], np.uint16)[np.where(numbers == NO_SCHEMA, -1, places)]
+        rows = rows.append_column("version", pa.array(of_rows))
+    return rows, entries
 
 
 def _entry(schema: WriterSchema) -> SchemaEntry:

@@ -48,11 +48,13 @@ class WriterSchema:
         number: What stands for it in this process.
         registry_id: Its id in the registry.
         schema: The schema.
+        version: The version that its rows have: that of an event type.
     """
 
     number: int
     registry_id: int
     schema: AvroSchema
+    version: int = 0
 
 
 # Of each name that was asked for: its schema, or why there is none.

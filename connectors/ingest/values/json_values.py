@@ -75,5 +75,5 @@ class EventValues:
         key = stored.event_type.name, stored.event_type.version
         if key not in self._writers:
             schema = json_schema_of(stored.event_type)
-            self._writers[key] = WriterSchema(len(self._writers), key[1], schema)
+            self._writers[key] = WriterSchema(len(self._writers), key[1], schema, key[1])
         return self._writers[key]

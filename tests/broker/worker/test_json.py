@@ -101,6 +101,8 @@ def test_rows_have_the_version_that_takes_them_and_letters_are_redriven_once_one
     assert reasons(lab, topic).keys() == {1}
     rows = stored_rows(lab, topic, "address", "schema_id")
     assert [(row["address"], row["schema_id"]) for row in rows] == [(0, 1), (2, 2), (3, 1), (4, 2)]
+    replayed = run(lab.root, f"REPLAY {topic.name} FOR k0", f"REPLAY {topic.name} FOR k2")
+    assert [(row["amount"], row["version"]) for row in replayed] == [(2.0, 2)]
     assert worker.stop() == 0
     code, _, err = dlq("retry", lab.root, topic.name)
     assert (code, err) == (0, "")
