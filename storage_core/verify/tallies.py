@@ -47,12 +47,15 @@ class HeadTally:
         marks: Addresses at which the heads are noted.
         jitter: The stream's.
         at_once: How many ids a pass takes at most.
+        judges_late: Whether a late row must stand behind one that makes it so. Retried dead letters
+            were late where they came from, and those rows are elsewhere.
     """
 
     first: int
     marks: tuple[int, ...]
     jitter: int
     at_once: int = HEADS_AT_ONCE
+    judges_late: bool = True
     limit: int = INT32_MAX + 1
     absorbed: int = 0
     noted: dict[int, Heads] = field(default_factory=dict)
@@ -105,8 +108,9 @@ class HeadTally:
         before: Heads,
     ) -> list[int]:
         """Judge normal and late rows anew; what is ahead or expired, clock and floor decided."""
-        if states is not None and (states > State.LATE).any():
-            judgeable = states <= State.LATE
+        most = State.LATE if self.judges_late else State.NORMAL
+        if states is not None and (states > most).any():
+            judgeable = states <= most
             primaries, addresses, states = (
                 primaries[judgeable],
                 addresses[judgeable],

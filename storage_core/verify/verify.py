@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.origin import RETRY_SHARDS_FROM
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
 from storage_core.format.counters import Counters
@@ -202,8 +203,9 @@ class ViewCheck:
         state, view, findings = self._state, self._view, self._findings
         marks = (state.heads_through, self._committed)
         first_id, first_window, is_first = INT32_MIN, INT64_MIN, True
+        judges_late = view.shard < RETRY_SHARDS_FROM
         while is_first or first_id <= INT32_MAX or first_window < INT64_MAX:
-            heads = HeadTally(first_id, marks, view.jitter, limits.heads)
+            heads = HeadTally(first_id, marks, view.jitter, limits.heads, judges_late)
             windows = WindowTally(first_window, view.scheme, limits.windows)
             self._pass(heads, windows, progress, is_first=is_first)
             if self._is_broken:

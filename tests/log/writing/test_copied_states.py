@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError, State, Stream, StreamOptions
+from storage_core import (
+    RETRY_SHARDS_FROM,
+    InvalidRequestError,
+    State,
+    Stream,
+    StreamOptions,
+)
+from tests.log.topics import TopicCopy
 
 FIRST_MS = 1_700_000_000_000
 NORMAL, LATE, AHEAD, EXPIRED = State.NORMAL, State.LATE, State.AHEAD, State.EXPIRED
@@ -62,6 +69,15 @@ def test_rows_that_come_again_are_passed_over_with_their_states(stream):
     stream.commit()
     assert (report.duplicates, report.appended) == (2, 1)
     assert states_of(stream) == [NORMAL, LATE, LATE]
+
+
+def test_retried_letters_that_were_late_where_they_came_from_are_sound(tmp_path):
+    copy = TopicCopy(tmp_path, jitter=5)
+    copy.add({RETRY_SHARDS_FROM: 0})
+    with copy.open(RETRY_SHARDS_FROM) as stream:
+        copied(stream, [50, 47, 60, 70], [LATE, LATE, NORMAL, NORMAL], shard=RETRY_SHARDS_FROM)
+        stream.commit()
+        assert stream.verify().problems == ()
 
 
 @pytest.mark.parametrize(
