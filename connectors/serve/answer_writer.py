@@ -16,7 +16,7 @@ Piece = bytes | memoryview
 
 
 class Sink(Protocol):
-    """What an answer is written to: a connection, or what gathers it."""
+    """What an answer is written to: a connection, or what collects it."""
 
     def send(self, pieces: Iterable[Piece]) -> int:
         """Send all of some pieces; return how many bytes they were."""

@@ -24,11 +24,11 @@ from connectors.serve.commands.line_server import (
     listening_address,
     listening_path,
 )
+from connectors.serve.commands.store_reactor import STORES_IN_A_ROW, StoreReactor, is_single_store
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
 from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
 from connectors.serve.settings import ServeSettings
-from connectors.serve.store_reactor import STORES_IN_A_ROW, StoreReactor, is_single_store
 from connectors.serve.tls import Certificate
 from connectors.settings.operations_settings import is_loopback, join_address
 from storage_core import Clock, SystemClock

@@ -142,8 +142,8 @@ class EventCommands:
             if answer is not None
         ]
         if ended:
-            commands, given, seconds = zip(*ended, strict=True)
-            self._count(commands, given, sum(seconds))
+            commands, outcomes, seconds = zip(*ended, strict=True)
+            self._count(commands, outcomes, sum(seconds))
         return answers
 
     def subscribe(self, command: Subscribe) -> "Subscription":

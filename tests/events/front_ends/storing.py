@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 
+from connectors.serve.commands.store_reactor import STORES_IN_A_ROW
 from connectors.serve.connection import Connection
-from connectors.serve.store_reactor import STORES_IN_A_ROW
 from tests.events.front_ends.doors import Told
 from tests.log.serve.served import ANSWER_MAX_S, Served, received_of
 from tests.waiting import await_that

@@ -16,6 +16,7 @@ import select
 import threading
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -52,8 +53,8 @@ def is_single_store(request: HttpRequest) -> bool:
     return body[: len(_STORE)].upper() == _STORE and b"\n" not in body
 
 
-class _Gathered:
-    """An answer that is gathered, to be sent at once."""
+class _Collected:
+    """An answer that is collected, to be sent at once."""
 
     def __init__(self) -> None:
         self.content = b""
@@ -151,37 +152,42 @@ class StoreReactor:
         return True
 
     def close(self) -> None:
-        """End the thread, and the connections that it has."""
+        """End the thread, and the connections that it has. Closing twice is fine."""
         with self._lock:
+            thread, self._thread = self._thread, None
             self._is_closed = True
-            thread = self._thread
-        if thread is None:
-            return
-        self._wake()
+            if thread is None:
+                return
+            os.eventfd_write(self._waker, 1)
         thread.join()
         for client in list(self._clients.values()):
             self._finish(client)
+        self._opened.close()
 
     def _is_running(self) -> bool:
         """Begin, unless that was done; return whether the system has let it."""
         if self._thread is not None:
             return True
-        try:
-            self._poller = select.epoll()
-            self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self._poller.register(self._waker, select.EPOLLIN)
-            thread = threading.Thread(target=self._run, name="shardlog-stores", daemon=True)
-            thread.start()
-        except (OSError, RuntimeError):
-            return False
-        self._thread = thread
+        with ExitStack() as opened:
+            try:
+                self._poller = opened.enter_context(select.epoll())
+                self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                opened.callback(os.close, self._waker)
+                self._poller.register(self._waker, select.EPOLLIN)
+                thread = threading.Thread(target=self._run, name="shardlog-stores", daemon=True)
+                thread.start()
+            except (OSError, RuntimeError):
+                return False
+            self._thread, self._opened = thread, opened.pop_all()
         return True
 
     def _wake(self) -> None:
-        # Whoever comes before this was seen wakes nobody a second time.
-        if not self._has_ended:
-            self._has_ended = True
-            os.eventfd_write(self._waker, 1)
+        with self._lock:
+            # Whoever comes before this was seen wakes nobody a second time. What ends behind
+            # `close` is no longer answered.
+            if not self._has_ended and not self._is_closed:
+                self._has_ended = True
+                os.eventfd_write(self._waker, 1)
 
     # --- of its own thread -------------------------------------------------------------------
 
@@ -294,11 +300,11 @@ class StoreReactor:
 
     def _answer(self, client: _Client, answer: Answer) -> None:
         assert client.wanted is not None, "it was begun"
-        gathered = _Gathered()
+        collected = _Collected()
         closes = self._handler.stopping.is_set()
-        sent, status = self._handler.write_stored(gathered, client.wanted, answer, closes=closes)
+        sent, status = self._handler.write_stored(collected, client.wanted, answer, closes=closes)
         client.wanted = client.soon = None
-        rest = client.connection.send_now(gathered.content)
+        rest = client.connection.send_now(collected.content)
         now_s = self._clock.monotonic_s()
         self._handler.figures.answered("command", status, now_s - client.begun_s, sent)
         if rest:
