@@ -95,9 +95,12 @@ def test_client_that_takes_no_answers_gets_all_of_them_later(defined) -> None:
         connection = client.server_side
         assert connection is not None
         connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _FEW_BYTES)
-        sending = threading.Thread(
-            target=client.send, args=[store(number, "slow") for number in range(_MANY)]
-        )
+
+        def send() -> None:
+            client.send(*(store(number, "slow") for number in range(_MANY)))
+            client.sock.shutdown(socket.SHUT_WR)
+
+        sending = threading.Thread(target=send)
         sending.start()
         client.await_given_back()
         replies = client.answers(_MANY)
