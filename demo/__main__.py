@@ -3,6 +3,7 @@
 python -m demo                    200,000 records of 500 devices: Avro of two versions of a schema,
                                   some late, some to expire, some that no schema wrote
 python -m demo --records 50000    less
+python -m demo --keep             leaves the page over it until Ctrl-C
 """
 
 import argparse
@@ -27,6 +28,7 @@ from connectors.devtools.stack import DevStack
 from connectors.kafka import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
 from demo.ledger import DEAD_LETTER_TOPIC, dead_letters, read_ledger, what_became
+from demo.page import leave_page_up
 from demo.rolled import Rolled, corrected, roll_up, rolled
 from demo.sealed import seal_and_ask
 from storage_core import (
@@ -69,15 +71,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--records", type=int, default=_RECORDS, help="records to produce")
     parser.add_argument("--rate", type=int, default=_RATE, help="records a second")
+    parser.add_argument("--keep", action="store_true", help="leave the page up until Ctrl-C")
     wanted = parser.parse_args(arguments)
     start = _CLOCK.monotonic_s()
     with tempfile.TemporaryDirectory(prefix="shardlog-demo-") as place:
         try:
             is_balanced = _run(Path(place), wanted.records, wanted.rate)
+            _say(f"{_CLOCK.monotonic_s() - start:.0f} seconds")
+            if wanted.keep:
+                leave_page_up(Path(place) / "root", _say)
         except ShardlogError as error:
             sys.stderr.write(f"demo: {error}\n")
             return 1
-    _say(f"{_CLOCK.monotonic_s() - start:.0f} seconds")
     return 0 if is_balanced else 1
 
 

@@ -1,4 +1,4 @@
-"""Whether the system lets a worker be: files enough, and a root that can be had.
+"""Whether a worker can be: files enough, a root that can be had, streams that are of topics.
 
 It is asked before anything is consumed.
 
@@ -13,11 +13,11 @@ again at once.
 import errno
 import resource
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from storage_core import InvalidRequestError, files_needed
+from storage_core import InvalidRequestError, describe_stream, files_needed
 
 # Connections of the clients to a dozen brokers, their pipes, the log, libraries.
 FILES_BESIDE_SHARDS: Final = 128
@@ -58,6 +58,31 @@ def check_files(partitions: int, limit: Callable[[], int] = hard_file_limit) -> 
     missing = files_missing(partitions, limit)
     if missing is not None:
         raise InvalidRequestError(missing)
+
+
+def check_streams(root: Path, topics: Iterable[str]) -> None:
+    """Refuse topics whose stream is there already and has rows of another source.
+
+    Raises:
+        InvalidRequestError: There is such a stream, as that of an event type.
+    """
+    for topic in topics:
+        try:
+            origin = describe_stream(root, topic).origin
+        except InvalidRequestError:
+            # It is made with the first partition.
+            continue
+        if origin is None:
+            raise not_of_a_topic(topic)
+
+
+def not_of_a_topic(topic: str) -> InvalidRequestError:
+    """Return the error about a topic's stream that others write."""
+    message = (
+        "a stream of this name is there that was not made from a topic; a topic of another name, "
+        "or another root, keeps their rows apart"
+    )
+    return InvalidRequestError(message, stream=topic)
 
 
 def check_writable(root: Path) -> None:

@@ -94,6 +94,11 @@ class AnswerWriter:
             sent += self._send_chunk(before, waiting, size, is_old=is_old)
         return sent if is_old else sent + self._connection.send([b"\r\n0\r\n\r\n"])
 
+    def write_switch(self, headers: Mapping[str, str]) -> int:
+        """Send an answer that makes another protocol of the connection; return the bytes sent."""
+        head = self._head(HTTPStatus.SWITCHING_PROTOCOLS, headers, closes=False)
+        return self._connection.send([head])
+
     def _send_chunk(self, before: bytes, pieces: list[Piece], size: int, *, is_old: bool) -> int:
         head = before if is_old else b"%s%x\r\n" % (before, size)
         if size <= _COPIED_MAX:

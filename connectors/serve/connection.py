@@ -4,6 +4,7 @@ It belongs to one thread; `cut` and `close_if_idle` may come from any. A client 
 what is sent, or sends nothing, keeps its own thread waiting and no other.
 """
 
+import select
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -126,7 +127,7 @@ class Connection:
         """Return the next line, without its end; None where the client has ended the connection.
 
         Raises:
-            RefusedError: It is longer than so many bytes.
+            RefusedError: It is longer than so many bytes, or the connection ended within it.
             GoneError: It did not come in time.
         """
         self.waiting_since_s = self._clock.monotonic_s()
@@ -141,7 +142,8 @@ class Connection:
                 break
         if end > bytes_max:
             if len(self._received) <= bytes_max:
-                return None
+                message = "the last line has no end: it was not done"
+                raise RefusedError(400, message, closes=True)
             message = f"a line of more than {bytes_max:,} bytes"
             raise RefusedError(413, message, closes=True)
         line = bytes(self._received[:end])
@@ -315,6 +317,35 @@ class Connection:
             return True
         self._received += received
         return not received
+
+    def take_received(self) -> bytes:
+        """Return what the client has sent by now, whatever it is; nothing where nothing came.
+
+        Raises:
+            GoneError: It has ended the connection.
+        """
+        is_gone = self.is_gone()
+        received = bytes(self._received)
+        self._received.clear()
+        if is_gone and not received:
+            message = "the client went away"
+            raise GoneError(message)
+        return received
+
+    def await_received(self, wait_s: float) -> None:
+        """Wait until the client may have sent something, or for some seconds."""
+        pending = getattr(self._socket, "pending", None)
+        number = self._socket.fileno()
+        if number < 0 or (pending is not None and pending()):
+            return
+        looking = select.poll()
+        looking.register(number, select.POLLIN)
+        looking.poll(1000 * wait_s)
+
+    def begin_answer(self) -> None:
+        """Count the time of an answer from here on, where no request begins it."""
+        self._moved_bytes, self._waited_s = 0, 0.0
+        self._answered_until_s = self._clock.monotonic_s() + self._answer_max_s
 
     def is_slow(self) -> bool:
         """Tell whether the client takes its answer, or sends its rows, too slowly as a whole.

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -97,29 +97,23 @@ class Figures:
             1,
             version=self._version,
         )
-        yield Family(
-            "shardlog_server_requests_total",
-            "counter",
+        yield _labelled(
+            "requests",
             "Requests by call and by the status of their answer.",
-            tuple(
-                Sample({"call": call, "status": status}, count)
-                for (call, status), count in sorted(requests.items())
-            ),
+            ("call", "status"),
+            requests.items(),
         )
-        yield Family(
-            "shardlog_server_request_seconds_total",
-            "counter",
+        yield _labelled(
+            "request_seconds",
             "Seconds that answers took, by call.",
-            tuple(Sample({"call": call}, spent) for call, spent in sorted(seconds.items())),
+            ("call",),
+            [((call,), spent) for call, spent in seconds.items()],
         )
-        yield Family(
-            "shardlog_server_commands_total",
-            "counter",
+        yield _labelled(
+            "commands",
             "Commands over typed events, by verb and by the status of their answer.",
-            tuple(
-                Sample({"verb": verb, "status": status}, count)
-                for (verb, status), count in sorted(commands.items())
-            ),
+            ("verb", "status"),
+            commands.items(),
         )
         yield single(
             "shardlog_server_command_seconds_total",
@@ -141,3 +135,16 @@ class Figures:
             )
         yield from process_families()
         yield from disk_families(self._root)
+
+
+def _labelled(
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    counts: Iterable[tuple[tuple[str, ...], float]],
+) -> Family:
+    """Return a counter with a sample for each value of its labels."""
+    samples = (
+        Sample(dict(zip(labels, values, strict=True)), count) for values, count in sorted(counts)
+    )
+    return Family(f"shardlog_server_{name}_total", "counter", text, tuple(samples))

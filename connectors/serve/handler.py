@@ -5,6 +5,7 @@
     GET /                              the page, without a token
     GET /status                        how the streams stand
     POST /command                      commands over typed events
+    GET /subscribe, /ws                their subscriptions, and both over a WebSocket
     GET | POST /v1/<call>, /v1/streams/<stream>/<call>    storage_core/protocol/calls.py
 
 Any thread; a request belongs to that of its connection.
@@ -48,6 +49,7 @@ from connectors.serve.settings import Bounds, ServeSettings
 from connectors.serve.staged_writes import StagedWrites
 from connectors.serve.status.http_status import HttpStatus
 from connectors.serve.tokens import Tokens
+from connectors.serve.websocket.http_websocket import HttpWebSocket
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
     Clock,
@@ -84,10 +86,11 @@ from typed_events.answer import Answer
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
     *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/", "/status", "/command", "/subscribe"),
+    *("/", "/status", "/command", "/subscribe", "/ws"),
     *("/v1/<call>", "/v1/streams/<stream>/<call>"),
 )
 _OF_STREAM: Final = 4
+_Front = HttpCommands | HttpSubscriptions | HttpWebSocket | HttpStatus
 
 
 class Handler:
@@ -118,7 +121,7 @@ class Handler:
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
-        self.events = EventCommands(settings.root, clock, self.figures)
+        self.events = EventCommands(settings.root, clock, self.figures, settings.remembered)
         self.subscription_slots = AnswerSlots(
             settings.bounds.subscriptions, settings.bounds, clock, "subscriptions are open"
         )
@@ -128,11 +131,13 @@ class Handler:
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
+        self.status = HttpStatus(settings.root, self.streams, front_end, self._identity)
         self._commands = HttpCommands(front_end)
-        self._fronts: Mapping[tuple[str, ...], HttpCommands | HttpSubscriptions | HttpStatus] = {
+        self._fronts: Mapping[tuple[str, ...], _Front] = {
             ("command",): self._commands,
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
-            ("status",): HttpStatus(settings.root, self.streams, front_end, self._identity),
+            ("ws",): HttpWebSocket(front_end, self.stopping.is_set),
+            ("status",): self.status,
         }
         self.own_headers: Mapping[str, str] = {
             "Server": "shardlog",

@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -41,6 +41,9 @@ _START_MAX_S: Final = 300.0
 _ASKED_EVERY_S: Final = 5.0
 _ANSWER_MAX_S: Final = 10.0
 _UNANSWERED_MAX: Final = 3
+# A pipe has room for some of them, so a server that reads none holds this thread up no longer than
+# it takes to be killed.
+_LAGS_BYTES_MAX: Final = 16_384
 # They may be meant for the worker's whole group.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -102,6 +105,8 @@ class ServerChild:
         self._process: Popen[bytes] | None = None
         self._is_ready = False
         self._restarts = 0
+        # Tells the lag of each stream, once the worker runs; it may wait a second.
+        self.lags: Callable[[], Mapping[str, int]] | None = None
         self._thread = threading.Thread(target=self._watch, name="shardlog-serve", daemon=True)
         self._thread.start()
 
@@ -186,10 +191,22 @@ class ServerChild:
                 is_answered = answers(self._place, _ANSWER_MAX_S, has_tls=self._has_tls)
                 unanswered = 0 if is_answered else unanswered + 1
                 self._is_ready = is_answered
+                if is_answered:
+                    self._tell_lags(process)
             else:
                 return None
         process.kill()
         return f"it did not answer {unanswered} times in {_ANSWER_MAX_S:g} s, and was killed"
+
+    def _tell_lags(self, process: Popen[bytes]) -> None:
+        """Tell a server that answers how far behind its streams are."""
+        if self.lags is None or process.stdin is None:
+            return
+        line = json.dumps({"lags": dict(self.lags())}).encode() + b"\n"
+        if len(line) <= _LAGS_BYTES_MAX:
+            with suppress(OSError, ValueError):
+                process.stdin.write(line)
+                process.stdin.flush()
 
     def _started(self) -> Popen[bytes] | None:
         with self._lock:

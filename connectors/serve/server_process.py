@@ -1,7 +1,8 @@
 """The server of a worker: a process of its own, over the socket that the worker listens on.
 
     standard input    one line of JSON: root, version, the section `[serve]`, and whether there is
-                      a page; its end is the worker's, and this process stops
+                      a page; then, again and again, {"lags": {"<stream>": n}}; its end is the
+                      worker's, and this process stops
     standard output   one line of JSON: {"ready": true}, or {"failed": "<reason>"}
     descriptor        of the listening socket, the only argument
 
@@ -48,7 +49,8 @@ def main() -> None:
         _say({"ready": True})
         # Nobody reads standard output any more, and a full pipe would hold up who prints there.
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdin.read()
+        for line in sys.stdin:
+            server.handler.status.note_lags(json.loads(line)["lags"])
         threading.Timer(_END_WITHIN_S, os._exit, (1,)).start()
     os._exit(0)
 

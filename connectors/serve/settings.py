@@ -1,12 +1,14 @@
 """What a server over shards is told: where it listens, who may ask, and its bounds."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from connectors.settings.operations_settings import is_loopback, split_address
 from connectors.settings.serve_settings import WorkerServeSettings
 from storage_core import InvalidRequestError
+from typed_events.remembered.options import KEEP_ALL, KeepOptions
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8085"
 _MIB: Final = 2**20
@@ -90,6 +92,7 @@ class ServeSettings:
         command_listen: Host and port for a command a line; None for none.
         command_socket: Path of a Unix socket for the same; None for none.
         has_page: Whether the page is at `/`.
+        remembered: How much SHOW answers with.
         bounds: How much it takes and gives.
     """
 
@@ -104,6 +107,7 @@ class ServeSettings:
     command_listen: str | None = None
     command_socket: Path | None = None
     has_page: bool = True
+    remembered: KeepOptions = KEEP_ALL
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
@@ -146,6 +150,12 @@ class ServeSettings:
         return self.tls_certificate is not None
 
 
+def remembered(rows_max: int, hours_max: float) -> KeepOptions:
+    """Return how much of an answer is kept; 0 is all of it."""
+    age = timedelta(hours=hours_max) if hours_max else None
+    return KeepOptions(rows_max or None, age)
+
+
 def settings_beside_worker(
     root: Path, section: WorkerServeSettings, *, has_page: bool = True
 ) -> ServeSettings:
@@ -158,7 +168,10 @@ def settings_beside_worker(
         read_tokens=section.read_token_file,
         write_tokens=section.write_token_file,
         is_anonymous=section.anonymous,
+        command_listen=section.command_listen or None,
+        command_socket=section.command_socket,
         has_page=has_page,
+        remembered=remembered(section.remembered_rows_max, section.remembered_hours_max),
         bounds=Bounds(
             connections=section.connections_max,
             answers=section.answers_max,

@@ -33,6 +33,10 @@ class WorkerServeSettings(Section):
         read_token_file: Tokens that may read, one a line.
         write_token_file: Tokens that may write, and read.
         anonymous: Whether others than this machine may read without a token.
+        command_listen: Host and port for a command a line, of this machine alone; empty for none.
+        command_socket: Path of a Unix socket for the same.
+        remembered_rows_max: Rows of a remembered query that SHOW answers with; 0 for all.
+        remembered_hours_max: Since when they were stored; 0 for all.
         connections_max: Connections at once.
         answers_max: Answers with rows at once.
         rows_max: Rows of an answer; 0 for any number.
@@ -47,6 +51,10 @@ class WorkerServeSettings(Section):
     read_token_file: FileName | None = None
     write_token_file: FileName | None = None
     anonymous: bool = False
+    command_listen: Annotated[str, BeforeValidator(check_address)] = ""
+    command_socket: FileName | None = None
+    remembered_rows_max: Annotated[int, Field(ge=0)] = 0
+    remembered_hours_max: Annotated[float, Field(ge=0, le=876_000)] = 0.0
     connections_max: Annotated[int, Field(ge=1, le=10_000)] = 256
     answers_max: Annotated[int, Field(ge=1, le=1000)] = 32
     rows_max: Annotated[int, Field(ge=0)] = 0
@@ -58,6 +66,12 @@ class WorkerServeSettings(Section):
     def _check(self) -> Self:
         if not self.listen:
             return self
+        if self.command_listen and not is_loopback(split_address(self.command_listen)[0]):
+            message = (
+                f"serve.command_listen: {self.command_listen} can be reached from other machines; "
+                "name an address of this one, others send commands to POST /command"
+            )
+            raise ValueError(message)
         if (self.tls_cert is None) != (self.tls_key is None):
             message = "TLS needs a certificate and its key: serve.tls_cert and serve.tls_key"
             raise ValueError(message)

@@ -28,6 +28,7 @@ _MINUTE: Final = timedelta(minutes=1)
 _DEFAULTS: Final = StreamOptions()
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIELD: Final = "field:"
+_TYPE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}\Z")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -50,6 +51,16 @@ def _check_source(source: str, others: tuple[str, ...]) -> str:
         message = f'{source!r} is neither {", ".join(others)} nor a field, as "field:name"'
         raise ValueError(message)
     return source
+
+
+def _check_event_type(name: str) -> str:
+    if not _TYPE_NAME.match(name):
+        message = (
+            f"{name!r} cannot be the name of a type: it has letters, digits and _, begins with a "
+            "letter, and is at most 200 long"
+        )
+        raise ValueError(message)
+    return name
 
 
 class Section(BaseModel):
@@ -88,7 +99,7 @@ class StreamSettings(Section):
     """
 
     value_format: ValueFormat = "raw"
-    event_type: Annotated[str, Field(pattern=r"\A[A-Za-z][A-Za-z0-9_]{0,199}\z")] | None = None
+    event_type: Annotated[str, AfterValidator(_check_event_type)] | None = None
     primary: Annotated[str, AfterValidator(_check_primary)] = "timestamp"
     secondary: Annotated[str, AfterValidator(_check_secondary)] = "key"
     unit: TimeUnit | None = None

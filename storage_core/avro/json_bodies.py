@@ -8,7 +8,7 @@ A body is one object in UTF-8. It has each field once that may not be null, and 
     boolean      true or false
     string uuid  hexadecimal digits as 8-4-4-4-12; in lower case
     long timestamp-micros, int date
-                 a text or an epoch (platform/written_times.py)
+                 a text or an epoch (avro/written_times.py)
     enum         one of the symbols
     [null, ...]  as above, or null, or left out
 
@@ -29,11 +29,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.avro.avro_types import Enum, Field, Primitive, Union, members
-from storage_core.avro.json_columns import columns_at_once
-from storage_core.avro.json_fields import JsonField, JsonKind
+from storage_core.avro.json_columns import JsonField, JsonKind, columns_at_once
 from storage_core.avro.schema import AvroSchema
+from storage_core.avro.written_times import day_or_none, micros_or_none
 from storage_core.errors import InvalidRequestError
-from storage_core.platform.written_times import day_or_none, micros_or_none
 
 _ROWS_AT_ONCE: Final = 8192
 _BYTES_AT_ONCE: Final = 2**22
@@ -167,11 +166,11 @@ def _json_field(schema: AvroSchema, field: Field) -> JsonField:
         kind, is_nullable = members(kind)[0], True
     if isinstance(kind, Enum):
         return JsonField(field.name, "enum", is_nullable, kind.symbols)
-    known = _KINDS.get((kind.kind, kind.logical)) if isinstance(kind, Primitive) else None
-    if known is None:
+    json_kind = _KINDS.get((kind.kind, kind.logical)) if isinstance(kind, Primitive) else None
+    if json_kind is None:
         message = f"field {field.name} of {schema.full_name} has a type that JSON is not read as"
         raise InvalidRequestError(message)
-    return JsonField(field.name, known, is_nullable)
+    return JsonField(field.name, json_kind, is_nullable)
 
 
 class _Texts:

@@ -12,14 +12,14 @@ A time may be a text or a number, and a column has one of them: what the first b
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.avro.json_fields import JsonField
-from storage_core.platform.written_times import (
+from storage_core.avro.written_times import (
     DAY_US,
     FIRST_US,
     LAST_US,
@@ -45,6 +45,24 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 _untyped: Any = pa  # the stubs want to know what an array holds
 _compute: Any = pc
 Column = Any
+JsonKind = Literal["int", "float", "string", "bool", "uuid", "timestamp", "date", "enum"]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonField:
+    """What values a field has.
+
+    Attributes:
+        name: Its name.
+        kind: What its values are.
+        is_nullable: Whether it may be null, or left out.
+        values: Those of an enum.
+    """
+
+    name: str
+    kind: JsonKind
+    is_nullable: bool = False
+    values: tuple[str, ...] = ()
 
 
 def columns_at_once(
@@ -130,8 +148,8 @@ def _converted(column: Column, field: JsonField, kind: pa.DataType) -> Column | 
     elif field.kind == "uuid":
         return _compute.ascii_lower(column) if _all_match(column, _UUID) else None
     elif field.kind == "enum":
-        known = _compute.is_in(column, _untyped.array([*field.values, None], pa.string()))
-        return column if _compute.all(known).as_py() is not False else None
+        is_value = _compute.is_in(column, _untyped.array([*field.values, None], pa.string()))
+        return column if _compute.all(is_value).as_py() is not False else None
     elif field.kind in ("timestamp", "date"):
         return _times(column, field.kind == "date", kind)
     return column

@@ -133,7 +133,7 @@ class AvroFiles:
     def _numbers(self, rows: Any, starts: Offsets) -> tuple[Offsets, Offsets]:  # noqa: ANN401 - a table
         """Return the schema of each row, and the start of its body.
 
-        A value that does not decode has no schema.
+        A value that does not decode has no schema, nor has one whose body is JSON.
         """
         starts = starts.copy()
         numbers: Offsets = rows.column("schema").fill_null(_NO_SCHEMA).to_numpy().astype(np.int64)
@@ -141,8 +141,11 @@ class AvroFiles:
         for number in np.unique(numbers[numbers >= 0]).tolist():
             rows_of_schema = np.flatnonzero(numbers == number)
             bodies = payloads.take(_untyped.array(rows_of_schema))
+            writer = self._context.writers[number]
+            if writer.schema.has_json_bodies:
+                numbers[rows_of_schema] = _NO_SCHEMA
+                continue
             try:
-                writer = self._context.writers[number]
                 body_offsets = verified_starts(
                     writer.schema, writer.registry_id, bodies, starts[rows_of_schema]
                 )

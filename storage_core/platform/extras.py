@@ -19,6 +19,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "rocksdict": "store",
     "structlog": "kafka",
     "typer": "cli",
+    "wsproto": "events",
     "xxhash": "avro",
 }
 

@@ -77,7 +77,7 @@ def snapshot_of(reader: StreamReader) -> StreamSnapshot:
 
     def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         snapshot = shards[shard]
-        return reader.tail(shard, snapshot.hot_start, snapshot.end, columns=columns)
+        return reader.rows.unexpired(shard, snapshot.hot_start, snapshot.end, columns=columns)
 
     parts = {n: snapshot.parts for n, snapshot in shards.items()}
     reads = SnapshotReads(hot_rows, reader.schemas, groups)

@@ -102,6 +102,11 @@ def _follower(reader: StreamReader, shard: int) -> ShardFollower:
     return follower
 
 
+def instance_of(reader: StreamReader, shard: int) -> int:
+    """Return how often a shard's store was left for a newer one."""
+    return _follower(reader, shard).instance
+
+
 def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, SnapshotShard]:
     """Return a snapshot of each shard of a stream, with each transaction whole or absent.
 
@@ -131,14 +136,14 @@ def snapshot_of_shards(reader: StreamReader, files: StreamFiles) -> dict[int, Sn
 def _view_of(reader: StreamReader, shard: int) -> _ShardView:
     follower, born = _follower(reader, shard), reader.born(shard)
 
-    def asked(view: ShardSnapshot) -> _ShardView:
+    def shard_of(view: ShardSnapshot) -> _ShardView:
         # IMPORTANT: of one view; no part of it has rows at or above `sealed`. A store that is newer
         # than the view by now has its epoch, too: rows are read behind it.
         state = view.state
         epoch = RowsEpoch(follower.instance, state.lost, state.gaps)
         return _ShardView(max(state.start, born), parts_in(view), landings_in(view), epoch)
 
-    return follower.ask(asked)
+    return follower.ask(shard_of)
 
 
 def _with_gaps(parts: ShardParts, hidden: list[AddressRange]) -> ShardParts:

@@ -189,14 +189,16 @@ def _rules(values: OptionValues) -> RowRules:
 
 
 def _is_typed(values: OptionValues) -> bool:
-    return values.choice("valueFormat", ("raw", "avro"), "raw") == "avro"
+    # The schema of a row says whether its value is Avro's or JSON.
+    return values.choice("valueFormat", ("raw", "avro", "json"), "raw") != "raw"
 
 
 def _field_request(values: OptionValues) -> "FieldRequest | None":
     if not _is_typed(values):
         if field_options := [name for name in FIELD_OPTIONS if values.has(name)]:
             message = (
-                f"option {field_options[0]}: it is for valueFormat=avro; values are bytes otherwise"
+                f"option {field_options[0]}: it is for valueFormat=avro or json; "
+                "values are bytes otherwise"
             )
             raise InvalidRequestError(message)
         return None

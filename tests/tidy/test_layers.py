@@ -82,6 +82,7 @@ DOORS = {
         "storage_core/engine/rocksdb.py",
         "storage_core/engine/rocksdb_binding.py",
     ),
+    "wsproto": ("connectors/serve/websocket/",),
     "xxhash": ("storage_core/platform/xxh3.py",),
 }
 # All that the log stands on beside the standard library.
@@ -136,7 +137,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.platform.lazy_exports",
     "storage_core.platform.python_values",
     "storage_core.platform.extras",
-    "storage_core.platform.written_times",
+    "storage_core.avro.written_times",
     "storage_core.platform.xxh3",
     "storage_core.remote.addresses",
     "storage_core.remote.connections",

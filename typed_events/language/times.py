@@ -1,13 +1,13 @@
 """Times as people write them, and as answers have them: microseconds since 1970 in UTC.
 
-Which texts and epochs are times, storage_core/platform/written_times.py says. A day is days since
+Which texts and epochs are times, storage_core/avro/written_times.py says. A day is days since
 1970; an epoch is the day it falls in.
 """
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from storage_core.platform.written_times import (
+from storage_core.avro.written_times import (
     DAY_US,
     FIRST_US,
     LAST_US,

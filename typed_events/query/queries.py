@@ -194,6 +194,13 @@ class Queries:
             rows, selection = self._rows(request, poll, seen=seen)
             return LocatedRows(_Batches(rows, selection), selection.schema)
 
+    def row_digests(
+        self, snapshot: PooledSnapshot, addresses: Mapping[int, int]
+    ) -> dict[int, str | None]:
+        """Return the digest of a row of each shard; None where there is none any more."""
+        with _translated():
+            return self._streams.row_digests(snapshot, addresses)
+
     def _request_of(self, query: Query) -> "_Request":
         if query.where is not None:
             terms = sum(1 for _ in fields_in(query.where))

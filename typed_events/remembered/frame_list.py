@@ -11,11 +11,11 @@ for its generation or one before, is nobody's and is deleted.
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from storage_core import CorruptionError, UnavailableError
 from storage_core.platform.durable_file import (
@@ -32,6 +32,15 @@ _log = logging.getLogger(__name__)
 _LIST: Final = re.compile(r"list-([0-9]{12})\.json\Z")
 _WRITTEN_FOR: Final = re.compile(r"(?:list|frame)-([0-9]{12})[-.]")
 TRIES_MAX: Final = 16
+# Returns the digest of the row at an address of each shard; None where there is none.
+Digests = Callable[[Mapping[int, int]], Mapping[int, str | None]]
+
+
+class LastRow(NamedTuple):
+    """The last row of a shard that is covered: copies that went on apart have others there."""
+
+    address: int
+    digest: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class FrameList:
         incarnation: The stream that the rows are of.
         lineages: The log of each shard that they are of.
         covered: Up to which address the rows of each shard are in frames.
+        last_rows: The last row of each shard below that address.
         fields: The type of each field by then.
         frames: The frames, in the order of what they cover.
     """
@@ -51,6 +61,7 @@ class FrameList:
     incarnation: str = ""
     lineages: Mapping[int, str] = field(default_factory=dict)
     covered: Mapping[int, int] = field(default_factory=dict)
+    last_rows: Mapping[int, LastRow] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     frames: tuple[Frame, ...] = ()
 
@@ -58,11 +69,14 @@ class FrameList:
         """Return the list without a frame, and those behind it: the log has their rows."""
         return replace(self, covered=self.frames[number].starts, frames=self.frames[:number])
 
-    def as_of(self, snapshot: PooledSnapshot, fields: Mapping[str, str]) -> "FrameList":
+    def as_of(
+        self, snapshot: PooledSnapshot, fields: Mapping[str, str], digests: Digests
+    ) -> "FrameList":
         """Return itself, or an empty list if the stream is no more what frames are of.
 
-        Fields may have been added since: rows before have none. Where a field's type is another,
-        conditions may be, too.
+        An older copy that was put in its place keeps the lineages: its rows tell. Fields may have
+        been added since: rows before have none. Where a field's type is another, conditions may
+        be, too.
         """
         covered = [(n, place) for n, place in snapshot.settled.items() if n in self.covered]
         is_same = (
@@ -70,8 +84,16 @@ class FrameList:
             and all(self.lineages[n] == place.lineage for n, place in covered)
             and all(self.covered[n] <= place.address for n, place in covered)
             and all(fields.get(name) == kind for name, kind in self.fields.items())
+            and self._has_last_rows([n for n, _ in covered], digests)
         )
         return self if is_same else FrameList(self.generation)
+
+    def _has_last_rows(self, shards: list[int], digests: Digests) -> bool:
+        if not {*shards} <= {*self.last_rows}:
+            return False
+        last_rows = {n: self.last_rows[n] for n in shards}
+        now = digests({n: row.address for n, row in last_rows.items()})
+        return now == {n: row.digest for n, row in last_rows.items()}
 
 
 class FrameDirectory:
@@ -182,6 +204,7 @@ def _decoded(document: Mapping[str, Any]) -> FrameList:
         document["incarnation"],
         _by_shard(document["lineages"]),
         _by_shard(document["covered"]),
+        {n: LastRow(*row) for n, row in _by_shard(document["last_rows"]).items()},
         document["fields"],
         frames,
     )

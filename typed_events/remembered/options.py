@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,6 @@ class KeepOptions:
 
     rows: int | None = None
     age: timedelta | None = None
+
+
+KEEP_ALL: Final = KeepOptions()

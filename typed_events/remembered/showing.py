@@ -10,7 +10,7 @@
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from typed_events.language.commands import Query
 from typed_events.query.located import ADDRESS, PRIMARY, SHARD
 from typed_events.query.operands import Side
 from typed_events.query.queries import NO_EVENTS, Queries
-from typed_events.remembered.frame_list import TRIES_MAX, FrameDirectory, FrameList
+from typed_events.remembered.frame_list import TRIES_MAX, FrameDirectory, FrameList, LastRow
 from typed_events.remembered.frames import Frame, FrameFile, OpenFrame, by_shard
 from typed_events.remembered.options import KeepOptions
 from typed_events.remembered.shown_rows import (
@@ -133,7 +133,7 @@ class Showing:
         self._fields = {name: str(operand.type) for name, operand in side.fields.items()}
         if snapshot is None:
             return {}
-        current = self._list.as_of(snapshot, self._fields)
+        current = self._list.as_of(snapshot, self._fields, self._digests)
         if current is not self._list:
             self._list, self._open = current, []
         return {shard: current.covered.get(shard, 0) for shard in snapshot.settled}
@@ -226,10 +226,20 @@ class Showing:
             self._snapshot.incarnation,
             {shard: place.lineage for shard, place in self._snapshot.settled.items()},
             self._ends(),
+            self._last_rows(),
             self._fields,
             tuple(frame for frame in frames if not visible.hides_up_to(frame.newest)),
         )
         return self._directory.publish(listed)
+
+    def _digests(self, addresses: Mapping[int, int]) -> dict[int, str | None]:
+        assert self._snapshot is not None
+        return self._queries.row_digests(self._snapshot, addresses)
+
+    def _last_rows(self) -> dict[int, LastRow]:
+        addresses = {shard: end - 1 for shard, end in self._ends().items()}
+        digests = self._digests(addresses)
+        return {n: LastRow(addresses[n], digest) for n, digest in digests.items()}
 
     def _starts(self) -> dict[int, int]:
         return dict(self._list.covered)

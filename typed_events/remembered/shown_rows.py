@@ -39,7 +39,7 @@ class Visible:
         self._shards = np.array(sorted(snapshot.rows.shards), np.int32)
         self._rule: Rule = visible_rows(
             {
-                n: replace(parts, gaps=(*parts.gaps, *snapshot.gaps[n]))
+                n: replace(parts, gaps=(*parts.gaps, *snapshot.epochs[n].gaps))
                 for n, parts in snapshot.rows.shards.items()
             }
         )

@@ -215,6 +215,7 @@ class Group:
         addresses: list[int | None] = []
         keys: dict[tuple[Place, bytes | None], int] = {}
         again: dict[int, int] = {}
+        new_events = 0
         try:
             for number, row in enumerate(unit.rows):
                 address = self._stored_before(row)
@@ -223,8 +224,9 @@ class Group:
                     again[number] = keys[key]
                     _refuse_other(row, unit.rows[keys[key]].digest)
                 elif address is None:
-                    self._check_expected(row, len(new))
+                    self._check_expected(row, new_events)
                     new[number] = row
+                    new_events += row.state_id is None
                     keys[key] = number
                 addresses.append(address)
         except ConflictError as error:
@@ -249,11 +251,11 @@ class Group:
         _refuse_other(row, first[1])
         return first[0]
 
-    def _check_expected(self, row: Row, new: int) -> None:
+    def _check_expected(self, row: Row, new_events: int) -> None:
         """Refuse a row whose context has not as many events as it expects."""
         if row.expect == "any":
             return
-        count = new
+        count = new_events
         for place in self._streams.places(row.key):
             rows = self.places[place]
             count += rows.counts[row.key]

@@ -79,6 +79,6 @@ def begin_stores(
         try:
             writer.store_soon(submissions)
         except Exception as error:  # noqa: BLE001 - each is answered so, whatever it is
-            for one in begun:
-                one.error = one.error or error
+            for soon in begun:
+                soon.error = soon.error or error
     return begun

@@ -56,8 +56,10 @@ class LiveReader:
         with self._lock:
             if self._is_closed:
                 return
-            if self._thread is None:
+            if not self._tracks:
+                # Also behind a failure: what it could not read may have gone for good.
                 self._nexts = self._ranges.ends()
+            if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
                 )
@@ -65,6 +67,11 @@ class LiveReader:
                 self._thread.start()
             track.begin(self._nexts)
             self._tracks[track] = wanted
+
+    @property
+    def followers(self) -> int:
+        """How many subscribers are offered new rows."""
+        return len(self._tracks)
 
     def wake(self) -> None:
         """Have it look for rows now; any thread."""

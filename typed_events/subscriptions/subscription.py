@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from storage_core import ClosedError, LostRangeError, SystemClock
+from storage_core import ClosedError, LostRangeError, ShardlogError, SystemClock
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
@@ -112,6 +112,11 @@ class Subscription:
         self._turns.append(track)
 
     @property
+    def names(self) -> list[str]:
+        """The streams that are followed; any thread."""
+        return [*self._tracks]
+
+    @property
     def checkpoint(self) -> str:
         """Where the subscriber stands, behind all that it was told."""
         return checkpoint_of(self._positions())
@@ -133,9 +138,12 @@ class Subscription:
                     return frame
                 if not self._await(until_s):
                     return None
-        except BaseException:
+        except BaseException as error:
+            is_closed = self._is_closed
             self.close()
-            raise
+            if not is_closed or not isinstance(error, ShardlogError):
+                raise
+            # Another thread closed it, and with it the streams that were read.
         # What this thread attached to a live reader while another one closed it.
         self._leave()
         return None
@@ -159,6 +167,11 @@ class Subscription:
             self._changed.notify_all()
         self._sources.forget(self)
         self._leave()
+
+    def __del__(self) -> None:
+        """Leave the live readers, where nobody has closed it."""
+        for track in getattr(self, "_tracks", {}).values():
+            track.drop()
 
     def _leave(self) -> None:
         for track in [*self._tracks.values()]:

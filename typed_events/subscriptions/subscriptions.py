@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -54,7 +55,10 @@ class Subscriptions(Sources):
         self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
         self._lock = threading.Lock()
         self._sources: dict[str, Source] = {}
-        self._open: set[Subscription] = set()
+        # Whoever drops a subscription has ended it, too.
+        self._open: WeakSet[Subscription] = WeakSet()
+        # How many are being made, whose streams are in use though no subscription has them yet.
+        self._beginning = 0
         self._closing = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -66,27 +70,13 @@ class Subscriptions(Sources):
             NotFoundError: There is no such type.
             BusyError: There are too many subscriptions.
         """
-        wanted = Wanted(command.context, command.where, command.event_type is None)
-        types = self._types.current()
-        self._check(command, wanted, types)
-        subscription = Subscription(command.event_type, wanted, self, self._options)
-        subscription.schema = self._schema(command, types)
-        for name, positions in self._begin(command).items():
-            subscription.add(name, positions)
         with self._lock:
-            if self._closing.is_set():
-                message = "the store of events is closed"
-                raise ClosedError(message)
-            if len(self._open) >= self._options.subscriptions_max:
-                message = f"there are {len(self._open)} subscriptions already; try again later"
-                raise BusyError(message)
-            self._open.add(subscription)
-            if self._watcher is None:
-                self._watcher = threading.Thread(
-                    target=self._watch, name="subscriptions-types", daemon=True
-                )
-                self._watcher.start()
-        return subscription
+            self._beginning += 1
+        try:
+            return self._subscribed(command)
+        finally:
+            with self._lock:
+                self._beginning -= 1
 
     def wake(self, names: Iterable[str]) -> None:
         """Have new rows of streams told at once; any thread, and it waits for none."""
@@ -112,6 +102,17 @@ class Subscriptions(Sources):
         self._live_queries.close()
         self._own_queries.close()
         for source in sources:
+            source.ranges.close()
+
+    def _close_unused(self) -> None:
+        """Close the streams that nobody is subscribed to any more."""
+        with self._lock:
+            if self._beginning:
+                return
+            used = {name for subscription in self._open for name in subscription.names}
+            unused = [self._sources.pop(name) for name in {*self._sources} - used]
+        for source in unused:
+            source.live_reader.close()
             source.ranges.close()
 
     # --- of subscriptions ------------------------------------------------------------------
@@ -154,6 +155,29 @@ class Subscriptions(Sources):
             self._open.discard(subscription)
 
     # --- how one begins --------------------------------------------------------------------
+
+    def _subscribed(self, command: Subscribe) -> Subscription:
+        wanted = Wanted(command.context, command.where, command.event_type is None)
+        types = self._types.current()
+        self._check(command, wanted, types)
+        subscription = Subscription(command.event_type, wanted, self, self._options)
+        subscription.schema = self._schema(command, types)
+        for name, positions in self._begin(command).items():
+            subscription.add(name, positions)
+        with self._lock:
+            if self._closing.is_set():
+                message = "the store of events is closed"
+                raise ClosedError(message)
+            if len(self._open) >= self._options.subscriptions_max:
+                message = f"there are {len(self._open)} subscriptions already; try again later"
+                raise BusyError(message)
+            self._open.add(subscription)
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch, name="subscriptions-types", daemon=True
+                )
+                self._watcher.start()
+        return subscription
 
     def _check(self, command: Subscribe, wanted: Wanted, types: Mapping[str, TypeFields]) -> None:
         """Refuse a type that is not there, and a condition that fits none."""
@@ -220,9 +244,10 @@ class Subscriptions(Sources):
         return fields is not None and fields.ttl_s is not None
 
     def _watch(self) -> None:
-        """Tell subscriptions of new types, and of streams that are there now."""
+        """Tell subscriptions of new types and streams, and close streams that are not used."""
         before: set[str] = set()
         while not self._closing.wait(_LOOK_EVERY_S):
+            self._close_unused()
             try:
                 names = self.names() | {*list_streams(self._root)}
             except InvalidRequestError:
@@ -230,10 +255,14 @@ class Subscriptions(Sources):
                 continue
             if names != before:
                 before = names
-                with self._lock:
-                    subscriptions = [*self._open]
-                for subscription in subscriptions:
-                    subscription.look()
+                self._have_all_look()
+
+    def _have_all_look(self) -> None:
+        # By itself, so that the watcher holds no subscription while it waits.
+        with self._lock:
+            subscriptions = [*self._open]
+        for subscription in subscriptions:
+            subscription.look()
 
 
 def _check_place(

@@ -108,6 +108,13 @@ class Track:
         with self._changed:
             self._leave()
 
+    def drop(self) -> None:
+        """Take no more, as nobody is left to be told.
+
+        It waits for no lock: garbage is collected wherever a thread stands.
+        """
+        self.is_live = False
+
     def _leave(self) -> None:
         self.is_live = False
         self._waiting.clear()

@@ -9,8 +9,27 @@ import json
 
 from storage_core import InvalidRequestError
 from storage_core.avro import BODIES, JSON_BODIES, AvroSchema, object_of
-from typed_events.types.event_type import EventType
+from typed_events.errors import CommandError
+from typed_events.types.event_type import EventType, ttl_text
+from typed_events.types.stored_types import StoredType, StoredTypes
 from typed_events.types.values import fault_of
+
+
+def versions_of_values(types: StoredTypes, name: str) -> list[StoredType]:
+    """Return the versions of a type that values of a topic may be events of, oldest first.
+
+    Raises:
+        NotFoundError: Nobody has defined it.
+        CommandError: Its rows are state, which changes and expires as a topic's stream does not.
+    """
+    newest = types.type_of(name).event_type
+    if newest.is_state:
+        message = (
+            f"event type {name} is of state with TTL {ttl_text(newest.ttl_s)}, and values of a "
+            "topic are events: DEFINE a type without AS STATE for them"
+        )
+        raise CommandError(message)
+    return [*types.versions(name)]
 
 
 def json_schema_of(event_type: EventType) -> AvroSchema:

@@ -24,16 +24,19 @@ _WIDE: Final = (
     *("shard", "file", "value schema", "level", "rows", "bytes", "bytes a row"),
     *("first", "end", "from", "to", "sealed"),
 )
+_NEVER: Final = "is never_cold: its rows live shortly and become no parts"
 _TO_THE_MINUTE: Final = len("2026-01-31T12:00")
 
 
 def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool) -> None:
     """Write all unsealed rows to parts: Parquet files, sorted by id and time."""
-    with (
-        Stream.open(root, stream) as opened,
-        progress_bar(sum(opened.unsealed().values()), "row") as progress,
-    ):
-        report = opened.seal(rows_min, progress, rebuild=rebuild)
+    with Stream.open(root, stream) as opened:
+        if opened.options.never_cold and not (rebuild and opened.parts()):
+            command = f"shardlog alter {root} {stream} never_cold=false"
+            message = f"{stream!r} {_NEVER}; `{command}` lets them"
+            raise InvalidRequestError(message)
+        with progress_bar(sum(opened.unsealed().values()), "row") as progress:
+            report = opened.seal(rows_min, progress, rebuild=rebuild)
     if as_json:
         print_json(
             [
@@ -102,7 +105,7 @@ def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> No
         waiting = sum(opened.untrimmed().values())
         with progress_bar(waiting, "row") as progress:
             report = opened.trim(_hours(keep_hot_hours), progress)
-        has_parts = bool(opened.parts())
+        has_parts, never = bool(opened.parts()), opened.options.never_cold
     if as_json:
         print_json(
             [
@@ -119,7 +122,9 @@ def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> No
         )
         return
     if not report.blocks:
-        if not has_parts:
+        if not has_parts and never:
+            why = f"it {_NEVER}"
+        elif not has_parts:
             why = f"it has no parts; `shardlog seal {root} {stream}` writes some"
         elif not waiting:
             why = "no block of the log has rows in parts"
@@ -137,9 +142,12 @@ def parts(*, root: Path, stream: str, wide: bool, as_json: bool) -> None:
     """List the parts of a stream: Parquet files that any tool can read."""
     with StreamReader.open(root, stream) as reader:
         part_list = reader.parts()
-        unit = reader.options.unit
+        unit, never = reader.options.unit, reader.options.never_cold
     if as_json:
         print_json([_fields(one) for one in part_list])
+        return
+    if not part_list and never:
+        print_line(f"{stream!r} {_NEVER}")
         return
     if not part_list:
         print_line(f"{stream!r} has no parts: `shardlog seal {root} {stream}` writes some")

@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -15,7 +17,12 @@ import typer
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.output.printing import print_line
 from connectors.cli.version import installed_version
-from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
+from connectors.ingest.start_checks import (
+    check_files,
+    check_streams,
+    check_writable,
+    raise_file_limit,
+)
 from connectors.ingest.status.line_output import LogFormat
 from connectors.ingest.status.log_lines import open_log, tell_library_lines_left_out
 from connectors.ingest.values.schema_checks import untried_topics
@@ -25,6 +32,7 @@ from connectors.monitoring.answers import Answers, WorkerInfo
 from connectors.monitoring.listening import check_host
 from connectors.monitoring.log_file import DailyFile, check_log_file
 from connectors.monitoring.server import OperationsServer
+from connectors.monitoring.stream_lags import stream_lags
 from connectors.serve.server_child import ServerChild, check_serving
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
@@ -33,6 +41,7 @@ from connectors.settings.options import WorkerOptions
 from storage_core import ShardlogError, SystemClock
 
 _SWITCH_INTERVAL_S: Final = 0.000_5
+_STATE_WITHIN_S: Final = 1.0
 _COLLECT_AFTER: Final = (100_000, 20, 20)
 
 
@@ -52,6 +61,7 @@ def worker(
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     _check_listening(options)
     if check:
+        check_streams(options.root, sorted({*options.topics, *options.partitions}))
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
         print_line(json.dumps({**options.printable(), "fetches_by": fetches_by}, indent=2))
@@ -106,6 +116,8 @@ def _run_watched(
 ) -> int:
     """Run a worker, with metrics and health if they are configured; return the exit code."""
     server = _serve(options, running, fetches_by, log, child)
+    if child is not None:
+        child.lags = partial(_lags_of, running)
     log.info(
         "started",
         version=installed_version(),
@@ -119,6 +131,13 @@ def _run_watched(
     finally:
         if server is not None:
             server.close()
+
+
+def _lags_of(running: Worker) -> Mapping[str, int]:
+    """Return the lag of each stream; none of a worker that does not answer in time."""
+    latest = running.latest_state
+    state = None if latest.is_opening else latest.request(_STATE_WITHIN_S)
+    return {} if state is None else stream_lags(state)
 
 
 def _serve(

@@ -22,6 +22,7 @@ from connectors.ingest.assignment.start_offset import (
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
+from connectors.ingest.start_checks import not_of_a_topic
 from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
@@ -125,8 +126,7 @@ class ShardOpening:
             stream = self._made_stream(topic, wanted_origin)
         origin = stream.origin
         if origin is None:
-            message = "a stream of this name is there that was not made from a topic"
-            raise InvalidRequestError(message, stream=topic)
+            raise not_of_a_topic(topic)
         if origin.topic_id != topic_id:
             raise topic_recreated(topic, origin.topic_id, topic_id)
         if origin.value_format == "avro" and not self._options.value_schemas.registry:

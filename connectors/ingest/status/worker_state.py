@@ -85,6 +85,7 @@ class LatestState:
         self._alive_s = clock.monotonic_s()
         self._is_requested = False
         self._has_come = threading.Event()
+        self._requesting = threading.Lock()
         self._last: WorkerState | None = None
         # Whether the loop is over, so that nothing is fetched any more.
         self.is_over = False
@@ -120,8 +121,12 @@ class LatestState:
         return self._clock.monotonic_s() - self._alive_s
 
     def request(self, wait_s: float) -> WorkerState | None:
-        """Return the state now; after so long the last that is known. One thread at a time."""
-        self._has_come.clear()
-        self._is_requested = True
-        self._has_come.wait(wait_s)
-        return self._last
+        """Return the state now; after so long the last that is known.
+
+        Any thread; of several at once each waits for the one before.
+        """
+        with self._requesting:
+            self._has_come.clear()
+            self._is_requested = True
+            self._has_come.wait(wait_s)
+            return self._last

@@ -14,7 +14,7 @@ from connectors.ingest.values.framing import Frames
 from connectors.kafka import Fetched
 from storage_core import ShardlogError
 from storage_core.avro import body_starts
-from typed_events.types.json_events import json_fault, json_schema_of
+from typed_events.types.json_events import json_fault, json_schema_of, versions_of_values
 from typed_events.types.stored_types import StoredType, TypesOfRoot
 
 # So many versions of a type are tried, the newest first.
@@ -31,14 +31,13 @@ class EventValues:
         self._last: dict[str, list[StoredType]] = {}
 
     def check(self, event_type: str) -> None:
-        """Refuse a type that is not there.
+        """Refuse a type that is not there, or that values of a topic cannot be of.
 
         Raises:
             NotFoundError: Nobody has defined it.
+            CommandError: It is one of state.
         """
-        types = self._types.current()
-        types.type_of(event_type)
-        self._last[event_type] = [*types.versions(event_type)]
+        self._last[event_type] = versions_of_values(self._types.current(), event_type)
 
     def framed(self, fetched: Fetched, event_type: str) -> FramedValues:
         """Return what is known of values that are events of a type.

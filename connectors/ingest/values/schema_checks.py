@@ -12,7 +12,7 @@ from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema
-from typed_events.types.json_events import json_schema_of
+from typed_events.types.json_events import json_schema_of, versions_of_values
 from typed_events.types.stored_types import TypesOfRoot
 
 
@@ -21,7 +21,7 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
 
     Raises:
         InvalidRequestError: A schema has not the fields, or none that can be mapped; or there is
-            no event type of the name.
+            no event type of the name, or one of state.
         UnavailableError: The registry does not answer.
     """
     stream = options.stream
@@ -52,7 +52,7 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
 
 def _check_event_type(options: WorkerOptions) -> None:
     name = options.stream.event_type or ""
-    newest = TypesOfRoot(options.root).current().type_of(name).event_type
+    newest = versions_of_values(TypesOfRoot(options.root).current(), name)[-1].event_type
     complaint = mapping_problem(json_schema_of(newest), _rules(options))
     if complaint is not None:
         message = f"event type {name}, version {newest.version}: {complaint}"

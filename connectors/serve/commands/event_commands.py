@@ -29,6 +29,7 @@ from typed_events.language.commands import (
     Subscribe,
 )
 from typed_events.refusals import status_of
+from typed_events.remembered.options import KEEP_ALL, KeepOptions
 
 if TYPE_CHECKING:
     from typed_events.event_store import EventStore
@@ -74,11 +75,14 @@ def _telling_what_is_missing() -> Iterator[None]:
 class EventCommands:
     """Answers commands over the event streams of a root."""
 
-    def __init__(self, root: Path, clock: Clock, figures: Figures) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self, root: Path, clock: Clock, figures: Figures, remembered: KeepOptions = KEEP_ALL
+    ) -> None:
+        """Open nothing yet; `remembered` is how much SHOW answers with."""
         self._root = root
         self._clock = clock
         self._figures = figures
+        self._remembered = remembered
         self._lock = threading.Lock()
         self._store: EventStore | None = None
         self._types: TypesOfRoot | None = None
@@ -201,8 +205,15 @@ class EventCommands:
             if self._store is None:
                 with _telling_what_is_missing():
                     from typed_events.event_store import EventStore  # noqa: PLC0415 - as above
+                    from typed_events.store.options import (  # noqa: PLC0415 - as above
+                        EventStoreOptions,
+                    )
 
-                self._store = EventStore.open(self._root)
+                options = EventStoreOptions(
+                    remembered_rows_max=self._remembered.rows,
+                    remembered_age_max=self._remembered.age,
+                )
+                self._store = EventStore.open(self._root, options=options)
             if self._stopping.is_set():
                 # Its commands are answered that it is closed.
                 self._store.close()

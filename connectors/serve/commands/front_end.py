@@ -23,8 +23,8 @@ from typed_events.answer import Answer, Status
 from typed_events.language.commands import Subscribe
 
 _SUBSCRIBE: Final = (
-    "SUBSCRIBE is answered as long as it lasts: by GET /subscribe?command=SUBSCRIBE…, and by "
-    "shardlog command"
+    "SUBSCRIBE is answered as long as it lasts: by GET /subscribe?command=SUBSCRIBE…, GET /ws, and "
+    "by shardlog command"
 )
 
 

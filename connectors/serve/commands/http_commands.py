@@ -250,6 +250,8 @@ def refuse(
         headers["WWW-Authenticate"] = 'Bearer realm="shardlog"'
     elif code is HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed
+    elif code is HTTPStatus.UPGRADE_REQUIRED:
+        headers["Upgrade"] = "websocket"
     elif isinstance(error, BusyError) or answer.status is Status.BUSY:
         headers["Retry-After"] = "1"
     form = "json" if form == "arrow" else form

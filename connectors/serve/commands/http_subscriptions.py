@@ -186,7 +186,7 @@ def _text_of(frame: "Frame") -> str:
         if text is None:
             text = "".join(
                 f"id: {checkpoint}\nevent: row\ndata: {row}\n\n"
-                for checkpoint, row in zip(frame.checkpoints(), _json_rows(frame), strict=True)
+                for checkpoint, row in zip(frame.checkpoints(), json_rows(frame), strict=True)
             )
             if len(frame.made) < _TEXTS_MAX:
                 frame.made[key] = text
@@ -201,7 +201,8 @@ def _text_of(frame: "Frame") -> str:
     return f"id: {checkpoint}\nevent: {name}\ndata: {data}\n\n"
 
 
-def _json_rows(rows: "Rows") -> list[str]:
+def json_rows(rows: "Rows") -> list[str]:
+    """Return rows as JSON, made once for all subscribers."""
     made: Any = rows.made.get("json")
     if made is None:
         made = rows.made["json"] = [json_text(row) for row in answer_rows(rows.batch)]

@@ -2,12 +2,13 @@
 
 const BOARD_EVERY_MS = 2000;
 const BOARD_KEPT = 60;
-const board = { before: null, rates: new Map(), timer: null, turn: 0 };
+const board = { before: new Map(), rates: new Map(), timer: null, turn: 0, isShown: false };
 
 async function askBoard() {
   clearTimeout(board.timer);
   if (byId("view-board").hidden) return;
   const turn = (board.turn += 1);
+  if (!board.isShown && !byId("board-said").textContent) say("board-said", "Asking the server…");
   try {
     const response = await fetched("/status");
     const said = parsedJson(await response.text());
@@ -15,7 +16,7 @@ async function askBoard() {
     if (!response.ok) throw new ServerError(said.message || `The server answered with ${response.status}.`);
     // Of two that were asked at once the later one counts.
     if (turn !== board.turn) return;
-    if (!document.hidden || !board.before) showBoard(said, performance.now());
+    if (!document.hidden || !board.isShown) showBoard(said, performance.now());
   } catch (error) {
     say("board-said", messageOf(error));
     byId("board-said").classList.add("said-bad");
@@ -26,23 +27,29 @@ async function askBoard() {
 const committedOf = (stream) => Object.values(stream.committed || {}).reduce((sum, end) => sum + Number(end), 0);
 
 function noteRates(streams, now) {
-  const before = board.before;
   for (const stream of streams) {
+    if (stream.pending || stream.error) continue;
     const rates = board.rates.get(stream.name) || [];
-    const was = before?.ends.get(stream.name);
-    if (was !== undefined) rates.push(Math.max(0, (committedOf(stream) - was) / ((now - before.at) / 1000)));
+    const was = board.before.get(stream.name);
+    const at = now - (stream.age_s || 0) * 1000;
+    // Of many streams some are told as they were a while ago: these have nothing new.
+    if (was && at - was.at < 500) continue;
+    const end = committedOf(stream);
+    if (was) rates.push(Math.max(0, (end - was.end) / ((at - was.at) / 1000)));
+    board.before.set(stream.name, { at, end });
     board.rates.set(stream.name, rates.slice(-BOARD_KEPT));
   }
-  board.before = { at: now, ends: new Map(streams.map((stream) => [stream.name, committedOf(stream)])) };
 }
 
 const rateOf = (name) => board.rates.get(name)?.at(-1);
 
 function showBoard({ server, streams }, now) {
   noteRates(streams, now);
+  board.isShown = true;
+  const pending = streams.filter((stream) => stream.pending).length;
   byId("board-said").classList.remove("said-bad");
   const owner = server.events_owner ? ` · event streams: ${server.events_owner}` : "";
-  say("board-said", `shardlog ${server.version || ""} · up ${secondsText(server.uptime_s || 0)}${owner}`);
+  say("board-said", `shardlog ${server.version || ""} · up ${secondsText(server.uptime_s || 0)}${owner}${pending ? ` · ${WHOLE.format(streams.length - pending)} of ${plural(streams.length, "stream")} read so far` : ""}`);
   const sum = (figure) => streams.reduce((total, stream) => total + Number(figure(stream) || 0), 0);
   const lagging = streams.filter((stream) => isNumber(stream.lag));
   const failed = streams.filter((stream) => stream.error);
@@ -60,9 +67,7 @@ function showBoard({ server, streams }, now) {
     byId("board-streams").replaceChildren(emptyState("This root has no stream yet. DEFINE a type and STORE an event, or start a worker for a topic."));
     return;
   }
-  const scrolled = byId("board-streams").querySelector(".scroll")?.scrollLeft || 0;
-  byId("board-streams").replaceChildren(boardTable(streams, lagging.length > 0));
-  byId("board-streams").querySelector(".scroll").scrollLeft = scrolled;
+  showTable(byId("board-streams"), boardTable(streams, lagging.length > 0));
 }
 
 const short = (value) => (value >= 1e5 ? SHORT.format(value) : WHOLE.format(value));
@@ -86,8 +91,8 @@ function boardTable(streams, hasLag) {
     ["Newest", (stream) => stream.newest && agoOf(stream.newest)],
   ];
   const head = columns.map(([name, , isRight]) => make("th", { scope: "col", class: isRight && "right" }, name));
-  const rows = streams.map((stream) => make("tr", null, ...(stream.error
-    ? [make("td", null, make("strong", null, stream.name)), make("td", { colspan: String(columns.length - 1), class: "said-bad whole" }, stream.error)]
+  const rows = streams.map((stream) => make("tr", null, ...(stream.error || stream.pending
+    ? [make("td", null, make("strong", null, stream.name)), make("td", { colspan: String(columns.length - 1), class: stream.error ? "said-bad whole" : "quiet" }, stream.error || "Not read yet.")]
     : columns.map(([, cell, isRight]) => cellOf(cell(stream), isRight)))));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Streams" }, make("table", null, make("thead", null, make("tr", null, ...head)), make("tbody", null, ...rows)));
 }

@@ -2,6 +2,8 @@
 
 const SERIES_MAX = 8;
 const BARS_MAX = 60;
+// Names that have room beside each other; times have as many points as there are.
+const NAMES_MAX = 200;
 const FIGURE = /^(count|(count|count_unique|total|avg|min|max)_.+)$/;
 const STEPS_MS = [1e3, 5e3, 15e3, 6e4, 3e5, 9e5, 36e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 26298e5, 78894e5, 315576e5];
 
@@ -42,22 +44,31 @@ function chartOf(rows, plot, figure, width) {
   const isTimed = timed.length > 0 && rows.every((row) => row[plot.x] === null || isTime(row[plot.x]));
   // What has no time has no place on an axis of times.
   const all = seriesOf(isTimed ? timed : rows, plot, figure);
-  const series = all.slice(0, SERIES_MAX);
-  const places = [...new Set(series.flatMap((one) => [...one.points.keys()]))];
-  if (isTimed) places.sort((a, b) => Date.parse(a) - Date.parse(b));
-  const values = series.flatMap((one) => [...one.points.values()]);
-  if (!values.length) return emptyState(`${figure}: there is no number to draw.`);
-  const frame = frameOf(places, values, isTimed, plot.kind, width);
+  const every = [...new Set(all.slice(0, SERIES_MAX).flatMap((one) => [...one.points.keys()]))];
+  if (isTimed) every.sort((a, b) => Date.parse(a) - Date.parse(b));
+  const places = isTimed ? every : every.slice(0, NAMES_MAX);
+  const drawn = new Set(places);
+  const series = all.slice(0, SERIES_MAX).map((one) => ({ ...one, points: new Map([...one.points].filter(([place]) => drawn.has(place))) }));
+  const range = rangeOf(series.flatMap((one) => [...one.points.values()]));
+  if (!range) return emptyState(`${figure}: there is no number to draw.`);
+  const frame = frameOf(places, range, isTimed, plot.kind, width);
   const title = `${figure} by ${plot.x}${plot.series ? ` and ${plot.series}` : ""}`;
-  const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(Math.min(...values))} to ${numberText(Math.max(...values))}` });
+  const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(range[0])} to ${numberText(range[1])}` });
   svg.append(...gridOf(frame), ...axisOf(frame));
   for (const [at, one] of series.entries()) svg.append(...(plot.kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
   const heading = make("h3", null, title, make("span", { class: "quiet" }, daysOf(frame)));
   const chart = make("div", { class: "chart" }, heading, svg);
   if (plot.series) chart.append(legendOf(series));
   if (all.length > SERIES_MAX) chart.append(make("p", { class: "note" }, `The ${SERIES_MAX} largest of ${all.length} are drawn; the table has all.`));
+  if (every.length > places.length) chart.append(make("p", { class: "note" }, `The first ${NAMES_MAX} of ${WHOLE.format(every.length)} are drawn; the table has all. ORDER BY a figure, or LIMIT, chooses.`));
   addTip(chart, svg, series, frame);
   return chart;
+}
+
+// The least and the largest of numbers, of which there may be more than a call takes.
+function rangeOf(values) {
+  if (!values.length) return null;
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [values[0], values[0]]);
 }
 
 // The days that a chart is about: its axis has hours, or days without their year.
@@ -83,8 +94,8 @@ function seriesOf(rows, plot, figure) {
   return [...byName.values()].sort((a, b) => b.sum - a.sum);
 }
 
-function frameOf(places, values, isTimed, kind, width) {
-  const ticks = ticksOf(Math.min(0, ...values), Math.max(0, ...values));
+function frameOf(places, [least, largest], isTimed, kind, width) {
+  const ticks = ticksOf(Math.min(0, least), Math.max(0, largest));
   const left = 12 + 7 * Math.max(...ticks.map((tick) => numberText(tick).length));
   const frame = { places, isTimed, ticks, left, right: width - 14, top: 10, bottom: 230, height: 262, kind };
   const [low, high] = [ticks[0], ticks[ticks.length - 1]];
@@ -93,7 +104,7 @@ function frameOf(places, values, isTimed, kind, width) {
   const times = places.filter(isTime).map((place) => Date.parse(place));
   if (isTimed && times.length) {
     const gaps = times.slice(1).map((time, at) => time - times[at]).filter((gap) => gap > 0);
-    const step = gaps.length ? Math.min(...gaps) : 36e5;
+    const step = gaps.length ? rangeOf(gaps)[0] : 36e5;
     const pad = kind === "line" && times.length > 1 ? 0 : step / 2;
     const [first, last] = [times[0] - pad, times[times.length - 1] + pad];
     frame.times = [first, last];
@@ -135,7 +146,9 @@ function axisOf(frame) {
     const chars = Math.max(3, Math.floor((frame.band * every) / 7));
     return frame.places.filter((_, at) => at % every === 0).map((place) => {
       const text = isTime(place) ? timeText(place) : place;
-      return makeSvg("text", { x: frame.x(place), y: frame.bottom + 18, "text-anchor": "middle" }, text.length > chars ? `${text.slice(0, chars - 1)}…` : text);
+      const said = text.length > chars ? `${text.slice(0, chars - 1)}…` : text;
+      const isOut = frame.x(place) < said.length * 3.2;
+      return makeSvg("text", { x: isOut ? 0 : frame.x(place), y: frame.bottom + 18, "text-anchor": isOut ? "start" : "middle" }, said);
     });
   }
   const [first, last] = frame.times;
@@ -208,10 +221,11 @@ function addTip(chart, svg, series, frame) {
   const guide = makeSvg("line", { class: "guide", y1: frame.top, y2: frame.bottom, visibility: "hidden" });
   svg.append(guide);
   chart.append(tip);
+  const xs = frame.places.map(frame.x);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const x = event.clientX - box.left;
-    const place = frame.places.reduce((best, one) => (Math.abs(frame.x(one) - x) < Math.abs(frame.x(best) - x) ? one : best), frame.places[0]);
+    const place = frame.places[xs.reduce((best, one, at) => (Math.abs(one - x) < Math.abs(xs[best] - x) ? at : best), 0)];
     const lines = series.map((one, at) => [one, at]).filter(([one]) => one.points.has(place));
     tip.replaceChildren(
       make("strong", null, isTime(place) ? timeText(place) : place),

@@ -28,6 +28,19 @@ function emptyState(text, ...children) {
   return make("div", { class: "empty" }, make("p", null, text), ...children);
 }
 
+// Put a new table in the place of the last one: whoever scrolls in it stays where they are.
+function showTable(box, table, ...after) {
+  const last = box.querySelector(".scroll");
+  const next = table.classList.contains("scroll") ? table : table.querySelector(".scroll");
+  if (!last) return box.replaceChildren(table, ...after);
+  const { scrollLeft, scrollTop } = last;
+  last.replaceChildren(...next.childNodes);
+  next.replaceWith(last);
+  if (next === table) box.replaceChildren(last, ...after);
+  else box.replaceChildren(table, ...after);
+  Object.assign(last, { scrollLeft, scrollTop });
+}
+
 // A list of tabs: the arrow keys move, one is selected.
 function asTabs(ids, onSelect) {
   const select = (id, moves) => {

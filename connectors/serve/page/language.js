@@ -85,6 +85,7 @@ function completions(text, caret, isAsked) {
 
 function fieldOffers(text) {
   const named = [...known].filter(([name]) => new RegExp(`(?<!\\w)${name.replaceAll(/\W/g, "\\$&")}(?!\\w)`).test(text));
+  for (const [name] of named) describe(name);
   const offers = new Map();
   for (const [, type] of named.length ? named : known) {
     for (const field of type.fields) offers.set(field.name, { text: field.name, kind: field.type });

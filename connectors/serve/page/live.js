@@ -107,6 +107,7 @@ function paintLive() {
   live.seen = live.seen.filter((time) => time > since);
   say("live-count", live.count ? `${plural(live.count, "event")}${live.seen.length ? ` · ${(live.seen.length / 5).toFixed(1)} a second` : ""}` : "");
   say("live-checkpoint", live.checkpoint || "none yet");
+  say("live-text", live.text ? `${live.text} · checkpoint` : "Checkpoint");
   const box = byId("live-rows");
   if (!live.rows.length) {
     box.replaceChildren(emptyState(live.text ? `${live.text}: nothing yet. Events show here as they are stored.` : "Choose a type, or * for all, and press Start. Events show here as they are stored."));
@@ -121,9 +122,7 @@ function paintLive() {
   }
   paintLive.before = live.count;
   const left = live.count - live.rows.length;
-  const scrolled = box.querySelector(".scroll")?.scrollLeft || 0;
-  box.replaceChildren(table, left > 0 ? make("p", { class: "quiet" }, `The newest ${LIVE_ROWS_MAX} are shown.`) : "");
-  box.querySelector(".scroll").scrollLeft = scrolled;
+  showTable(box, table, left > 0 ? make("p", { class: "quiet" }, `The newest ${LIVE_ROWS_MAX} are shown.`) : "");
 }
 
 function startLiveView() {

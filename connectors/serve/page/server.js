@@ -114,10 +114,15 @@ async function bodyText(response, stopping) {
 function cutBody(text) {
   let depth = 0;
   let end = 0;
-  const marks = /"(?:[^"\\]|\\.)*"|[{}]/g;
+  let isString = false;
+  // Mark by mark: no pattern may go back over a text that was cut.
+  const marks = /[{}"\\]/g;
   for (let mark = marks.exec(text); mark; mark = marks.exec(text)) {
-    if (mark[0] === "{") depth += 1;
-    else if (mark[0] === "}" && (depth -= 1) === 1) end = marks.lastIndex;
+    if (mark[0] === "\\") marks.lastIndex += 1;
+    else if (mark[0] === '"') isString = !isString;
+    else if (isString) continue;
+    else if (mark[0] === "{") depth += 1;
+    else if ((depth -= 1) === 1) end = marks.lastIndex;
   }
   return `${text.slice(0, end)}]}`;
 }

@@ -4,7 +4,8 @@ const FIRST_STEPS = [
   ["Define a type", 'DEFINE order FIELDS { amount: "int", status: ["new", "paid", "sent"], note: "string | null" }'],
   ["Store an event", 'STORE order FOR ann PAYLOAD { "amount": 5, "status": "new" }'],
 ];
-const TYPES_DESCRIBED_MAX = 60;
+// More are described once somebody opens or names them.
+const TYPES_DESCRIBED_MAX = 24;
 
 async function loadTypes() {
   const list = byId("types");
@@ -15,14 +16,37 @@ async function loadTypes() {
     const described = await Promise.all(names.slice(0, TYPES_DESCRIBED_MAX).map((name) => command(`DESCRIBE ${quoted(name)}`)));
     known.clear();
     for (const [at, row] of answer.rows.entries()) {
-      const newest = described[at]?.rows.filter((one) => one.version === row.version) || [];
-      known.set(row.event_type, { version: row.version, fields: newest.map((one) => ({ name: one.field, type: one.type })) });
+      known.set(row.event_type, { version: row.version, fields: [], isDescribed: false });
+      if (described[at]?.isOk) learn(row.event_type, described[at]);
     }
     showTypes();
   } catch (error) {
     list.replaceChildren(make("li", { class: "quiet said-bad" }, messageOf(error)));
   }
   showExamples();
+  paint();
+}
+
+function learn(name, answer) {
+  const type = known.get(name);
+  const newest = answer.rows.filter((one) => one.version === type.version);
+  type.fields = newest.map((one) => ({ name: one.field, type: one.type }));
+  type.isDescribed = true;
+}
+
+// Ask for the fields of a type that has not been described yet.
+async function describe(name) {
+  const type = known.get(name);
+  if (!type || type.isDescribed || type.isAsked) return;
+  type.isAsked = true;
+  try {
+    const answer = await command(`DESCRIBE ${quoted(name)}`);
+    if (answer.isOk && known.get(name) === type) learn(name, answer);
+  } catch {
+    // It is asked for again when somebody needs it.
+  } finally {
+    type.isAsked = false;
+  }
   paint();
 }
 
@@ -42,16 +66,24 @@ function showTypes() {
 }
 
 function typeItem(name, type) {
-  const sub = make("div", { class: "sub", hidden: true }, ...type.fields.map((field) => make(
-    "button",
-    { type: "button", title: `Write ${field.name} into the editor`, onclick: () => insert(field.name) },
-    make("span", { class: "mono" }, field.name),
-    make("span", { class: "quiet" }, field.type),
-  )));
-  const head = make("button", { type: "button", class: "pick", "aria-expanded": "false" }, make("span", { class: "mono" }, name), make("span", { class: "quiet" }, `v${type.version} · ${plural(type.fields.length, "field")}`));
-  head.addEventListener("click", () => {
+  const sub = make("div", { class: "sub", hidden: true });
+  const about = make("span", { class: "quiet" });
+  const head = make("button", { type: "button", class: "pick", "aria-expanded": "false" }, make("span", { class: "mono" }, name), about);
+  const show = () => {
+    about.textContent = `v${type.version}${type.isDescribed ? ` · ${plural(type.fields.length, "field")}` : ""}`;
+    sub.replaceChildren(...type.fields.map((field) => make(
+      "button",
+      { type: "button", title: `Write ${field.name} into the editor`, onclick: () => insert(field.name) },
+      make("span", { class: "mono" }, field.name),
+      make("span", { class: "quiet" }, field.type),
+    )));
+  };
+  show();
+  head.addEventListener("click", async () => {
     sub.hidden = !sub.hidden;
     head.setAttribute("aria-expanded", String(!sub.hidden));
+    await describe(name);
+    show();
   });
   head.addEventListener("dblclick", () => setText(`QUERY ${quoted(name)} LIMIT 20`));
   return make("li", null, head, sub);

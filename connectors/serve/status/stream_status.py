@@ -1,9 +1,12 @@
-"""What `GET /status` tells of a stream, at a cost that does not grow with what is stored.
+"""What `GET /status` tells of a stream, at a cost that grows with its files and not with its rows.
 
 Counters, markers and lists of parts say all of it but two things. The newest time is sought among
 the last thousand rows of a shard. What a stream takes on the disk is counted file by file, so it is
 counted again after ten seconds at the earliest, and so is all that is told of a stream in which
 nothing was committed meanwhile.
+
+Of hundreds of streams one answer reads what it has time for, those first that were not read for
+longest. The others are told as they were, with `age_s`; with `pending` before they were ever read.
 """
 
 from collections.abc import Mapping
@@ -28,6 +31,9 @@ from storage_core.platform.disk_usage import disk_bytes
 # What a client tells of itself in headers: of the server's own reads nothing.
 _OWN_READ: Final[Mapping[str, str]] = {}
 _COUNTED_EVERY_S: Final = 10.0
+# What is read for one answer: some streams in any case, and others while there is time.
+READ_AT_LEAST: Final = 16
+_READ_MAX_S: Final = 1.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS: Final = 1_000_000
 
@@ -58,6 +64,29 @@ class StreamStatuses:
         self._streams = streams
         self._clock = clock
         self._readings: dict[str, _Reading] = {}
+        # What was answered last of each stream, and when.
+        self._answered: dict[str, tuple[float, Mapping[str, Any]]] = {}
+
+    def all_of(self, names: list[str]) -> list[Mapping[str, Any]]:
+        """Return what is told of some streams, in their order."""
+        began_s = self._clock.monotonic_s()
+        for name in self._answered.keys() - set(names):
+            del self._answered[name]
+            self._readings.pop(name, None)
+        entries: dict[str, Mapping[str, Any]] = {}
+        never: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
+        by_age = sorted(names, key=lambda name: self._answered.get(name, never)[0])
+        for place, name in enumerate(by_age):
+            now_s = self._clock.monotonic_s()
+            if place < READ_AT_LEAST or now_s - began_s < _READ_MAX_S:
+                entries[name] = self.of(name)
+                self._answered[name] = (now_s, entries[name])
+            elif name in self._answered:
+                then_s, values = self._answered[name]
+                entries[name] = {**values, "age_s": round(now_s - then_s, 1)}
+            else:
+                entries[name] = {"name": name, "pending": True}
+        return [entries[name] for name in names]
 
     def of(self, name: str) -> Mapping[str, Any]:
         """Return what is told of a stream; what is wrong where it cannot be read."""
@@ -66,11 +95,6 @@ class StreamStatuses:
         except ShardlogError as error:
             self._readings.pop(name, None)
             return {"name": name, "error": str(error)}
-
-    def keep(self, names: list[str]) -> None:
-        """Forget streams that are not there any more."""
-        for name in self._readings.keys() - set(names):
-            del self._readings[name]
 
     def _current(self, name: str) -> _Reading:
         now_s = self._clock.monotonic_s()

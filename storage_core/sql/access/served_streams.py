@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
+from storage_core.format.keys import INT64_MAX
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
@@ -62,8 +63,9 @@ class ServedStreams:
             if first >= end:
                 return iter(())
             places = {"start_address": first, "end_address": end}
-            values = {"shard": shard, **places, "columns": tuple(columns)}
-            return resumed_rows(client, "tail", values)
+            how = {"order": "replay", "expired_until": INT64_MAX}
+            values = {"shard": shard, **places, "columns": tuple(columns), **how}
+            return resumed_rows(client, "scan_shard", values)
 
         def schemas() -> Sequence[SchemaEntry]:
             return tuple(client.result("schemas"))

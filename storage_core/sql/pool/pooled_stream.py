@@ -16,20 +16,26 @@ import pyarrow as pa
 
 from storage_core.avro import AvroSchema
 from storage_core.catalog.position import ShardPosition
+from storage_core.errors import LostRangeError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.parts.typed_columns import Writer
+from storage_core.platform.xxh3 import xxh3_128_hexdigest
 from storage_core.reader import StreamReader
 from storage_core.sql.field_columns import FieldColumns, field_columns
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.stream_columns import StreamColumns, row_columns
 from storage_core.sql.stream_snapshot import StreamSnapshot
-from storage_core.sql.whole_transactions import RowsEpoch, SnapshotShard, snapshot_of_shards
+from storage_core.sql.whole_transactions import (
+    RowsEpoch,
+    SnapshotShard,
+    instance_of,
+    snapshot_of_shards,
+)
 
 # Of a few keys, so many rows are rather decoded for good than searched for each time.
 _DECODED_FOR_KEYS_MAX: Final = 16_384
@@ -37,8 +43,8 @@ _DECODED_FOR_KEYS_MAX: Final = 16_384
 _SEARCHES: Final = 4
 _DECODED_AT_ONCE_MAX: Final = 2**18
 Owners = tuple[bytes, ...] | tuple[int, ...]
-# Rows that were given up, by shard.
-Gaps = Mapping[int, Sequence[AddressRange]]
+# What tells an event from any other one; where it lies in a part does not change it.
+_IDENTITY: Final = ("secondary", "primary", "address", "version", "key", "payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class PooledSnapshot:
         incarnation: The random id made with the stream.
         settled: Where each shard ends, by its lineage: below it no snapshot taken later shows a row
             that this one does not.
-        gaps: The rows of each shard that were given up, whether parts have them or not.
+        epochs: Whether rows of each shard that were read for another snapshot are still its rows.
     """
 
     stream: str
@@ -66,7 +72,7 @@ class PooledSnapshot:
     hot_rows: int
     incarnation: str = ""
     settled: Mapping[int, ShardPosition] = field(default_factory=dict)
-    gaps: Gaps = field(default_factory=dict)
+    epochs: Mapping[int, RowsEpoch] = field(default_factory=dict)
 
     @property
     def unit(self) -> Unit:
@@ -129,6 +135,32 @@ class PooledStream:
             self._reader.refresh()
             return self._snapshot(owners)
 
+    def row_digests(
+        self, snapshot: PooledSnapshot, addresses: Mapping[int, int]
+    ) -> dict[int, str | None]:
+        """Return the digest of a row of each shard; None where there is none any more.
+
+        Where an older copy of the stream was put in its place, and others wrote on, another row is
+        at the address. Shards whose store was left for a newer one since the snapshot are left out.
+        """
+        digests = {n: self._row_digest(n, address) for n, address in addresses.items()}
+        return {
+            n: digest
+            for n, digest in digests.items()
+            if instance_of(self._reader, n) == snapshot.epochs[n].instance
+        }
+
+    def _row_digest(self, shard: int, address: int) -> str | None:
+        if address < 0:
+            return None
+        columns = [name for name in _IDENTITY if not (self.has_keys and name == "secondary")]
+        try:
+            batches = [*self._reader.tail(shard, address, address + 1, columns=columns)]
+        except LostRangeError:
+            return None
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        return xxh3_128_hexdigest(repr(rows).encode()) if rows else None
+
     def _snapshot(self, owners: Owners | None) -> PooledSnapshot:
         files = self._reader.rows.shards.files
         shards = snapshot_of_shards(self._reader, files)
@@ -156,7 +188,7 @@ class PooledStream:
             sum(table.num_rows for table in hot),
             self._reader.position().incarnation,
             {n: ShardPosition(self._reader.lineage(n), s.settled) for n, s in shards.items()},
-            {n: shard.epoch.gaps for n, shard in shards.items()},
+            {n: shard.epoch for n, shard in shards.items()},
         )
 
     def _forget_rows_of_before(self, epochs: dict[int, RowsEpoch]) -> None:
@@ -197,7 +229,8 @@ class PooledStream:
         if missing > _DECODED_FOR_KEYS_MAX and is_searched:
             tables.searched += missing
             wanted: dict[str, Any] = {"keys" if self.has_keys else "ids": list(owners)}
-            batches = self._reader.tail(n, start, shard.end, columns=columns, **wanted)
+            rows = self._reader.rows
+            batches = rows.unexpired(n, start, shard.end, columns=columns, **wanted)
             return self._typed([batch for batch in batches if batch.num_rows])
         column = "key" if self.has_keys else "secondary"
         return [
@@ -209,7 +242,7 @@ class PooledStream:
     def _read(
         self, shard: int, columns: Sequence[str], start: int, end: int
     ) -> list[pa.RecordBatch]:
-        return list(self._reader.tail(shard, start, end, columns=columns))
+        return list(self._reader.rows.unexpired(shard, start, end, columns=columns))
 
     def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
         """Return stored rows as typed tables."""

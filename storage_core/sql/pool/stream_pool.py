@@ -29,6 +29,7 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.platform.clock import SystemClock
+from storage_core.platform.fork_guard import Home
 from storage_core.sql.engine import EngineOptions
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
 from storage_core.sql.pool.engine import Build, PooledEngine
@@ -158,6 +159,9 @@ class StreamPool:
         self._clock = SystemClock()
         self._lock = Lock()
         self._streams: OrderedDict[str, PooledStream] = OrderedDict()
+        # Who opens a stream holds its lock alone: a slow disk holds up nobody else.
+        self._opening: dict[str, Lock] = {}
+        self._home = Home()
         self._freed = Condition(Lock())
         self._idle: list[PooledEngine] = []
         self._engines = 0
@@ -209,6 +213,12 @@ class StreamPool:
                     raise
         raise UnavailableError(_GONE, stream=name)
 
+    def row_digests(
+        self, snapshot: PooledSnapshot, addresses: Mapping[int, int]
+    ) -> dict[int, str | None]:
+        """Return the digest of a row of each shard, as PooledStream has it."""
+        return self._opened(snapshot.stream)[0].row_digests(snapshot, addresses)
+
     def query(
         self,
         wanted: Mapping[str, Owners | None],
@@ -244,7 +254,12 @@ class StreamPool:
         raise UnavailableError(_GONE)
 
     def close(self) -> None:
-        """Close all; a query that runs ends by an error, or with its rows."""
+        """Close all; a query that runs ends by an error, or with its rows.
+
+        In a fork nothing is closed: all is the parent's.
+        """
+        if self._home.is_elsewhere:
+            return
         with self._freed:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -263,11 +278,37 @@ class StreamPool:
             if name in self._streams:
                 self._streams.move_to_end(name)
                 return self._streams[name], False
-            stream = self._streams[name] = PooledStream(self._root, name)
-            if len(self._streams) > _STREAMS_MAX:
+            opening = self._opening.setdefault(name, Lock())
+        with opening:
+            with self._lock:
+                if name in self._streams:
+                    return self._streams[name], False
+            try:
+                return self._added(name, PooledStream(self._root, name))
+            finally:
+                with self._lock:
+                    self._opening.pop(name, None)
+
+    def _added(self, name: str, stream: PooledStream) -> tuple[PooledStream, bool]:
+        """Keep a stream open; return it, or the one that is, and whether it is the former."""
+        left: PooledStream | None
+        before: PooledStream | None
+        with self._lock:
+            if self._is_closed:
+                left, before = stream, None
+            elif name in self._streams:
+                left, before = stream, self._streams[name]
+            else:
+                before = self._streams[name] = stream
                 # Whoever takes a snapshot of it right now tries again with a new one.
-                self._streams.popitem(last=False)[1].close()
-            return stream, True
+                is_full = len(self._streams) > _STREAMS_MAX
+                left = self._streams.popitem(last=False)[1] if is_full else None
+        if left is not None:
+            left.close()
+        if before is None:
+            message = "the streams are closed"
+            raise ClosedError(message)
+        return before, before is stream
 
     def _forget(self, name: str, stream: PooledStream) -> None:
         with self._lock:
@@ -301,6 +342,8 @@ class StreamPool:
             raise
 
     def _free(self, engine: PooledEngine, *, is_sound: bool) -> None:
+        if self._home.is_elsewhere:
+            return
         is_kept = False
         try:
             engine.release()

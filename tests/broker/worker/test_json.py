@@ -29,10 +29,12 @@ BAD = {
 def run(root: Path, *commands: str) -> list[dict[str, Any]]:
     """Give commands; return the rows of the last one."""
     with EventStore.open(root) as store:
+        rows: list[dict[str, Any]] = []
         for command in commands:
             answer = store.execute(command)
             assert answer.status == Status.OK, answer.message
-        return [row for batch in answer.batches for row in batch.to_pylist()]
+            rows = [row for batch in answer.batches for row in batch.to_pylist()]
+        return rows
 
 
 def value(number: int, **more: Any) -> bytes:
@@ -68,9 +70,9 @@ def test_values_stay_what_they_are_and_their_fields_are_columns(lab: Lab, topic:
     send(lab, topic, values)
     worker = lab.worker(topic, **settings())
     lab.await_no_lag(topic)
-    told = reasons(lab, topic)
-    assert told.keys() == BAD.keys()
-    assert all(BAD[at][1] in reason for at, reason in told.items()), told
+    refused = reasons(lab, topic)
+    assert refused.keys() == BAD.keys()
+    assert all(BAD[at][1] in reason for at, reason in refused.items()), refused
     rows = stored_rows(lab, topic, "address", "payload")
     sound = {at: value for at, value in values.items() if at not in BAD}
     assert {row["address"]: row["payload"] for row in rows} == sound
@@ -106,10 +108,19 @@ def test_rows_have_the_version_that_takes_them_and_letters_are_redriven_once_one
     assert [row["amount"] for row in events] == [1.0, 2.0]
 
 
-def test_a_type_that_nobody_defined_is_told_in_one_line(lab: Lab, topic: Topic) -> None:
-    run(lab.root, FIRST)
-    worker = lab.worker(topic, **settings(stream__event_type="ordr"))
+@pytest.mark.parametrize(
+    ("event_type", "said"),
+    [
+        ("ordr", "there is no event type ordr"),
+        ("presence", "event type presence is of state with TTL 30m"),
+    ],
+)
+def test_a_type_that_values_cannot_be_of_is_told_in_one_line(
+    lab: Lab, topic: Topic, event_type: str, said: str
+) -> None:
+    run(lab.root, FIRST, 'DEFINE presence FIELDS { page: "string" } AS STATE TTL 30m')
+    worker = lab.worker(topic, **settings(stream__event_type=event_type))
     worker.await_event("quarantined")
-    assert "there is no event type ordr" in worker.said()
+    assert said in worker.said()
     assert "Traceback" not in worker.said()
     assert worker.stop() != 0

@@ -17,12 +17,14 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
+from websockets.sync.client import ClientConnection, connect
+
 from storage_core.roots import make_root
 from tests.log.serve.served import ANSWER_MAX_S, Served, serving
 from tests.unit.connectors.command import Shardlog
 from typed_events.answer import Answer
 
-DOORS: Final = ("http", "tcp", "unix", "command", "command-server")
+DOORS: Final = ("http", "tcp", "unix", "ws", "command", "command-server")
 # What differs between two stores that were told the same.
 _OF_THE_MOMENT: Final = ("defined", "timestamp", "bucket", "detail")
 
@@ -76,11 +78,19 @@ def open_door(name: str, root: Path, shardlog: Shardlog) -> Iterator[Door]:
             case "command-server":
                 server = f"shardlog://{served.server.address}"
                 yield Door(lambda text: _told_by_command(shardlog, server, text))
+            case "ws":
+                with connect(f"ws://{served.server.address}/ws", compression=None) as socket:
+                    yield Door(lambda text: Told.of_json(_reply_of(socket, text)))
             case _:
                 with lines_of(served, name) as lines:
                     lines.send("FORMAT json")
                     lines.line()
                     yield Door(lambda text: Told.of_json(lines.ask_line(text)))
+
+
+def _reply_of(socket: ClientConnection, text: str) -> str | bytes:
+    socket.send(text)
+    return socket.recv(ANSWER_MAX_S)
 
 
 def _told_by_command(shardlog: Shardlog, root: Path | str, text: str) -> Told:
@@ -121,12 +131,19 @@ class Lines:
     """A connection that sends a command a line."""
 
     def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
         self._file = sock.makefile("rwb")
 
     def send(self, *lines: str | bytes) -> None:
         for line in lines:
             self._file.write((line.encode() if isinstance(line, str) else line) + b"\n")
         self._file.flush()
+
+    def end(self, text: str) -> None:
+        """Send the beginning of a line, and nothing more."""
+        self._file.write(text.encode())
+        self._file.flush()
+        self._socket.shutdown(socket.SHUT_WR)
 
     def line(self) -> str:
         """Return the next line; nothing where the server has ended the connection."""

@@ -41,7 +41,7 @@ class Replied:
     headers: dict[str, str]
 
     @property
-    def told(self) -> Told:
+    def answer(self) -> Told:
         return Told.of_json(self.body)
 
 

@@ -87,7 +87,7 @@ def test_each_form_is_answered_alike_on_a_connection_that_stores(tmp_path) -> No
         for form in FORMS:
             if not client.is_handed_over:
                 client.hand_over()
-            reply, expected = client.ask(form).told, Told.of_answer(store.execute(form))
+            reply, expected = client.ask(form).answer, Told.of_answer(store.execute(form))
             if reply != expected:
                 wrong[form] = (reply, expected)
     assert wrong == {}

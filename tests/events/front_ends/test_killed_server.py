@@ -36,7 +36,7 @@ class Clients:
         self.wrong: list[str] = []
         self._lock = Lock()
         # The connections of clients; those of even numbers keep theirs.
-        self._kept: dict[int, HTTPConnection] = {}
+        self._connections: dict[int, HTTPConnection] = {}
         self._ending = Event()
         self._threads = [Thread(target=self._run, args=(number,)) for number in range(CLIENTS)]
 
@@ -69,8 +69,10 @@ class Clients:
 
     def _posted(self, client: int, command: str) -> tuple[int, str]:
         """Return status and body; 0 where there is no answer."""
-        connection = self._kept.get(client) or HTTPConnection(self.address, timeout=ANSWER_MAX_S)
-        self._kept[client] = connection
+        connection = self._connections.get(client) or HTTPConnection(
+            self.address, timeout=ANSWER_MAX_S
+        )
+        self._connections[client] = connection
         try:
             connection.request("POST", "/command", command.encode())
             answer = connection.getresponse()
@@ -83,9 +85,9 @@ class Clients:
         return answer.status, body
 
     def _leave(self, client: int) -> None:
-        kept = self._kept.pop(client, None)
-        if kept is not None:
-            kept.close()
+        connection = self._connections.pop(client, None)
+        if connection is not None:
+            connection.close()
 
 
 def test_acknowledged_events_are_there_once_after_kills(tmp_path) -> None:

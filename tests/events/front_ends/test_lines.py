@@ -65,6 +65,13 @@ def test_line_that_is_too_long_ends_the_connection(lines) -> None:
     assert lines.line() == ""
 
 
+def test_last_line_without_its_end_is_refused(lines) -> None:
+    # It may be the beginning of a longer command.
+    lines.end('STORE order FOR ann PAYLOAD { "amount": 5 }')
+    assert lines.answer() == ["BadRequest: the last line has no end: it was not done"]
+    assert lines.line() == ""
+
+
 @pytest.mark.parametrize("first", ["POST /command HTTP/1.1", "GET / HTTP/1.1", "PUT / HTTP/1.0"])
 def test_page_of_a_browser_cannot_command_by_line(served, lines, first) -> None:
     before = served.metric("shardlog_server_commands_total")

@@ -15,7 +15,7 @@ import pytest
 from connectors.cli.commands.events.commander import LocalCommander
 from connectors.cli.commands.events.shell import KEYWORDS, Shell, history_path
 from connectors.serve.commands.split_text import VERBS
-from tests.waiting import WAIT_MAX_S
+from tests.waiting import WAIT_MAX_S, await_that
 
 DEFINE = 'DEFINE order FIELDS { amount: "int", note: "string" };'
 # Who runs tests may ignore interrupts, and what it starts would, too.
@@ -114,6 +114,8 @@ def test_terminal_has_a_prompt_and_keeps_what_was_typed(tmp_path) -> None:
         read_until(controlling, rb"PONG\r\n.*shardlog> ")
         os.write(controlling, b"QUERY ")
         read_until(controlling, rb"QUERY $")
+        # A signal between the echo and the wait for the next key is seen with that key only.
+        await_that(lambda: is_asleep(process), "the shell waits for a key")
         process.send_signal(signal.SIGINT)
         read_until(controlling, rb"shardlog> $")
         os.write(controlling, b"\x04")
@@ -134,3 +136,9 @@ def read_until(descriptor: int, pattern: bytes) -> None:
         ready, _, _ = select.select([descriptor], [], [], WAIT_MAX_S)
         assert ready, printed
         printed += os.read(descriptor, 4096)
+
+
+def is_asleep(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether the main thread of a process waits for something."""
+    status = Path(f"/proc/{process.pid}/stat").read_text()
+    return status.rpartition(")")[2].split()[0] == "S"

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from connectors.serve.open_streams import OpenStreams
+from connectors.serve.settings import Bounds
+from connectors.serve.status.stream_status import READ_AT_LEAST, StreamStatuses
 from storage_core import Stream, StreamOptions
+from storage_core.testing import ManualClock
 from tests.events.front_ends.doors import commanding
 from tests.log.serve.served import Served, serving
 from tests.log.workbench import Workbench, batch_of
@@ -16,6 +21,15 @@ from tests.log.workbench import Workbench, batch_of
 READ = "read-token-of-tests"
 NEWEST_MS = 1_700_000_000_123
 NOT_OF_ALL = ("committed", "parts", "bytes", "newest")
+
+
+class SlowMachine(ManualClock):
+    """A clock by which a second is over whenever it is looked at."""
+
+    @override
+    def monotonic_s(self) -> float:
+        self.advance(1)
+        return super().monotonic_s()
 
 
 def status_of(served: Served) -> dict[str, Any]:
@@ -115,3 +129,19 @@ def test_status_is_asked_for_by_get(tmp_path: Path) -> None:
     make(tmp_path)
     with serving(tmp_path) as served:
         assert served.post("/status", b"")[0] == 405
+
+
+def test_of_many_streams_those_are_read_that_were_not_read_for_longest(tmp_path: Path) -> None:
+    names = [f"s{number:02}" for number in range(READ_AT_LEAST + 2)]
+    for name in names:
+        make(tmp_path, name, rows=1)
+    clock = SlowMachine()
+    streams = OpenStreams(tmp_path, Bounds(), clock)
+    statuses = StreamStatuses(tmp_path, streams, clock)
+    first, second = statuses.all_of(names), statuses.all_of(names)
+    streams.close()
+    assert [entry["name"] for entry in first] == [entry["name"] for entry in second] == names
+    assert first[-2:] == [{"name": name, "pending": True} for name in names[-2:]]
+    assert all(entry["rows"] == 1 for entry in (*first[:-2], *second))
+    read_before = [entry["name"] for entry in second if entry.get("age_s", 0) > 0]
+    assert read_before == names[READ_AT_LEAST - 2 : READ_AT_LEAST]

@@ -45,11 +45,11 @@ def test_requests_sent_at_once_are_answered_in_their_order(defined) -> None:
     with storing(defined) as client:
         client.send(*(store(number, "at-once") for number in range(30)))
         client.send("QUERY order FOR at-once RETURN [name]", store("last", "at-once"))
-        *stored, asked, last = client.answers(32)
-    assert {reply.told.status for reply in stored} == {"OK"}
-    positions = [int(reply.told.rows[0]["id"].partition(":")[2]) for reply in [*stored, last]]
+        *stored, rows, last = client.answers(32)
+    assert {reply.answer.status for reply in stored} == {"OK"}
+    positions = [int(reply.answer.rows[0]["id"].partition(":")[2]) for reply in [*stored, last]]
     assert positions == sorted(positions)
-    assert [row["name"] for row in asked.told.rows] == [str(number) for number in range(30)]
+    assert [row["name"] for row in rows.answer.rows] == [str(number) for number in range(30)]
 
 
 def test_what_was_sent_before_the_client_ended_is_answered(defined) -> None:
@@ -105,7 +105,7 @@ def test_client_that_takes_no_answers_gets_all_of_them_later(defined) -> None:
         client.await_given_back()
         replies = client.answers(_MANY)
         sending.join()
-    positions = [int(reply.told.rows[0]["id"].partition(":")[2]) for reply in replies]
+    positions = [int(reply.answer.rows[0]["id"].partition(":")[2]) for reply in replies]
     assert positions == sorted({*positions})
 
 
@@ -235,7 +235,7 @@ def test_event_that_waited_too_long_is_busy(tmp_path) -> None:
         goes_on.set()
         holding.join()
         assert (reply.code, reply.headers["Retry-After"]) == (503, "1")
-        assert "nothing was stored" in reply.told.message
+        assert "nothing was stored" in reply.answer.message
         writer._options = options
         assert client.ask(store("third")).code == 200
     assert names_stored(tmp_path) == ["first", "third"]

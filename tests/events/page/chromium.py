@@ -1,7 +1,8 @@
 """A real Chromium: Debian's package and the libraries it lacks, fetched by apt and unpacked.
 
 Nothing is installed, so nobody has to be root. It is driven over the DevTools protocol by a pair of
-pipes: messages are JSON, each ends with a byte 0.
+pipes: messages are JSON, each ends with a byte 0. Where it cannot be had its tests are skipped, and
+fail with SHARDLOG_REQUIRE_CHROMIUM=1.
 """
 
 import json
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 
@@ -255,31 +256,41 @@ def _libraries(place: Path) -> str:
 def _fetch(place: Path) -> None:
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
-            pytest.skip(f"no {tool} to fetch Debian's chromium with")
+            _missing(f"no {tool} to fetch Debian's chromium with")
     with tempfile.TemporaryDirectory(dir=place.parent) as name:
         partial = Path(name)
         (partial / "archives/partial").mkdir(parents=True)
-        got = _download(partial)
+        got = _download(partial, ())
         if got.returncode:
-            _run([*_APT, "update"], partial)
-            got = _download(partial)
+            # The lists of a fresh machine are empty, those of an old one name what is gone. Lists
+            # of our own need no root, and nobody else who updates is in the way.
+            (partial / "lists/partial").mkdir(parents=True)
+            lists = ("-o", f"Dir::State::lists={partial / 'lists'}", "-o", f"Dir::Cache={partial}")
+            _run([*_APT, *lists, "update"], partial)
+            got = _download(partial, lists)
         packages = sorted((partial / "archives").glob("*.deb"))
         if got.returncode or not packages:
-            pytest.skip(f"apt has no chromium: {got.stderr.strip()[-300:]}")
+            _missing(f"apt has no chromium: {got.stderr.strip()[-300:]}")
         unpacked = partial / "unpacked"
         for package in packages:
             _run(["dpkg-deb", "--extract", str(package), str(unpacked)], partial)
         if not (unpacked / _PROGRAM).is_file():
-            pytest.skip("the package chromium has no browser in it: it is not Debian's")
+            _missing("the package chromium has no browser in it: it is not Debian's")
         shutil.rmtree(place, ignore_errors=True)
         unpacked.rename(place)
 
 
-def _download(directory: Path) -> "subprocess.CompletedProcess[str]":
+def _missing(reason: str) -> NoReturn:
+    if os.environ.get("SHARDLOG_REQUIRE_CHROMIUM") == "1":
+        pytest.fail(f"SHARDLOG_REQUIRE_CHROMIUM=1, but {reason}")
+    pytest.skip(reason)
+
+
+def _download(directory: Path, lists: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
     """Have apt fetch chromium and what it needs beside what is installed."""
     archives = f"Dir::Cache::archives={directory / 'archives'}"
     options = ("-o", archives, "--yes", "--no-install-recommends", "--download-only")
-    return _run([*_APT, *options, "install", "chromium"], directory)
+    return _run([*_APT, *lists, *options, "install", "chromium"], directory)
 
 
 def _run(command: list[str], directory: Path) -> "subprocess.CompletedProcess[str]":

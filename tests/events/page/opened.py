@@ -29,10 +29,10 @@ class Opened:
         self.browser.open("about:blank")
         self.browser.size(1280, 800)
         self.browser.prefer("light")
+        clear = "localStorage.clear(); sessionStorage.clear()"
+        script = self.browser.call("Page.addScriptToEvaluateOnNewDocument", source=clear)
         self.browser.open(self.url)
-        self.browser.value("localStorage.clear(); sessionStorage.clear(); showsBefore = true")
-        self.browser.call("Page.reload")
-        self.until("typeof showsBefore === 'undefined' && document.readyState === 'complete'")
+        self.browser.call("Page.removeScriptToEvaluateOnNewDocument", **script)
         self.until("document.querySelector('#types .pick')")
 
     def value(self, script: str) -> Any:

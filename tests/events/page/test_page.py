@@ -127,7 +127,8 @@ def test_plan_of_a_query_tells_what_it_skipped(page: Opened) -> None:
 
 
 def test_answer_beyond_the_bound_is_cut_and_says_so(page: Opened) -> None:
-    note = "x" * 900_000
+    # It is cut in a text that has many quotation marks.
+    note = '\\"x' * 300_000
     page.served.post("/command", b'DEFINE large FIELDS { note: "string" }')
     store = f'STORE large FOR a PAYLOAD {{ "note": "{note}" }}'
     for _ in range(5):
@@ -292,3 +293,56 @@ def test_months_of_an_axis_begin_where_the_calendar_has_them(page: Opened) -> No
     page.until("document.querySelector('.chart .bar-of')")
     months = [text for text in page.texts(".chart text") if text.startswith("2026-")]
     assert months == ["2026-01", "2026-02", "2026-03", "2026-04", "2026-05", "2026-06"]
+
+
+def test_many_names_are_not_drawn_as_bars_that_nobody_sees(page: Opened) -> None:
+    page.served.post("/command", b'DEFINE many FIELDS { number: "int" }')
+    stores = [f'STORE many FOR "m-{n}" PAYLOAD {{ "number": {n} }}' for n in range(250)]
+    assert page.served.post("/command", "\n".join(stores).encode())[0] == 200
+    page.run("QUERY many COUNT BY context_id")
+    page.click("form-chart")
+    page.until("document.querySelector('.chart .bar-of')")
+    assert page.count(".chart .bar-of") == 200
+    assert "The first 200 of 250 are drawn" in page.text("shown")
+
+
+def test_fields_of_a_type_among_many_are_asked_for_when_it_is_opened(
+    opened: Opened, tmp_path: Path
+) -> None:
+    with commanding(tmp_path / "root") as served:
+        types = [f'DEFINE kind_{n:02} FIELDS {{ field_{n}: "int" }}' for n in range(26)]
+        assert served.post("/command", "\n".join(types).encode())[0] == 200
+        page = Opened(opened.browser, served)
+        page.reopen()
+        assert page.texts("#types .pick .quiet")[-1] == "v1"
+        page.value("document.querySelector('#types > li:last-child .pick').click()")
+        page.until("document.querySelector('#types .sub:not([hidden]) .mono')")
+        assert page.texts("#types .sub:not([hidden]) .mono") == ["field_25"]
+        page.write("QUERY kind_24 WHERE ")
+        page.browser.type("f")
+        page.until("document.querySelector('#paint .t-word, #paint .t-type')")
+        page.write("QUERY kind_24 WHERE field_24")
+        page.browser.type(" ")
+        page.until("document.querySelector('#paint .t-field')")
+
+
+def test_status_board_stays_where_somebody_scrolled_to(page: Opened) -> None:
+    page.browser.size(390, 80)
+    page.click("tab-board")
+    page.until("document.querySelector('#board-streams td strong')")
+    page.value(
+        "(() => { const box = document.querySelector('#board-streams .scroll');"
+        "box.scrollTop = 40; box.scrollLeft = 50; document.querySelector('#board-streams tbody')"
+        ".dataset.isOld = 1; })()"
+    )
+    page.until("!document.querySelector('#board-streams tbody').dataset.isOld")
+    places = "(({ scrollTop, scrollLeft }) => [scrollTop, scrollLeft])"
+    assert page.value(f"{places}(document.querySelector('#board-streams .scroll'))") == [40, 50]
+
+
+def test_live_view_says_what_is_subscribed_to(page: Opened) -> None:
+    page.write("SUBSCRIBE order WHERE amount > 1000 FROM START")
+    page.click("run")
+    page.until("document.querySelector('#live-rows td')")
+    assert page.text("live-text").startswith("SUBSCRIBE order WHERE amount > 1000 FROM START")
+    page.click("live-pause")

@@ -4,6 +4,7 @@ Method: a writer appends, seals, trims, compacts and makes streams anew while th
 asked; the rows are compared with those written.
 """
 
+import os
 from contextlib import closing
 from threading import Event as Signal
 from threading import Thread
@@ -22,6 +23,7 @@ from typed_events.language.expressions import Comparison, Field
 from typed_events.query.queries import Queries
 
 FIELDS = {"number": "int", "text": "string"}
+WAIT_S = 120.0
 COUNT = Query("order", aggregates=(Aggregate("count"), Aggregate("total", Field("number"))))
 
 
@@ -122,6 +124,62 @@ def test_rows_of_before_a_copy_was_restored_are_not_shown_again(root, openings, 
         numbers = [*range(10), *range(30, 30 + more)]
         for query in (Query("order"), Query("order", where=Comparison(Field("number"), ">=", 0))):
             assert [row["number"] for row in rows_in(queries.query(query))] == numbers
+
+
+class SlowStream(PooledStream):
+    """A stream whose disk is slow to open it."""
+
+    opened = 0
+    begun, may_go_on = Signal(), Signal()
+
+    def __init__(self, root, name):
+        if name == "slow":
+            SlowStream.opened += 1
+            self.begun.set()
+            assert self.may_go_on.wait(WAIT_S)
+        super().__init__(root, name)
+
+
+def test_a_stream_that_is_slow_to_open_holds_up_no_other_and_is_opened_once(root, monkeypatch):
+    with StoredEvents(root) as stored:
+        for name in ("order", "slow"):
+            stored.define(name, FIELDS)
+            stored.store(name, contexts(0, 3), some(0, 3))
+    monkeypatch.setattr("storage_core.sql.pool.stream_pool.PooledStream", SlowStream)
+    counts = []
+    with Queries(root) as queries:
+
+        def ask() -> None:
+            counts.append(len(rows_in(queries.query(Query("slow")))))
+
+        askers = [Thread(target=ask) for _ in range(2)]
+        for asker in askers:
+            asker.start()
+        assert SlowStream.begun.wait(WAIT_S)
+        assert len(rows_in(queries.query(Query("order")))) == 3
+        assert counts == []
+        SlowStream.may_go_on.set()
+        for asker in askers:
+            asker.join()
+    assert counts == [3, 3]
+    assert SlowStream.opened == 1
+
+
+def test_a_fork_that_closes_queries_leaves_those_of_its_parent(root):
+    with StoredEvents(root) as stored, Queries(root) as queries:
+        stored.define("order", FIELDS)
+        stored.store("order", contexts(0, 3), some(0, 3))
+        assert len(rows_in(queries.query(Query("order")))) == 3
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                queries.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(rows_in(queries.query(Query("order")))) == 3
 
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2**29])

@@ -27,22 +27,44 @@ def test_show_of_nothing_new_writes_nothing(memory):
     assert {path: path.stat().st_mtime_ns for path in memory.files()} == before
 
 
-def test_rows_of_frames_are_not_evaluated_again(memory, monkeypatch):
-    begun = []
+@pytest.fixture
+def begun(monkeypatch):
+    """Where each SHOW has begun to evaluate its query."""
+    places = []
     usual = Showing.begins
 
     def begins(showing, snapshot, side):
-        begun.append(usual(showing, snapshot, side))
-        return begun[-1]
+        places.append(usual(showing, snapshot, side))
+        return places[-1]
 
     monkeypatch.setattr(Showing, "begins", begins)
+    return places
+
+
+def test_rows_of_frames_are_not_evaluated_again(memory, begun):
     memory.store(5)
     memory.remember("WHERE n < 4")
     memory.numbers()
     memory.store(2)
     memory.numbers()
+    memory.seal()
     memory.numbers()
-    assert begun == [{0: 0}, {0: 5}, {0: 7}]
+    memory.bench.reopen()
+    memory.numbers()
+    assert begun == [{0: 0}, {0: 5}, {0: 7}, {0: 7}]
+
+
+def test_rows_of_frames_are_not_evaluated_again_where_an_empty_shard_gets_its_first(
+    make_bench, begun
+):
+    memory = Memory(make_bench(shards=8))
+    memory.store(1)
+    memory.remember()
+    memory.numbers()
+    memory.store(11)
+    memory.numbers()
+    assert sum(begun[0].values()) == 0
+    assert sum(begun[1].values()) == 1
 
 
 def test_show_answers_with_rows_of_frames_of_another_process(memory):

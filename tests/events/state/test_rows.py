@@ -4,7 +4,7 @@ import pytest
 
 from storage_core import StreamReader
 from storage_core.sql import connect
-from tests.events.state.rows import TTL_S, StateBench
+from tests.events.state.rows import TTL_S, StateBench, put_text
 from tests.events.store.bench import rows_of, stored
 from tests.tidy.test_readme import fenced, page
 from typed_events.language.parse import parse_commands
@@ -131,6 +131,17 @@ def test_expect_counts_events_alone(bench):
     bench.must("order", "ann", "EXPECT 1", amount=1)
     refusal = bench.refused('STORE cursor FOR ann PAYLOAD {"x": 1} EXPECT 2')
     assert "EXPECT counts events" in refusal
+
+
+def test_expect_counts_events_alone_within_a_batch(bench):
+    bench.put("ann", "a", 1)
+    for number in range(2):
+        bench.well(
+            f"BATCH [ DELETE cursor FOR ann ROW a; {put_text('ann', 'b', number)}; "
+            f"{stored('order', 'ann', f'EXPECT {2 * number}', amount=1)}; "
+            f"{stored('order', 'ann', f'EXPECT {2 * number + 1}', amount=2)} ]"
+        )
+    assert len(bench.events("order")) == 4
 
 
 def test_events_have_no_rows_and_are_not_deleted(bench):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.events.state.rows import TTL_S, StateBench
 from tests.events.subscriptions.subscribed import Subscriber
+from tests.waiting import await_that
+from typed_events.subscriptions.frames import CaughtUp, Checkpoint
 
 
 @pytest.fixture
@@ -63,6 +65,28 @@ def test_checkpoint_of_rows_that_have_gone_goes_on_behind_them(bench, subscribe)
     assert bench.start_and_end("cursor")[0] > 1
     subscriber = subscribe("SUBSCRIBE cursor FROM 0:1")
     assert {row for row, _, _ in rows_in(subscriber.next(2))} == {"b"}
+
+
+def test_live_reader_goes_on_behind_rows_that_have_gone(bench, subscribe):
+    bench.put("ann", "a", 1)
+    subscriber = subscribe("SUBSCRIBE cursor FROM START")
+    subscriber.until(CaughtUp)
+    bench.clock.advance(4 * TTL_S)
+    bench.put("ann", "b", 2)
+    bench.store_of_events.maintain()
+    assert bench.start_and_end("cursor")[0] == 1
+    live_reader = bench.store_of_events._subscriptions.source("cursor").live_reader
+    # It stood still for so long.
+    live_reader._nexts[0] = 0
+    before = live_reader.rows_read
+
+    def is_told_live() -> bool:
+        bench.put("ann", "c", 3)
+        # Behind one it has attached to the live reader again.
+        subscriber.until(Checkpoint)
+        return bool(live_reader.rows_read > before)
+
+    await_that(is_told_live, "rows that the live reader reads")
 
 
 def test_all_types_are_those_of_events(bench, subscribe):

@@ -142,6 +142,16 @@ class SubscribedBench:
         assert source is not None
         return source.live_reader.rows_read
 
+    def followers(self, event_type: str) -> int:
+        """Return how many subscribers the live reader of a type has."""
+        source = self.store_of_events._subscriptions.source(event_type)
+        assert source is not None
+        return source.live_reader.followers
+
+    def streams_open(self) -> set[str]:
+        """Return the streams that are open for subscribers."""
+        return {*self.store_of_events._subscriptions._sources}
+
     def reopen(self) -> None:
         self.store_of_events.close()
         self.store_of_events = self._opened()

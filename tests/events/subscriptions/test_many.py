@@ -66,3 +66,41 @@ def test_readers_of_many_streams_look_together_as_often_as_those_of_some() -> No
     for _ in range(79):
         polling.end()
     assert polling.pause_s == 0.01
+
+
+def test_subscription_that_is_dropped_keeps_no_place(make_bench) -> None:
+    bench = make_bench(subscriptions_max=1)
+    bench.define("order", amount="int")
+    for amount in range(3):
+        _subscribe_and_drop(bench, amount)
+        await_that(lambda: not bench.followers("order"), "its live reader has left it")
+    answer = bench.store_of_events.execute("SUBSCRIBE order FROM START")
+    next(answer.batches)
+    del answer
+    bench.subscribe("SUBSCRIBE order")
+
+
+def _subscribe_and_drop(bench: SubscribedBench, amount: int) -> None:
+    frames = bench.store_of_events.subscribe("SUBSCRIBE order")
+    bench.store("order", "ann", amount=amount)
+    await_that(lambda: isinstance(frames.poll(0), CaughtUp), "it is live")
+    # The watcher has it look for new types, and keeps it no longer than that.
+    bench.define(f"other_{amount}", amount="int")
+    await_that(lambda: frames._is_to_look, "it is to look")
+
+
+def test_streams_that_nobody_is_subscribed_to_are_closed(make_bench) -> None:
+    bench = make_bench()
+    for number in range(4):
+        bench.define(f"order_{number}", amount="int")
+    orders, all_types = bench.subscribe("SUBSCRIBE order_1"), bench.subscribe("SUBSCRIBE *")
+    all_types.until(CaughtUp)
+    orders.until(CaughtUp)
+    assert len(bench.streams_open()) == 4
+    all_types.close()
+    await_that(lambda: bench.streams_open() == {"order_1"}, "the others are closed")
+    bench.store("order_1", "ann", amount=1)
+    bench.store("order_2", "ann", amount=2)
+    orders.next(1)
+    again = bench.resume(all_types)
+    assert sorted(event["event_type"] for event in again.next(2)) == ["order_1", "order_2"]

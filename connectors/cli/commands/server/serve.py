@@ -13,7 +13,7 @@ from connectors.cli.output.printing import print_line
 from connectors.cli.version import installed_version
 from connectors.serve.server import ShardServer
 from connectors.serve.server_process import prepare_process
-from connectors.serve.settings import Bounds, ServeSettings
+from connectors.serve.settings import Bounds, ServeSettings, remembered
 from connectors.settings.operations_settings import is_loopback
 from storage_core.platform.durable_file import reading_errors
 from storage_core.roots import make_root
@@ -33,6 +33,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     writable: bool,
     command_listen: str | None,
     command_socket: Path | None,
+    remembered_rows_max: int,
+    remembered_hours_max: float,
     no_page: bool,
     connections_max: int,
     answers_max: int,
@@ -55,6 +57,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
         command_listen=command_listen,
         command_socket=command_socket,
         has_page=not no_page,
+        remembered=remembered(remembered_rows_max, remembered_hours_max),
         bounds=Bounds(
             connections=connections_max,
             answers=answers_max,

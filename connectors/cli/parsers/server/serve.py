@@ -56,6 +56,18 @@ CommandSocket = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Take a command a line over a Unix socket at this path."),
 ]
+RememberedRowsMax = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, help="Most rows of a remembered query, the newest; 0 for all."
+    ),
+]
+RememberedHoursMax = Annotated[
+    float,
+    typer.Option(
+        metavar="H", min=0, max=876_000, help="Since when they were stored; 0 for all of them."
+    ),
+]
 NoPage = Annotated[
     bool, typer.Option("--no-page", help="Leave out the page that a browser finds at /.")
 ]
@@ -99,6 +111,8 @@ def serve(  # noqa: PLR0913 - one parameter an option
     writable: Writable = False,
     command_listen: CommandListen = None,
     command_socket: CommandSocket = None,
+    remembered_rows_max: RememberedRowsMax = 0,
+    remembered_hours_max: RememberedHoursMax = 0.0,
     no_page: NoPage = False,
     connections_max: ConnectionsMax = 256,
     answers_max: AnswersMax = 32,

@@ -76,7 +76,7 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
         ({"server": "a:1"}, "options path and server name two roots: leave one out"),
         ({"path": "~nobody-at-all/root"}, "there is no such home"),
         ({"path": "s3://bucket/root"}, "a directory of this machine"),
-        ({"valueformat": "json"}, "option valueFormat: 'json' is not raw or avro"),
+        ({"valueformat": "xml"}, "option valueFormat: 'xml' is not raw or avro or json"),
         ({"subscribe": "other"}, "different streams"),
         ({"stream": "a,b"}, "one stream"),
         ({"failondataloss": "maybe"}, "true or false"),

@@ -37,6 +37,18 @@ def test_seal_says_what_it_made(shardlog, root):
     ]
 
 
+def test_stream_that_is_never_cold_becomes_no_parts_by_a_command(shardlog, root):
+    shardlog("alter", root, NAME, "never_cold=true")
+    never = "is never_cold: its rows live shortly and become no parts"
+    ran = shardlog("seal", root, NAME)
+    hint = f"`shardlog alter {root} orders never_cold=false` lets them"
+    assert (ran.code, ran.err) == (EXIT_USAGE, f"shardlog: 'orders' {never}; {hint}\n")
+    assert shardlog("parts", root, NAME).lines == [f"'orders' {never}"]
+    trimmed = shardlog("trim", root, NAME)
+    assert trimmed.lines == [f"'orders' has nothing to trim: it {never}"]
+    assert shardlog("seal", root, NAME, "--rebuild").code == EXIT_USAGE
+
+
 def test_seal_tells_each_shard_in_json(shardlog, root):
     ran = shardlog("seal", root, NAME, "--json")
     expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "rebuilt": []}

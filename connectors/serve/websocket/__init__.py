@@ -1,0 +1,1 @@
+"""Commands and subscriptions over a WebSocket: `GET /ws`."""
