@@ -48,6 +48,7 @@ from typed_events.store.definitions import define
 from typed_events.store.maintenance import maintain
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.owned_streams import OwnedStreams
+from typed_events.store.soon import SoonStored, begin_stores
 from typed_events.store.storing import Outcome, store_batch, store_each
 from typed_events.store.writer import Writer
 from typed_events.subscriptions.options import SubscriptionOptions
@@ -167,6 +168,31 @@ class EventStore:
             answers.append(self.execute_command(command))
             pending = []
         return answers + self._answer_each(pending)
+
+    def store_soon(self, stores: Sequence[Store], ended: Callable[[], object]) -> list[SoonStored]:
+        """Begin STOREs and wait for none; nothing is raised. `answer_soon` answers each.
+
+        They become durable as those of `execute` do, in groups.
+
+        Args:
+            stores: The commands, each by itself.
+            ended: Called by another thread as often as one has ended; it must neither wait nor
+                fail.
+        """
+        try:
+            self._writer.refuse_if_closed()
+            return begin_stores(stores, self._current_types(), self._writer, ended)
+        except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
+            return [SoonStored(store, error=error) for store in stores]
+
+    def answer_soon(self, begun: SoonStored, waited_s: float = 0.0) -> Answer | None:
+        """Return the answer of a STORE that was begun; None as long as there is none.
+
+        One that waited too long, as told, is answered that it did.
+        """
+        begun.give_up(waited_s, self._writer)
+        outcome = begun.outcome()
+        return None if outcome is None else _answer_of(outcome)
 
     def subscribe(self, command: str | Subscribe) -> Subscription:
         """Return the frames of a SUBSCRIBE: rows, checkpoints, and what else it tells.

@@ -6,15 +6,21 @@ once some 64 KiB have come together, so an answer is never in memory as a whole.
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Final
-
-from connectors.serve.connection import Connection
+from typing import Final, Protocol
 
 _FLUSHED_AT: Final = 65_536
 # What is larger is sent from where it lies.
 _COPIED_MAX: Final = 131_072
 
 Piece = bytes | memoryview
+
+
+class Sink(Protocol):
+    """What an answer is written to: a connection, or what collects it."""
+
+    def send(self, pieces: Iterable[Piece]) -> int:
+        """Send all of some pieces; return how many bytes they were."""
+        ...
 
 
 class AnswerWriter:
@@ -25,7 +31,7 @@ class AnswerWriter:
     """
 
     def __init__(
-        self, connection: Connection, headers: Mapping[str, str], *, is_head: bool = False
+        self, connection: Sink, headers: Mapping[str, str], *, is_head: bool = False
     ) -> None:
         """Write to a connection, with these headers in each answer; to a HEAD no body."""
         self._connection = connection

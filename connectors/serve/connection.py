@@ -6,7 +6,7 @@ what is sent, or sends nothing, keeps its own thread waiting and no other.
 
 import select
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from ssl import SSLWantReadError
@@ -100,10 +100,7 @@ class Connection:
         idle_until_s = self.waiting_since_s + idle_s
         if not self._received and not self._receive(idle_until_s):
             return None
-        now_s = self._clock.monotonic_s()
-        until_s = now_s + self._bounds.request_s
-        self._moved_bytes, self._waited_s = 0, 0.0
-        self._answered_until_s = now_s + self._answer_max_s
+        until_s = self._begin_request() + self._bounds.request_s
         end = self._received.find(_HEAD_END)
         while end < 0:
             if len(self._received) > self._bounds.head_bytes:
@@ -136,10 +133,7 @@ class Connection:
         self.waiting_since_s = self._clock.monotonic_s()
         if not self._received and not self._receive(self.waiting_since_s + self._bounds.idle_s):
             return None
-        now_s = self._clock.monotonic_s()
-        until_s = now_s + self._bounds.request_s
-        self._moved_bytes, self._waited_s = 0, 0.0
-        self._answered_until_s = now_s + self._answer_max_s
+        until_s = self._begin_request() + self._bounds.request_s
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
@@ -156,6 +150,13 @@ class Connection:
         del self._received[: end + 1]
         self.waiting_since_s = None
         return line.removesuffix(b"\r")
+
+    def _begin_request(self) -> float:
+        """Count what is moved, and the time of the answer, from now; return what time it is."""
+        now_s = self._clock.monotonic_s()
+        self._moved_bytes, self._waited_s = 0, 0.0
+        self._answered_until_s = now_s + self._answer_max_s
+        return now_s
 
     def _body_of(self, request: HttpRequest, until_s: float) -> bytes:
         size = request.body_bytes
@@ -221,6 +222,84 @@ class Connection:
         for piece in others:
             sent += self._send_all(memoryview(piece), self._more)
         return sent + self._send_all(memoryview(last), 0)
+
+    # --- without waiting: of a thread that has many connections ------------------------------
+
+    def fileno(self) -> int:
+        """Return the number that the system has for it."""
+        return self._socket.fileno()
+
+    def never_wait(self) -> None:
+        """Wait for nothing in `receive_now` and `send_now`, up to the next call of another kind."""
+        # NOTE: a flag of one call is not enough: the interpreter waits by itself, and tries again.
+        self._socket.settimeout(0)
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes were received and belong to no request yet."""
+        return len(self._received)
+
+    def receive_now(self) -> bool:
+        """Receive what has come; return whether the client may send more.
+
+        Raises:
+            GoneError: The client went away.
+        """
+        try:
+            received = self._socket.recv(_RECEIVED_AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return not self.is_cut
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
+        self._received += received
+        return bool(received)
+
+    def begun_request(
+        self, parse: Callable[[bytes], HttpRequest]
+    ) -> tuple[HttpRequest, int] | None:
+        """Return the request whose head has come, and its bytes; None before that.
+
+        It has its body once all of its bytes have come, and is the next one still, until it is
+        taken (`take_request`).
+
+        Args:
+            parse: Parses a head, as `parse_head` does.
+
+        Raises:
+            RefusedError: It is too large, or not HTTP.
+        """
+        end = self._received.find(_HEAD_END)
+        if max(end, len(self._received) if end < 0 else 0) > self._bounds.head_bytes:
+            raise RefusedError(431, "the headers are too large", closes=True)
+        if end < 0:
+            return None
+        request = parse(bytes(self._received[:end]))
+        begin = end + len(_HEAD_END)
+        size = begin + request.body_bytes
+        if len(self._received) >= size:
+            request = replace(request, body=bytes(self._received[begin:size]))
+        return request, size
+
+    def take_request(self, size: int) -> None:
+        """Take a request of so many bytes: it is answered from now on."""
+        self._begin_request()
+        self.waiting_since_s = None
+        del self._received[:size]
+
+    def send_now(self, piece: bytes) -> bytes:
+        """Send what the system takes at once; return the rest.
+
+        Raises:
+            GoneError: The client went away.
+        """
+        try:
+            return piece[self._socket.send(piece) :]
+        except (BlockingIOError, InterruptedError):
+            return piece
+        except OSError as error:
+            message = f"the client went away: {error}"
+            raise GoneError(message) from error
 
     def is_gone(self) -> bool:
         """Tell whether the client has ended the connection while it is answered."""

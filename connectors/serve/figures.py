@@ -23,6 +23,7 @@ _TOTALS: Final = {
 }
 _GAUGES: Final = {
     "connections": "Open connections.",
+    "storing_connections": "Open connections of clients that store, which one thread has.",
     "line_connections": "Open connections that send a command a line.",
     "subscriptions": "Subscriptions that are answered.",
     "answers": "Answers with rows that are being sent.",

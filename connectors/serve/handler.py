@@ -27,10 +27,10 @@ import typer
 
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
 from connectors.serve.answer_slots import AnswerSlots
-from connectors.serve.answer_writer import AnswerWriter, Piece
+from connectors.serve.answer_writer import AnswerWriter, Piece, Sink
 from connectors.serve.commands.event_commands import EventCommands
 from connectors.serve.commands.front_end import FrontEnd
-from connectors.serve.commands.http_commands import HttpCommands
+from connectors.serve.commands.http_commands import HttpCommands, StoreRequest
 from connectors.serve.commands.http_subscriptions import HttpSubscriptions
 from connectors.serve.commands.line_commands import LineCommands
 from connectors.serve.commit_watch import CommitWatch
@@ -81,6 +81,7 @@ from storage_core.protocol import (
     encode_rows,
     status_of,
 )
+from typed_events.answer import Answer
 
 _JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
 _PATHS: Final = (
@@ -131,8 +132,9 @@ class Handler:
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
         self.status = HttpStatus(settings.root, self.streams, front_end, self._identity)
+        self._commands = HttpCommands(front_end)
         self._fronts: Mapping[tuple[str, ...], _Front] = {
-            ("command",): HttpCommands(front_end),
+            ("command",): self._commands,
             ("subscribe",): HttpSubscriptions(front_end, self.stopping.is_set),
             ("ws",): HttpWebSocket(front_end, self.stopping.is_set),
             ("status",): self.status,
@@ -204,6 +206,26 @@ class Handler:
             headers["Retry-After"] = "1"
         body = _encoded(encode_error(error))
         return str(status.value), writer.write_whole(status, headers, body, closes=closes)
+
+    # --- of a thread that has many connections -----------------------------------------------
+
+    def store_of(self, request: HttpRequest) -> StoreRequest | None:
+        """Return the STORE that a request is; None where it is more or less than that.
+
+        Raises:
+            ShardlogError: It would be refused.
+        """
+        if request.segments != ("command",) or not request.keeps_alive or self.stopping.is_set():
+            return None
+        self._check_host(request)
+        return self._commands.store_of(request)
+
+    def write_stored(
+        self, sink: Sink, wanted: StoreRequest, answer: Answer, *, closes: bool
+    ) -> tuple[int, str]:
+        """Write the answer to a STORE; return its bytes and status."""
+        writer = AnswerWriter(sink, self.own_headers)
+        return self._commands.write_stored(writer, wanted, answer, closes=closes)
 
     # --- what is asked -----------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import errno
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Self
 
@@ -23,6 +24,7 @@ from connectors.serve.commands.line_server import (
     listening_address,
     listening_path,
 )
+from connectors.serve.commands.store_reactor import STORES_IN_A_ROW, StoreReactor, is_single_store
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
 from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
@@ -78,10 +80,14 @@ class ShardServer:
             raise
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
+        self.store_reactor = StoreReactor(
+            self.handler, self._bounds, self._clock, self._go_on, self._end
+        )
         if self._certificate is not None:
             self.handler.figures.certificate_expires_s = self._certificate.expires_s
         self.handler.figures.gauges = {
             "connections": lambda: len(self._connections),
+            "storing_connections": lambda: len(self.store_reactor),
             "line_connections": lambda: sum(map(len, self.line_servers)),
             "subscriptions": lambda: self.handler.subscription_slots.taken,
             "answers": lambda: self.handler.slots.taken,
@@ -138,6 +144,7 @@ class ShardServer:
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()
+        self.store_reactor.close()
         for line_server in self.line_servers:
             line_server.close(until_s)
         self.handler.events.close()
@@ -230,17 +237,45 @@ class ShardServer:
         connection.close()
 
     def _run(self, connection: Connection, sock: socket.socket) -> None:
-        try:
+        def greets() -> bool:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._certificate is None or self._shake_hands(connection, sock):
-                self._answer(connection)
+            return self._certificate is None or self._shake_hands(connection, sock)
+
+        self._serve(connection, greets)
+
+    def _go_on(self, connection: Connection, rest: bytes) -> None:
+        """Give a connection a thread again; it first sends what is left of an answer."""
+
+        def sends() -> bool:
+            if rest:
+                connection.send([rest])
+            return True
+
+        thread = threading.Thread(
+            target=self._serve, args=(connection, sends), name="shardlog-client", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system gives no thread.
+            self._end(connection)
+
+    def _serve(self, connection: Connection, begins: Callable[[], bool]) -> None:
+        """Answer on a connection that has begun well, until it ends or is taken over."""
+        is_taken = False
+        try:
+            is_taken = begins() and self._answer(connection)
         except (GoneError, OSError):
             pass
         finally:
-            connection.close()
-            with self._lock:
-                self._connections.discard(connection)
+            if not is_taken:
+                self._end(connection)
+
+    def _end(self, connection: Connection) -> None:
+        connection.close()
+        with self._lock:
+            self._connections.discard(connection)
 
     def _shake_hands(self, connection: Connection, sock: socket.socket) -> bool:
         assert self._certificate is not None
@@ -275,7 +310,9 @@ class ShardServer:
             writer = AnswerWriter(connection, self.handler.own_headers)
             self.handler.refuse(writer, RefusedError(400, _TLS_ONLY), closes=True)
 
-    def _answer(self, connection: Connection) -> None:
+    def _answer(self, connection: Connection) -> bool:
+        """Answer requests; return whether the thread of those that store goes on with that."""
+        stores = 0
         while True:
             try:
                 request = connection.next_request()
@@ -283,6 +320,11 @@ class ShardServer:
                 writer = AnswerWriter(connection, self.handler.own_headers)
                 status, sent = self.handler.refuse(writer, error, closes=True)
                 self.handler.figures.answered("none", status, 0.0, sent)
-                return
+                return False
             if request is None or not self.handler.handle(connection, request):
-                return
+                return False
+            stores = stores + 1 if is_single_store(request) else 0
+            if stores >= STORES_IN_A_ROW and self._certificate is None:
+                if self.store_reactor.take(connection):
+                    return True
+                stores = 0

@@ -4,7 +4,7 @@ Who submits makes the values and waits; the writer fills in the outcome, then en
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -74,12 +74,14 @@ class Submission:
         units: In their order.
         events: How many events they have.
         size: How many bytes of payloads and contexts.
+        ended: Called behind that, by the writer's thread; it must neither wait nor fail.
         done: Set once each unit has its positions or an error.
     """
 
     units: Sequence[Unit]
     events: int = 0
     size: int = 0
+    ended: Callable[[], object] | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -93,4 +95,10 @@ class Submission:
         for unit in self.units:
             unit.error = unit.error or error
             unit.positions = ()
+        self.end()
+
+    def end(self) -> None:
+        """Tell who waits."""
         self.done.set()
+        if self.ended is not None:
+            self.ended()

@@ -76,8 +76,28 @@ class Writer:
             ShardlogError: It is being stored and takes too long: the outcome is open.
         """
         submission = Submission(units)
-        self._submit(submission)
+        self._submit([submission])
         self._wait(submission)
+
+    def store_soon(self, submissions: Sequence[Submission]) -> None:
+        """Store submissions without waiting for it; each has ended once `ended` was called.
+
+        One that is not to wait any longer is withdrawn (`withdraw`).
+
+        Raises:
+            BusyError: Too much waits already; nothing was stored.
+            ClosedError: The store is closed; nothing was stored.
+        """
+        self._submit(submissions)
+
+    def withdraw(self, item: Item) -> bool:
+        """Return whether something waited still, and is not stored now."""
+        with self._changed:
+            if item not in self._waiting:
+                return False
+            self._waiting.remove(item)
+            self._forget(item)
+            return True
 
     def call(self, function: Callable[[OwnedStreams], T], *, makes_root: bool = False) -> T:
         """Have the writer's thread call a function with the streams; return what it does.
@@ -88,7 +108,7 @@ class Writer:
             ShardlogError: It was called and takes too long: the outcome is open.
         """
         call: WriterCall[T] = WriterCall(function, makes_root)
-        self._submit(call)
+        self._submit([call])
         self._wait(call)
         if call.error is not None:
             raise call.error
@@ -119,6 +139,11 @@ class Writer:
         return is_root(self._root)
 
     @property
+    def wait_max_s(self) -> float:
+        """How long something waits for its turn."""
+        return self._options.wait_max_s
+
+    @property
     def is_writing(self) -> bool:
         """Whether something was ever submitted."""
         return self._thread is not None
@@ -147,28 +172,30 @@ class Writer:
         if error is not None:
             raise error
 
-    def _submit(self, item: Item) -> None:
+    def _submit(self, items: Sequence[Item]) -> None:
         # Before a lock is asked for: in a fork its holder may be a thread that is not there.
         self.refuse_if_closed()
         with self._changed:
             self.refuse_if_closed()
-            self._refuse_if_full(item)
-            self._waiting.append(item)
-            self._events += item.events
-            self._bytes += item.size
+            self._refuse_if_full(items)
+            for item in items:
+                self._waiting.append(item)
+                self._events += item.events
+                self._bytes += item.size
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="typed-events-writer", daemon=True
                 )
                 self._thread.start()
-            if len(self._waiting) >= self._wake_at or isinstance(item, WriterCall):
+            if len(self._waiting) >= self._wake_at or isinstance(items[0], WriterCall):
                 self._changed.notify()
 
-    def _refuse_if_full(self, item: Item) -> None:
+    def _refuse_if_full(self, items: Sequence[Item]) -> None:
         options = self._options
+        events, size = sum(item.events for item in items), sum(item.size for item in items)
         is_full = (
-            self._events + item.events > options.queue_events_max
-            or self._bytes + item.size > options.queue_bytes_max
+            self._events + events > options.queue_events_max
+            or self._bytes + size > options.queue_bytes_max
         )
         if is_full and self._waiting:
             message = f"{self._events} events wait already; nothing was stored, send it again later"
@@ -177,21 +204,11 @@ class Writer:
     def _wait(self, item: Item) -> None:
         if item.done.wait(self._options.wait_max_s):
             return
-        with self._changed:
-            is_waiting = item in self._waiting
-            if is_waiting:
-                self._waiting.remove(item)
-                self._forget(item)
-        if is_waiting:
-            message = (
-                f"it waited {self._options.wait_max_s:g} s for its turn; nothing was stored, send "
-                "it again later"
-            )
-            raise BusyError(message)
+        if self.withdraw(item):
+            raise waited_too_long(self._options.wait_max_s)
         # It is being stored. The log's own waits are bounded; a disk that hangs is not.
         if not item.done.wait(self._options.wait_max_s):
-            message = f"storing took more than {self._options.wait_max_s:g} s"
-            raise not_known(message)
+            raise stored_too_long(self._options.wait_max_s)
 
     def _forget(self, item: Item) -> None:
         self._events -= item.events
@@ -283,6 +300,9 @@ class Writer:
             self._abandon()
         for submission in submissions:
             submission.done.set()
+        # All have ended before who waits for several is told, once.
+        for ended in {one.ended for one in submissions if one.ended is not None}:
+            ended()
         self.stored({row.event_type for unit in units for row in unit.rows})
 
     def _owned(self, *, makes_root: bool) -> OwnedStreams:
@@ -324,6 +344,17 @@ class Writer:
         except ShardlogError as error:
             self._close_error = error
         self._groups.close()
+
+
+def waited_too_long(seconds: float) -> BusyError:
+    """Return what is said of what waited for its turn, in vain."""
+    message = f"it waited {seconds:g} s for its turn; nothing was stored, send it again later"
+    return BusyError(message)
+
+
+def stored_too_long(seconds: float) -> ShardlogError:
+    """Return what is said of what is being stored for too long."""
+    return not_known(f"storing took more than {seconds:g} s")
 
 
 def _fail(items: list[Item], error: BaseException) -> None:

@@ -33,6 +33,7 @@ from typed_events.remembered.options import KEEP_ALL, KeepOptions
 
 if TYPE_CHECKING:
     from typed_events.event_store import EventStore
+    from typed_events.store.soon import SoonStored
     from typed_events.subscriptions.subscription import Subscription
     from typed_events.types.stored_types import TypesOfRoot
 
@@ -120,6 +121,33 @@ class EventCommands:
         answers = self._opened().execute_all(commands)
         seconds = self._clock.monotonic_s() - begun_s
         self._count(commands, answers, seconds)
+        return answers
+
+    def store_soon(
+        self, stores: Sequence[Store], ended: Callable[[], object]
+    ) -> "list[SoonStored]":
+        """Begin STOREs and wait for none; nothing is raised.
+
+        Args:
+            stores: The commands.
+            ended: Called by another thread as often as one has ended; it must not wait.
+        """
+        return self._opened().store_soon(stores, ended)
+
+    def answers_soon(
+        self, begun: "Sequence[tuple[SoonStored, float]]", now_s: float
+    ) -> list[Answer | None]:
+        """Return the answers of STOREs that were begun at some time; None for those under way."""
+        store = self._opened()
+        answers = [store.answer_soon(soon, now_s - begun_s) for soon, begun_s in begun]
+        ended = [
+            (soon.store, answer, now_s - begun_s)
+            for (soon, begun_s), answer in zip(begun, answers, strict=True)
+            if answer is not None
+        ]
+        if ended:
+            commands, outcomes, seconds = zip(*ended, strict=True)
+            self._count(commands, outcomes, sum(seconds))
         return answers
 
     def subscribe(self, command: Subscribe) -> "Subscription":

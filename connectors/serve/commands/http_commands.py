@@ -7,7 +7,7 @@ server's own name.
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
@@ -23,6 +23,7 @@ from connectors.serve.refusals import BusyError, RefusedError
 from storage_core import InvalidRequestError, ShardlogError
 from storage_core.protocol import AUTHORIZATION
 from typed_events.answer import Answer, Status
+from typed_events.language.commands import Store
 from typed_events.refusals import message_of, status_of
 
 # Beside the body: status and message, this one with its characters as in a URL.
@@ -51,6 +52,14 @@ _TEXTS: Final = (
 _HOW: Final = "a command is sent as the body of a POST, as by curl --data-binary PING http://HOST:PORT/command"
 
 
+@dataclass(frozen=True, slots=True)
+class StoreRequest:
+    """A request that is one STORE, and the form of its answer."""
+
+    store: Store
+    form: AnswerForm
+
+
 class HttpCommands:
     """Answers `POST /command`. Any thread; a request belongs to that of its connection."""
 
@@ -75,7 +84,7 @@ class HttpCommands:
             commands = parsed_text(text, front_end.events)
             with front_end.place_for(commands, connection):
                 answer = front_end.answered(commands, _authorization(request), connection.is_gone)
-                return self._send(writer, request, answer, form, closes=closes)
+                return self._send(writer, answer, form, is_old=request.is_old, closes=closes)
         except GoneError:
             raise
         except ShardlogError as error:
@@ -85,6 +94,28 @@ class HttpCommands:
                 message = f"the answer broke off: {error}"
                 raise GoneError(message) from error
             return refuse(writer, error, form, closes=closes)
+
+    def store_of(self, request: HttpRequest) -> StoreRequest | None:
+        """Return the STORE that a request is, if the client may; None where it is none alone.
+
+        Raises:
+            ShardlogError: It would be refused.
+        """
+        form = form_of(request.headers.get("accept", "*/*"))
+        self._check(request)
+        front_end = self._front_end
+        text = _text_of(request.body, front_end.bounds.command_bytes)
+        only, *others = parsed_text(text, front_end.events)
+        if others or not isinstance(only.command, Store):
+            return None
+        front_end.tokens.check(_authorization(request), "write")
+        return StoreRequest(only.command, form)
+
+    def write_stored(
+        self, writer: AnswerWriter, wanted: StoreRequest, answer: Answer, *, closes: bool
+    ) -> tuple[int, str]:
+        """Write the answer to a STORE; return the bytes written, and the status."""
+        return self._send(writer, answer, wanted.form, is_old=False, closes=closes)
 
     def _check(self, request: HttpRequest) -> None:
         if request.method != "POST":
@@ -102,10 +133,10 @@ class HttpCommands:
     def _send(
         self,
         writer: AnswerWriter,
-        request: HttpRequest,
         answer: Answer,
         form: AnswerForm,
         *,
+        is_old: bool,
         closes: bool,
     ) -> tuple[int, str]:
         code = CODES[answer.status]
@@ -122,7 +153,7 @@ class HttpCommands:
             sent = writer.write_pieces(
                 headers,
                 told_at_end(pieces) if form == "arrow" else pieces,
-                is_old=request.is_old,
+                is_old=is_old,
                 closes=closes,
             )
         return sent, str(code.value)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.events.front_ends.doors import DOORS, Told, open_door
+from tests.events.front_ends.doors import DOORS, Told, commanding, open_door
+from tests.events.front_ends.storing import storing
 from typed_events.event_store import EventStore
 
 BATCH = (
@@ -73,4 +74,20 @@ def test_each_form_is_answered_as_by_execute(name, tmp_path, shardlog) -> None:
             for form in FORMS
             if (reply := door.tell(form)) != (expected := Told.of_answer(store.execute(form)))
         }
+    assert wrong == {}
+
+
+def test_each_form_is_answered_alike_on_a_connection_that_stores(tmp_path) -> None:
+    with (
+        EventStore.open(tmp_path / "alike") as store,
+        commanding(tmp_path / "root") as served,
+        storing(served) as client,
+    ):
+        wrong = {}
+        for form in FORMS:
+            if not client.is_handed_over:
+                client.hand_over()
+            reply, expected = client.ask(form).answer, Told.of_answer(store.execute(form))
+            if reply != expected:
+                wrong[form] = (reply, expected)
     assert wrong == {}

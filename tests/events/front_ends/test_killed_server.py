@@ -1,7 +1,8 @@
 """Goal: kill -9 of the server under clients that store; each acknowledged event is there, once.
 
-Method: clients store with idempotency keys, over HTTP, and send again what they were not told the
-end of. The server is killed in the midst, and another process goes on over the same root.
+Method: clients store with idempotency keys, over HTTP, some on a connection that they keep, and
+send again what they were not told the end of. The server is killed in the midst, and another
+process goes on over the same root.
 """
 
 import json
@@ -34,6 +35,8 @@ class Clients:
         self.acknowledged: list[str] = []
         self.wrong: list[str] = []
         self._lock = Lock()
+        # The connections of clients; those of even numbers keep theirs.
+        self._connections: dict[int, HTTPConnection] = {}
         self._ending = Event()
         self._threads = [Thread(target=self._run, args=(number,)) for number in range(CLIENTS)]
 
@@ -53,7 +56,7 @@ class Clients:
             payload = json.dumps({"name": name})
             command = f'STORE order FOR c-{client} PAYLOAD {payload} IDEMPOTENCY "{name}"'
             while not self._ending.is_set():
-                code, body = self._posted(command)
+                code, body = self._posted(client, command)
                 if code == 200:
                     with self._lock:
                         self.acknowledged.append(name)
@@ -62,17 +65,28 @@ class Clients:
                     self.wrong.append(body)
                     return
                 _clock.sleep(_PAUSE_S)
+        self._leave(client)
 
-    def _posted(self, command: str) -> tuple[int, str]:
+    def _posted(self, client: int, command: str) -> tuple[int, str]:
         """Return status and body; 0 where there is no answer."""
-        connection = HTTPConnection(self.address, timeout=ANSWER_MAX_S)
+        connection = self._connections.get(client) or HTTPConnection(
+            self.address, timeout=ANSWER_MAX_S
+        )
+        self._connections[client] = connection
         try:
             connection.request("POST", "/command", command.encode())
             answer = connection.getresponse()
-            return answer.status, answer.read().decode()
+            body = answer.read().decode()
         except (OSError, HTTPException):
+            self._leave(client)
             return 0, ""
-        finally:
+        if client % 2:
+            self._leave(client)
+        return answer.status, body
+
+    def _leave(self, client: int) -> None:
+        connection = self._connections.pop(client, None)
+        if connection is not None:
             connection.close()
 
 

@@ -11,6 +11,7 @@ from tests.events.store.bench import StoreBench, rows_of, stored
 from tests.waiting import await_that
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
+from typed_events.language.parse import parse
 
 EVENT = stored("order", "ann", amount=1)
 
@@ -109,6 +110,47 @@ def test_command_that_waited_too_long_is_busy_and_is_not_stored(make_bench):
         answer = bench.do(EVENT)
         assert (answer.status, "nothing was stored" in answer.message) == (Status.BUSY, True)
     assert bench.events("order") == []
+
+
+def test_events_begun_together_are_durable_once_they_have_ended(bench):
+    ended = threading.Event()
+    commands = [parse(stored("order", "ann", amount=number)) for number in (1, 2)]
+    wrong = parse(stored("order", "ann", amount="x"))
+    first, second, refused = bench.store_of_events.store_soon([*commands, wrong], ended.set)
+    assert "amount" in bench.store_of_events.answer_soon(refused).message
+    assert ended.wait(300)
+    answers = [bench.store_of_events.answer_soon(begun) for begun in (first, second)]
+    assert [answer.message for answer in answers] == ["stored at 0:0", "stored at 0:1"]
+    bench.crash()
+    assert [fields["amount"] for _, _, fields in bench.events("order")] == [1, 2]
+
+
+def test_event_begun_that_waited_too_long_is_busy_and_is_not_stored(make_bench):
+    bench = make_bench()
+    bench.define("order", amount="int")
+    store = bench.store_of_events
+    ended = []
+    with HeldWriter(bench):
+        (begun,) = store.store_soon([parse(EVENT)], lambda: ended.append(1))
+        assert store.answer_soon(begun, 0.0) is None
+        answer = store.answer_soon(begun, store._writer.wait_max_s)
+        assert (answer.status, "nothing was stored" in answer.message) == (Status.BUSY, True)
+    bench.must("order", "ann", amount=2)
+    assert ([fields["amount"] for _, _, fields in bench.events("order")], ended) == ([2], [])
+
+
+def test_event_begun_in_a_closed_store_or_a_full_one_is_refused(make_bench):
+    bench = make_bench(queue_events_max=1)
+    bench.define("order", amount="int")
+    store = bench.store_of_events
+    with HeldWriter(bench):
+        (begun,) = store.store_soon([parse(EVENT)], lambda: None)
+        (refused,) = store.store_soon([parse(EVENT)], lambda: None)
+        assert store.answer_soon(refused).status is Status.BUSY
+    store.close()
+    assert store.answer_soon(begun).status is Status.OK
+    (refused,) = store.store_soon([parse(EVENT)], lambda: None)
+    assert store.answer_soon(refused).message == "the store of events is closed"
 
 
 def test_command_on_a_disk_that_hangs_is_told_that_its_outcome_is_open(bench, monkeypatch):

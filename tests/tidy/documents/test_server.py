@@ -42,6 +42,7 @@ def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
         (
             *(
                 "connections",
+                "storing_connections",
                 "line_connections",
                 "subscriptions",
                 "answers",
