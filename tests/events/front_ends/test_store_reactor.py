@@ -95,16 +95,10 @@ def test_client_that_takes_no_answers_gets_all_of_them_later(defined) -> None:
         connection = client.server_side
         assert connection is not None
         connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _FEW_BYTES)
-
-        def send() -> None:
-            client.send(*(store(number, "slow") for number in range(_MANY)))
-            client.sock.shutdown(socket.SHUT_WR)
-
-        sending = threading.Thread(target=send)
-        sending.start()
+        client.send(*(store(number, "slow") for number in range(_MANY)))
         client.await_given_back()
+        client.sock.shutdown(socket.SHUT_WR)
         replies = client.answers(_MANY)
-        sending.join()
     positions = [int(reply.answer.rows[0]["id"].partition(":")[2]) for reply in replies]
     assert positions == sorted({*positions})
 
