@@ -93,6 +93,7 @@ _OTHER_PURPOSES: Final = (
     # How much the tests do (docs/TESTING.md).
     "EVERY_CASE",
     "EXAMPLES",
+    "REQUIRE_CHROMIUM",
     "REQUIRE_FUSE",
     "INTERRUPT_EVERY",
     "MODEL_*",

@@ -141,6 +141,12 @@ def test_variables_of_other_purposes_are_left_alone(load):
     assert load(environment={"SHARDLOG_CACHE": "/cache"}) == load()
 
 
+def test_variables_of_ci_are_left_alone(load):
+    names = set(re.findall(r"SHARDLOG_\w+", (REPOSITORY / ".ci/run").read_text()))
+    assert len(names) > 1
+    assert load(environment=dict.fromkeys(names, "1")) == load()
+
+
 @pytest.mark.parametrize(
     ("variable", "nearest"),
     [
