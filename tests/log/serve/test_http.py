@@ -123,7 +123,7 @@ def test_request_that_does_not_end_is_given_up(served: Served, sent: bytes) -> N
         (b"GET /v1/streams/orders/nope HTTP/1.1\r\n\r\n", 404),
         (b"GET /v1/streams/orders HTTP/1.1\r\n\r\n", 404),
         (b"GET /v1/a/b/c/d HTTP/1.1\r\n\r\n", 404),
-        (b"GET / HTTP/1.1\r\n\r\n", 404),
+        (b"GET /nope HTTP/1.1\r\n\r\n", 404),
         (b"GET /v1/streams/orders/scan HTTP/1.1\r\nShardlog-Compression: x\r\n\r\n", 400),
     ],
 )

@@ -24,6 +24,25 @@ def test_interrupt_is_repeated_until_the_call_has_ended():
     waits.close()
 
 
+def test_interrupt_leaves_no_call_behind_whenever_it_comes():
+    running, interrupts = threading.Event(), threading.Event()
+
+    def work():
+        running.set()
+        # The caller may not even have been told that the call has begun.
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.wait(60)
+        running.clear()
+
+    calls = Interruptible(interrupts.set)
+    for _ in range(20):
+        interrupts.clear()
+        with pytest.raises(KeyboardInterrupt):
+            calls.call(work)
+        assert not running.is_set()
+    calls.close()
+
+
 def test_what_a_poll_raises_ends_the_call():
     interrupts = threading.Semaphore(0)
     calls = Interruptible(interrupts.release)
