@@ -285,7 +285,8 @@ def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
     handle.close()
 
 
-# DuckDB's threads let go of files behind the rows of a query: at the latest moment that may be.
+# DuckDB's threads let go of files behind the rows of a query: a slow close stands for the latest
+# moment that may be. Nothing waits for it.
 FILES_CLOSE_LATE = """
 import time
 from storage_core.sql.part_files import PartHandle
