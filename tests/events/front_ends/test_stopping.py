@@ -36,6 +36,7 @@ def test_command_is_busy_at_a_server_that_stops(name, was_asked, tmp_path, shard
     with open_door(name, tmp_path, shardlog) as door:
         for command in (DEFINE, STORE, "REMEMBER QUERY order AS mine") if was_asked else ():
             assert door.tell(command).status == "OK"
+        assert door.served is not None
         door.served.server.handler.events.close()
         replies = {command: door.tell(command) for command in COMMANDS}
     assert {command: reply.status for command, reply in replies.items()} == dict.fromkeys(
