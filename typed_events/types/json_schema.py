@@ -137,7 +137,7 @@ class _Document:
         """Return a schema, or that which its references lead to."""
         followed = 0
         while isinstance(written, dict) and "$ref" in written:
-            written = self._at(written["$ref"], where)
+            written = self._referred(written["$ref"], where)
             followed += 1
             if followed > _REFS_MAX:
                 _refuse(where, f"has more than {_REFS_MAX} references in a row")
@@ -145,16 +145,16 @@ class _Document:
             _refuse(where, "has no type")
         return written
 
-    def _at(self, reference: object, where: str) -> object:
+    def _referred(self, reference: object, where: str) -> object:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             _refuse(where, f"has a reference to {_excerpt(reference)}, which is elsewhere")
-        found: Any = self._document
+        place: Any = self._document
         for step in reference.removeprefix("#/").split("/"):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or name not in found:
+            if not isinstance(place, dict) or name not in place:
                 _refuse(where, f"has a reference to {_excerpt(reference)}, which is not there")
-            found = found[name]
-        return found
+            place = place[name]
+        return place
 
 
 def _types(described: Mapping[str, Any], where: str) -> tuple[list[str], bool]:

@@ -4,6 +4,7 @@ Values are written by the serializer of Confluent's client, which validates them
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,14 +150,15 @@ def test_what_is_not_of_its_schema_is_a_dead_letter_with_the_field(
     lab.await_no_lag(topic)
     refused = reasons(lab, topic)
     assert refused.keys() == bad.keys()
-    for at, (_, said) in bad.items():
-        assert pytest.RaisesExc(Exception, match=said).matches(Exception(refused[at])), refused[at]
+    for offset, (_, said) in bad.items():
+        assert re.search(said, refused[offset]), refused[offset]
     assert [row["address"] for row in stored_rows(lab, topic, "address")] == [0, 11]
     assert worker.stop() == 0
     code, out, err = dlq("retry", lab.root, topic.name, "--registry", registry)
     assert code == 0, (out, err)
     assert reasons(lab, topic) == refused
     assert 'field "amount": "5" is no int' in out + err
+    assert 'stream.value_format = "json" with stream.event_type takes it' in out + err
 
 
 def test_schema_of_the_other_kind_is_none_to_values_of_one_worker(
@@ -170,11 +172,11 @@ def test_schema_of_the_other_kind_is_none_to_values_of_one_worker(
     first = lab.worker(other, **avro_settings(registry, **plain, stream__key_mode="none"))
     lab.await_no_lag(other)
     assert first.stop() == 0
-    for each in (topic, other):
-        send(lab, each, {1: text, 2: binary, 3: text, 4: binary})
+    for sent_to in (topic, other):
+        send(lab, sent_to, {1: text, 2: binary, 3: text, 4: binary})
     worker = lab.worker(topic, other, **settings(registry))
-    for each in (topic, other):
-        lab.await_no_lag(each)
+    lab.await_no_lag(topic)
+    lab.await_no_lag(other)
     refused = reasons(lab, topic)
     assert refused.keys() == {1, 3}
     assert all("is AVRO, not JSON Schema" in reason for reason in refused.values())
