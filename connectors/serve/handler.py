@@ -27,7 +27,7 @@ import typer
 
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
 from connectors.serve.answer_slots import AnswerSlots
-from connectors.serve.answer_writer import AnswerWriter, Piece, Sink
+from connectors.serve.answer_writer import AnswerWriter, Piece, Sink, header_lines
 from connectors.serve.commands.event_commands import EventCommands
 from connectors.serve.commands.front_end import FrontEnd
 from connectors.serve.commands.http_commands import HttpCommands, StoreRequest
@@ -139,12 +139,14 @@ class Handler:
             ("ws",): HttpWebSocket(front_end, self.stopping.is_set),
             ("status",): self.status,
         }
-        self.own_headers: Mapping[str, str] = {
-            "Server": "shardlog",
-            PROTOCOL: str(PROTOCOL_NUMBER),
-            VERSION: version,
-            ROOT: self.streams.root_id,
-        }
+        self.own_headers = header_lines(
+            {
+                "Server": "shardlog",
+                PROTOCOL: str(PROTOCOL_NUMBER),
+                VERSION: version,
+                ROOT: self.streams.root_id,
+            }
+        )
 
     def handle(self, connection: Connection, request: HttpRequest) -> bool:
         """Answer a request; return whether another may follow on the connection.
