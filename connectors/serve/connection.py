@@ -8,7 +8,6 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from ssl import SSLWantReadError
 from typing import Final
 
@@ -121,7 +120,7 @@ class Connection:
             return request
         body = self._body_of(request, until_s)
         self.waiting_since_s = None
-        return replace(request, body=body) if body else request
+        return request.with_body(body) if body else request
 
     def next_line(self, bytes_max: int) -> bytes | None:
         """Return the next line, without its end; None where the client has ended the connection.
@@ -278,7 +277,7 @@ class Connection:
         begin = end + len(_HEAD_END)
         size = begin + request.body_bytes
         if len(self._received) >= size:
-            request = replace(request, body=bytes(self._received[begin:size]))
+            request = request.with_body(bytes(self._received[begin:size]))
         return request, size
 
     def take_request(self, size: int) -> None:

@@ -27,6 +27,9 @@ from storage_core import ShardlogError
 from storage_core.roots import make_root
 
 _SWITCH_INTERVAL_S: Final = 0.000_5
+# What a request makes is freed by its counts, and forms no cycles. With the defaults the collector
+# walks the events of a request of 1,000 lines again and again, a quarter of what they cost.
+_COLLECT_AFTER: Final = (50_000, 20, 20)
 # Beyond what the server gives its last answers.
 _END_WITHIN_S: Final = 15.0
 
@@ -56,13 +59,14 @@ def main() -> None:
 
 
 def prepare_process() -> None:
-    """Set this process up to serve: open files, turns of threads, and what is never collected."""
+    """Set this process up to serve: open files, turns of threads, and what is collected when."""
     raise_file_limit()
     # A thread that comes back from a socket waits no 5 ms for one that reads.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # Modules stay. Walked by the collector, they would hold up an answer now and then.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
 
 
 def _say(message: dict[str, Any]) -> None:
