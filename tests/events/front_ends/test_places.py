@@ -38,12 +38,14 @@ def test_connection_whose_request_has_begun_is_not_idle(tmp_path: Path) -> None:
 
 
 def test_connection_that_has_just_come_is_not_idle(tmp_path: Path) -> None:
-    with commanding(tmp_path, connections=1, fresh_s=ANSWER_MAX_S) as served:
-        with connected(served) as first:
-            await_that(lambda: is_accepted(served, first.sock), "it is accepted")
-            with connected(served) as second:
-                assert second.ask("PING").code == 503
-            assert first.ask("PING").code == 200
+    with (
+        commanding(tmp_path, connections=1, fresh_s=ANSWER_MAX_S) as served,
+        connected(served) as first,
+    ):
+        await_that(lambda: is_accepted(served, first.sock), "it is accepted")
+        with connected(served) as second:
+            assert second.ask("PING").code == 503
+        assert first.ask("PING").code == 200
 
 
 def is_accepted(served: Served, sock: socket.socket) -> bool:
