@@ -262,7 +262,7 @@ def _unfit(parameter: Parameter, value: object) -> InvalidRequestError:
     if parameter.choices:
         wanted = f"one of {', '.join(parameter.choices)}"
     elif parameter.kind in ("integer", "integers", "seconds"):
-        wanted = f"{parameter.kind} from {parameter.least:.0f} to {parameter.most:.0f}"
+        wanted = f"{parameter.kind} from {int(parameter.least)} to {int(parameter.most)}"
     else:
         wanted = {
             "keys": "a list of keys in base64",

@@ -109,6 +109,13 @@ def test_time_that_nobody_waits_is_refused(timeout: str) -> None:
         decode_body(CALLS["wait"].parameters, body.encode())
 
 
+def test_bound_that_is_told_is_one_that_is_taken() -> None:
+    (limit,) = (one for one in CALLS["read"].parameters if one.name == "limit")
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {2**63 - 1}$"):
+        decode_query((limit,), f"limit={2**63}")
+    assert decode_query((limit,), f"limit={2**63 - 1}") == {"limit": 2**63 - 1}
+
+
 def test_many_unknown_names_cost_as_little_as_some() -> None:
     body = json.dumps({f"shrad{number}": 1 for number in range(100_000)})
     with pytest.raises(InvalidRequestError, match="did you mean shard") as raised:
