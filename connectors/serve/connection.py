@@ -91,8 +91,12 @@ class Connection:
             message = f"the client went away: {error}"
             raise GoneError(message) from error
 
-    def next_request(self) -> HttpRequest | None:
+    def next_request(self, takes_body: Callable[[HttpRequest], bool]) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.
+
+        Args:
+            takes_body: Tells whether the body of a request is wanted. One that is not is left to
+                `leave_rows`, and takes no memory.
 
         Raises:
             RefusedError: It is too large, or not HTTP.
@@ -116,8 +120,8 @@ class Connection:
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
         request = parse_head(head)
-        if request.brings_rows:
-            # They are read as they come, once it is known what they are for.
+        if request.brings_rows or (request.body_bytes and not takes_body(request)):
+            # Rows are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
             self._awaits_continue = request.expects_continue
             self.waiting_since_s = None
@@ -207,6 +211,9 @@ class Connection:
         Who is sending them has no ear for the answer.
         """
         until_s = self._clock.monotonic_s() + self._bounds.send_s
+        if self._rows_left and self.waiting_since_s is None:
+            # Whoever sends what nobody wants makes room for others first.
+            self.waiting_since_s = until_s - self._bounds.send_s
         passing = memoryview(bytearray(min(self._rows_left, _RECEIVED_AT_ONCE)))
         try:
             while self._rows_left and not self._awaits_continue:

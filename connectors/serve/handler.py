@@ -179,6 +179,15 @@ class Handler:
                 self.figures.add("answers_cut")
         return connection.leave_rows() and keeps
 
+    def takes_body(self, request: HttpRequest) -> bool:
+        """Tell whether a request is read to its end: only of those who may ask at all."""
+        try:
+            self._check_host(request)
+            self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
+        except RefusedError:
+            return False
+        return True
+
     def refuse(
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:

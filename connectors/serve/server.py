@@ -303,7 +303,7 @@ class ShardServer:
     def _refuse_plain(self, connection: Connection) -> None:
         """Tell a client without TLS, in plain, that it needs it."""
         try:
-            request = connection.next_request()
+            request = connection.next_request(lambda _: False)
         except RefusedError:
             # It speaks no HTTP: what it would take for an answer nobody knows.
             return
@@ -316,7 +316,7 @@ class ShardServer:
         stores = 0
         while True:
             try:
-                request = connection.next_request()
+                request = connection.next_request(self.handler.takes_body)
             except RefusedError as error:
                 writer = AnswerWriter(connection, self.handler.own_headers)
                 status, sent = self.handler.refuse(writer, error, closes=True)
