@@ -176,7 +176,9 @@ class SubscribedBench:
     def copied(self, event_type: str) -> Path:
         """Return a copy of a type's stream."""
         self.store_of_events.close()
-        copy = copy_of(self.root / event_type, self.root.parent / f"copy of {event_type}")
+        place = self.root.parent / f"copy of {event_type} of {self.root.name}"
+        shutil.rmtree(place, ignore_errors=True)
+        copy = copy_of(self.root / event_type, place)
         self.store_of_events = self._opened()
         return copy
 
