@@ -169,10 +169,14 @@ class StreamRows(Generic[S]):
         columns: Sequence[str] | None = None,
         *,
         keys: Keys = None,
+        expired_until: int = INT64_MAX,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield what `tail` does, without blocks that expired behind one that has not."""
+        """Yield what `tail` does, without blocks that expired behind one that has not.
+
+        `expired_until` is a generation of the shard: what expired later is still refused.
+        """
         places = (start_address, end_address)
-        return self._replay(shard, places, ids, columns, keys, expired_until=INT64_MAX)
+        return self._replay(shard, places, ids, columns, keys, expired_until)
 
     def _replay(  # noqa: PLR0913 - a range of addresses, and what of it
         self,

@@ -7,6 +7,14 @@ class CommandError(InvalidRequestError):
     """The command cannot be understood, or asks for what cannot be: BadRequest."""
 
 
+class StaleCheckpointError(CommandError):
+    """The log is no more what a subscriber was told of: it was restored, or made anew."""
+
+
+class ExpiredEventsError(CommandError):
+    """Events expired before a subscriber was told of them; `start` and `end` say which."""
+
+
 class NotFoundError(InvalidRequestError):
     """There is no such type, or nothing remembered of that name: NotFound."""
 

@@ -119,6 +119,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql",
     "storage_core.sql.field_columns",
     "storage_core.sql.pool.pooled_stream",
+    "storage_core.sql.pool.row_digests",
     "storage_core.sql.pool.stream_pool",
     "storage_core.sql.pool.stream_ranges",
     "storage_core.sql.part_groups",

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from storage_core import Clock
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
-from storage_core.sql.pool.stream_ranges import RangeQueries
+from storage_core.sql.pool.stream_ranges import RangeQueries, RowRange
 from typed_events.errors import CommandError
 from typed_events.query.compile import fields_in
 from typed_events.query.fields import TypeFields
@@ -21,6 +21,7 @@ from typed_events.query.replays import PAYLOAD, payload_of
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column, Selection, selected
 from typed_events.query.state_rows import young_rows
+from typed_events.subscriptions.proofs import Proofs
 from typed_events.subscriptions.row_conditions import Holds, row_condition, rows_of
 from typed_events.subscriptions.wanted import (
     ALIAS,
@@ -80,20 +81,23 @@ class Evaluator:
 
     def wanted_rows(
         self,
-        snapshot: PooledSnapshot,
+        read: RowRange,
+        proofs: Proofs,
         types: Mapping[str, TypeFields],
         wanted: Mapping[str, Wanted],
     ) -> Results:
         """Return what each wants of some rows, or why its condition does not fit them.
 
         Args:
-            snapshot: The rows, of one shard.
+            read: The rows, of one shard.
+            proofs: What proves them.
             types: The event types there are, looked up after the rows were read.
             wanted: What is wanted, by its mark.
 
         Raises:
             ShardlogError: The query failed.
         """
+        snapshot = read.snapshot
         columns = self._columns_of(snapshot, types)
         compiled = {mark: _compiled(columns, mark, wanted[mark]) for mark in wanted}
         fine = {
@@ -112,7 +116,8 @@ class Evaluator:
             for mark, condition in fine.items()
             if condition.sql and not (is_few and condition.holds is not None)
         ]
-        rows = self._rows(snapshot, columns, [fine[mark].sql or "" for mark in by_query])
+        conditions = [fine[mark].sql or "" for mark in by_query]
+        rows = self._rows(snapshot, proofs, columns, conditions)
         places = {mark: number for number, mark in enumerate(by_query)}
         names = sorted({name for condition in fine.values() for name in condition.names if is_few})
         few = rows_of(rows.typed.batch, columns.side, names) if names else []
@@ -149,7 +154,11 @@ class Evaluator:
         return columns
 
     def _rows(
-        self, snapshot: PooledSnapshot, columns: _Columns, conditions: Sequence[str]
+        self,
+        snapshot: PooledSnapshot,
+        proofs: Proofs,
+        columns: _Columns,
+        conditions: Sequence[str],
     ) -> "_Rows":
         """Return all rows, and which of them satisfy each of the conditions."""
         side = columns.side
@@ -178,8 +187,8 @@ class Evaluator:
         addresses = arrays[count + 1].to_pylist()
         of_all = [*arrays[: len(CORE)], arrays[count]]
         return _Rows(
-            _rows_of([column.name for column in typed], arrays[:count], addresses),
-            _rows_of([*CORE, PAYLOAD], of_all, addresses),
+            _rows_of([column.name for column in typed], arrays[:count], addresses, proofs),
+            _rows_of([*CORE, PAYLOAD], of_all, addresses, proofs),
             arrays[count + 2 :],
         )
 
@@ -232,9 +241,11 @@ def _joined(arrays: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _rows_of(names: Sequence[str], arrays: Sequence[Any], addresses: Sequence[int]) -> WantedRows:
+def _rows_of(
+    names: Sequence[str], arrays: Sequence[Any], addresses: Sequence[int], proofs: Proofs
+) -> WantedRows:
     batch = _untyped.RecordBatch.from_arrays([*arrays], names=[*names])
-    return WantedRows(batch, addresses, batch.nbytes)
+    return WantedRows(batch, addresses, batch.nbytes + proofs.size, proofs)
 
 
 def _holding(mask: Any) -> list[int]:  # noqa: ANN401 - an array
@@ -245,8 +256,9 @@ def _taken(whole: WantedRows, places: Sequence[int]) -> WantedRows:
     if len(places) == len(whole.addresses):
         return whole
     if not places:
-        return WantedRows(whole.batch.slice(0, 0), [], 0)
+        return WantedRows(whole.batch.slice(0, 0), [], 0, Proofs("", ()))
     untyped: Any = whole.batch
     batch = untyped.take(pa.array(places, pa.int64()))
+    addresses = [whole.addresses[at] for at in places]
     size = whole.size * len(places) // len(whole.addresses)
-    return WantedRows(batch, [whole.addresses[at] for at in places], size)
+    return WantedRows(batch, addresses, size, whole.proofs.taken(addresses))

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from typed_events.subscriptions.checkpoints import Place
+from typed_events.subscriptions.proofs import Proofs
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -15,7 +18,8 @@ class Rows:
         batch: The core fields, and those of the type; or, of all types, the latter as JSON in
             column `payload`.
         addresses: The address of each row.
-        around: What of a checkpoint stands before and behind the next address.
+        around: What of a checkpoint stands before and behind the place in its shard.
+        proofs: What proves the place behind each row.
         made: What was made of the rows, by what it is: who makes something of them keeps it here,
             for all subscribers that are told the same rows.
     """
@@ -24,13 +28,14 @@ class Rows:
     batch: pa.RecordBatch
     addresses: Sequence[int]
     around: tuple[str, str]
+    proofs: Proofs
     made: dict[str, object]
 
     def checkpoints(self) -> Iterator[str]:
         """Yield of each row the checkpoint of who has seen the rows up to it."""
         before, behind = self.around
-        for address in self.addresses:
-            yield f"{before}{address + 1}{behind}"
+        for address, proof in zip(self.addresses, self.proofs.behind(self.addresses), strict=True):
+            yield f"{before}{Place(address + 1, proof)}{behind}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from storage_core import ShardlogError, SystemClock
-from storage_core.sql.pool.stream_ranges import StreamRanges
+from storage_core.sql.pool.stream_ranges import Instance, StreamRanges
 from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
+from typed_events.subscriptions.checkpoints import Place
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.polling import Polling
+from typed_events.subscriptions.proofs import place_at, place_behind, proofs_of, refuse_stale
 from typed_events.subscriptions.track import Piece, Track
 from typed_events.subscriptions.wanted import Wanted
 
@@ -44,7 +46,9 @@ class LiveReader:
         self._polling = polling
         self._clock = SystemClock()
         self._lock = threading.Lock()
-        self._nexts: dict[int, int] = {}
+        # Where it stands in each shard, and of which instance it has read that.
+        self._places: dict[int, Place] = {}
+        self._instances: dict[int, Instance] = {}
         self._tracks: dict[Track, Wanted] = {}
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -58,14 +62,18 @@ class LiveReader:
                 return
             if not self._tracks:
                 # Also behind a failure: what it could not read may have gone for good.
-                self._nexts = self._ranges.ends()
+                self._instances.clear()
+                self._places = {
+                    shard: place_at(self._ranges, shard, end)
+                    for shard, end in self._ranges.ends().items()
+                }
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name=f"subscriptions-{self._ranges.name}", daemon=True
                 )
                 self._polling.begin()
                 self._thread.start()
-            track.begin(self._nexts)
+            track.begin({shard: place.address for shard, place in self._places.items()})
             self._tracks[track] = wanted
 
     @property
@@ -123,12 +131,20 @@ class LiveReader:
         ends = self._ranges.ends()
         is_new = False
         for shard, end in ends.items():
-            start = self._nexts.setdefault(shard, self._ranges.start(shard))
-            if start < end:
+            if shard not in self._places:
+                self._places[shard] = place_at(self._ranges, shard, self._ranges.start(shard))
+            self._refuse_other(shard, self._ranges.instance(shard))
+            if self._places[shard].address < end:
                 is_new = True
-                self._offer(shard, start, min(end, start + self._options.rows_at_once))
+                self._offer(shard, end)
         if not is_new:
             self._await_rows(ends)
+
+    def _refuse_other(self, shard: int, instance: Instance) -> None:
+        """Refuse a shard whose files were replaced, and have other rows."""
+        if instance != self._instances.get(shard):
+            refuse_stale(self._ranges, shard, self._places[shard])
+            self._instances[shard] = instance
 
     def _await_rows(self, ends: Mapping[int, int]) -> None:
         """Wait until it is woken, or some shard ends elsewhere, or for a while."""
@@ -138,25 +154,30 @@ class LiveReader:
             if is_new or self._clock.monotonic_s() >= until_s:
                 return
 
-    def _offer(self, shard: int, start: int, end: int) -> None:
-        snapshot, end = self._ranges.between(shard, start, end, self._options.bytes_at_once)
+    def _offer(self, shard: int, end: int) -> None:
+        place = self._places[shard]
+        end = min(end, place.address + self._options.rows_at_once)
+        read = self._ranges.between(shard, place.address, end, self._options.bytes_at_once)
+        self._refuse_other(shard, read.instance)
+        behind = place_behind(self._ranges, read)
         with self._lock:
             tracks = dict(self._tracks)
         wanted = {one.mark: one for one in tracks.values()}
-        self.rows_read += end - start
+        self.rows_read += behind.address - place.address
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
-        results = self._evaluator.wanted_rows(snapshot, self._types(), wanted)
+        proofs = proofs_of(self._ranges, read)
+        results = self._evaluator.wanted_rows(read, proofs, self._types(), wanted)
         left = []
         with self._lock:
-            self._nexts[shard] = end
+            self._places[shard] = behind
             for track, of_track in self._tracks.items():
                 if track not in tracks:
                     # It came meanwhile.
-                    track.read_to(shard, end)
+                    track.read_to(shard, behind.address)
                 elif isinstance(result := results[of_track.mark], CommandError):
                     track.leave()
                     left.append(track)
-                elif not track.offer(Piece(shard, start, end, result)):
+                elif not track.offer(Piece(shard, place.address, behind, result, place.proof)):
                     left.append(track)
             for track in left:
                 del self._tracks[track]

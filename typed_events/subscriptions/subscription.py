@@ -13,16 +13,25 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from storage_core import ClosedError, LostRangeError, ShardlogError, SystemClock
+from storage_core import (
+    ClosedError,
+    CorruptionError,
+    ForeignDataError,
+    LostRangeError,
+    ShardlogError,
+    SystemClock,
+)
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
-from typed_events.subscriptions.checkpoints import around, checkpoint_of
+from typed_events.subscriptions.begins import INT64_MAX, Begin, behind_end, expired_events
+from typed_events.subscriptions.checkpoints import Place, around, checkpoint_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Frame, Heartbeat, Rows
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
+from typed_events.subscriptions.proofs import place_at, place_behind, proofs_of, refuse_stale
 from typed_events.subscriptions.track import Track
 from typed_events.subscriptions.wanted import Wanted, WantedRows
 
@@ -40,7 +49,7 @@ class Source:
 
     def empty(self, options: SubscriptionOptions) -> PooledSnapshot:
         """Return a snapshot of the stream without rows: its columns."""
-        return self.ranges.between(0, 0, 0, options.bytes_at_once)[0]
+        return self.ranges.between(0, 0, 0, options.bytes_at_once).snapshot
 
 
 class Sources(Protocol):
@@ -56,6 +65,10 @@ class Sources(Protocol):
 
     def source(self, name: str) -> Source | None:
         """Return a stream; None where it is not there yet."""
+        ...
+
+    def refuse_stale(self, name: str, places: Mapping[int, Place]) -> None:
+        """Refuse places that a stream does not have, by what is there now; it is opened anew."""
         ...
 
     def forget(self, subscription: "Subscription") -> None:
@@ -105,9 +118,11 @@ class Subscription:
         self._is_ended = False
         self._told_s = self._clock.monotonic_s()
 
-    def add(self, name: str, positions: dict[int, int]) -> None:
+    def add(self, name: str, begin: Begin) -> None:
         """Subscribe to a stream, too."""
-        track = Track(name, positions, self._changed, self._options)
+        track = Track(name, begin.places, self._changed, self._options)
+        track.horizons |= begin.horizons
+        track.instances |= begin.instances
         self._tracks[name] = track
         self._turns.append(track)
 
@@ -119,7 +134,7 @@ class Subscription:
     @property
     def checkpoint(self) -> str:
         """Where the subscriber stands, behind all that it was told."""
-        return checkpoint_of(self._positions())
+        return checkpoint_of(self._places())
 
     def poll(self, wait_s: float) -> Frame | None:
         """Return the next frame; None where there is none within some seconds, or it is closed.
@@ -249,86 +264,113 @@ class Subscription:
             track.is_missing = False
         if self._event_type is None:
             for name in sorted(self._sources.names() - {*self._tracks}):
-                self.add(name, {})
+                self.add(name, Begin({}))
 
     def _advance(self, track: Track) -> None:
         """Read on in a stream by itself, or take what its live reader has offered."""
-        if not track.is_live:
-            self._catch_up(track)
-            return
-        gap = track.next_gap()
-        if gap is not None:
-            source = self._sources.source(track.name)
-            assert source is not None, "who attaches to a live reader has a stream"
-            self._read(source, track, *gap)
-            return
-        piece = track.take()
-        if piece is not None:
-            self._tell(track, piece.shard, piece.end, piece.wanted_rows)
-
-    def _catch_up(self, track: Track) -> None:
         source = self._sources.source(track.name)
         if source is None:
+            track.leave()
             track.is_missing = True
             return
-        ends = source.ranges.ends()
-        for shard, end in ends.items():
-            if shard not in track.positions:
-                track.positions[shard] = source.ranges.start(shard)
-            if track.positions[shard] < end:
+        try:
+            if not track.is_live:
+                self._catch_up(source, track)
+            elif (gap := track.next_gap()) is not None:
+                self._read(source, track, *gap)
+            elif (piece := track.take()) is not None:
+                place = track.places[piece.shard]
+                if piece.proof != place.proof:
+                    refuse_stale(source.ranges, piece.shard, place)
+                self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
+        except ClosedError:
+            # Another subscriber had it opened anew, or the store is closed.
+            if self._sources.source(track.name) is source:
+                raise
+            track.leave()
+        except (CorruptionError, ForeignDataError) as error:
+            if isinstance(error, LostRangeError) or track.opened_anew_at == track.places:
+                raise
+            self._sources.refuse_stale(track.name, track.places)
+            # All that was told is still there: it goes on, by what was opened anew.
+            track.opened_anew_at = {**track.places}
+            track.leave()
+
+    def _catch_up(self, source: Source, track: Track) -> None:
+        for shard, end in source.ranges.ends().items():
+            if shard not in track.places:
+                start, track.horizons[shard] = source.ranges.horizon(shard)
+                track.places[shard] = place_at(source.ranges, shard, start)
+            place = track.places[shard]
+            if place.address > end:
+                raise behind_end(track.name, shard, place, end)
+            if source.ranges.instance(shard) != track.instances.get(shard):
+                track.instances[shard] = refuse_stale(source.ranges, shard, place)
+            if place.address < end:
                 self._is_caught_up = False
                 self._read(source, track, shard, end)
                 return
         source.live_reader.attach(track, self._wanted)
 
     def _read(self, source: Source, track: Track, shard: int, end: int) -> None:
-        start = track.positions[shard]
-        end = min(end, start + self._options.rows_at_once)
+        end = min(end, track.address(shard) + self._options.rows_at_once)
         try:
-            snapshot, reached = source.ranges.between(
-                shard, start, end, self._options.bytes_at_once
+            read = source.ranges.between(
+                *(shard, track.address(shard), end),
+                *(self._options.bytes_at_once, track.horizons.get(shard, 0)),
             )
         except LostRangeError:
-            if not self._skip_expired(source, track, shard):
+            if not self._passes_expired(source, track, shard, end):
                 raise
             return
-        mark = self._wanted.mark
+        if read.instance != track.instances.get(shard):
+            refuse_stale(source.ranges, shard, track.places[shard])
+            track.instances[shard] = read.instance
+        behind, mark = place_behind(source.ranges, read), self._wanted.mark
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
-        types = self._sources.types()
-        result = source.evaluator.wanted_rows(snapshot, types, {mark: self._wanted})[mark]
+        types, proofs = self._sources.types(), proofs_of(source.ranges, read)
+        result = source.evaluator.wanted_rows(read, proofs, types, {mark: self._wanted})[mark]
         if isinstance(result, CommandError):
             if not self._wanted.is_of_all:
                 raise result
-            track.positions[shard] = reached
+            track.places[shard] = behind
             return
-        self._tell(track, shard, reached, result)
+        self._tell(track, shard, behind, result)
 
-    def _skip_expired(self, source: Source, track: Track, shard: int) -> bool:
-        """Go on behind rows of state that have gone; tell whether there are such."""
+    def _passes_expired(self, source: Source, track: Track, shard: int, end: int) -> bool:
+        """Go on behind rows of state that have gone; tell whether they have expired.
+
+        Raises:
+            ExpiredEventsError: Events have expired that were to be told.
+            StaleCheckpointError: The rows were others.
+        """
+        ranges, place = source.ranges, track.places[shard]
+        gone = ranges.expired(shard, place.address, end, track.horizons.get(shard, 0))
+        if gone is None:
+            return False
+        refuse_stale(ranges, shard, place)
         fields = self._sources.types().get(track.name)
         if fields is None or fields.ttl_s is None:
-            return False
-        source.ranges.ends()
-        begin = source.ranges.start(shard)
-        if track.positions[shard] >= begin:
-            return False
-        track.positions[shard] = begin
+            raise expired_events(track.name, shard, *gone)
+        track.horizons[shard] = INT64_MAX
+        track.places[shard] = place_at(ranges, shard, max(place.address, ranges.start(shard)))
         return True
 
-    def _tell(self, track: Track, shard: int, end: int, rows: WantedRows) -> None:
+    def _tell(self, track: Track, shard: int, behind: Place, rows: WantedRows) -> None:
         """Note that a range was told, with its rows."""
-        track.positions[shard] = end
+        track.places[shard] = behind
         if not rows.addresses:
             return
-        left, right = around(self._positions(), track.name, shard)
-        frame = Rows(track.name, rows.batch, rows.addresses, (left, right), rows.made)
+        left, right = around(self._places(), track.name, shard)
+        beside = rows.proofs, rows.made
+        frame = Rows(track.name, rows.batch, rows.addresses, (left, right), *beside)
         self._frames.append(frame)
         self._rows_since += len(rows.addresses)
         if self._rows_since >= _ROWS_BETWEEN_CHECKPOINTS:
             self._frames.append(self._checkpoint_now())
 
-    def _positions(self) -> dict[str, dict[int, int]]:
-        return {name: track.positions for name, track in self._tracks.items() if track.positions}
+    def _places(self) -> dict[str, dict[int, Place]]:
+        return {name: track.places for name, track in self._tracks.items() if track.places}
 
     def _is_all_live(self) -> bool:
         with self._changed:

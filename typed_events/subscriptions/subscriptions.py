@@ -8,15 +8,31 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from storage_core import Clock, ClosedError, InvalidRequestError, SystemClock, list_streams
+from storage_core import (
+    Clock,
+    ClosedError,
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    SystemClock,
+    UnavailableError,
+    list_streams,
+)
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import RangeQueries, StreamRanges
-from typed_events.errors import BusyError, CommandError, NotFoundError
+from typed_events.errors import BusyError, CommandError, NotFoundError, StaleCheckpointError
 from typed_events.language.commands import Subscribe
 from typed_events.query.fields import FieldsOfTypes, TypeFields
-from typed_events.subscriptions.checkpoints import positions_of
+from typed_events.subscriptions.begins import (
+    Begin,
+    begin_at,
+    begin_at_end,
+    behind_end,
+    refuse_places,
+)
+from typed_events.subscriptions.checkpoints import Place, places_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
@@ -55,6 +71,8 @@ class Subscriptions(Sources):
         self._live_queries, self._own_queries = RangeQueries(), RangeQueries()
         self._lock = threading.Lock()
         self._sources: dict[str, Source] = {}
+        # Those of files that are there no more; they are closed soon.
+        self._retired: list[Source] = []
         # Whoever drops a subscription has ended it, too.
         self._open: WeakSet[Subscription] = WeakSet()
         # How many are being made, whose streams are in use though no subscription has them yet.
@@ -73,6 +91,12 @@ class Subscriptions(Sources):
         with self._lock:
             self._beginning += 1
         try:
+            return self._subscribed(command)
+        except (CorruptionError, ForeignDataError) as error:
+            # What was open may be of files that others have taken the place of.
+            name = command.event_type or error.stream
+            if name is None or not self._retire(name):
+                raise
             return self._subscribed(command)
         finally:
             with self._lock:
@@ -95,8 +119,9 @@ class Subscriptions(Sources):
         if watcher is not None:
             watcher.join()
         with self._lock:
-            sources = [*self._sources.values()]
+            sources = [*self._sources.values(), *self._retired]
             self._sources.clear()
+            self._retired.clear()
         for source in sources:
             source.live_reader.close()
         self._live_queries.close()
@@ -107,10 +132,10 @@ class Subscriptions(Sources):
     def _close_unused(self) -> None:
         """Close the streams that nobody is subscribed to any more."""
         with self._lock:
-            if self._beginning:
-                return
-            used = {name for subscription in self._open for name in subscription.names}
-            unused = [self._sources.pop(name) for name in {*self._sources} - used]
+            unused, self._retired = self._retired, []
+            if not self._beginning:
+                used = {name for subscription in self._open for name in subscription.names}
+                unused += [self._sources.pop(name) for name in {*self._sources} - used]
         for source in unused:
             source.live_reader.close()
             source.ranges.close()
@@ -162,8 +187,8 @@ class Subscriptions(Sources):
         self._check(command, wanted, types)
         subscription = Subscription(command.event_type, wanted, self, self._options)
         subscription.schema = self._schema(command, types)
-        for name, positions in self._begin(command).items():
-            subscription.add(name, positions)
+        for name, begin in self._begin(command).items():
+            subscription.add(name, begin)
         with self._lock:
             if self._closing.is_set():
                 message = "the store of events is closed"
@@ -212,32 +237,50 @@ class Subscriptions(Sources):
         side = side_of(name, self._empty(name) if name else None, types)
         return schema_of(side, is_of_all=not name)
 
-    def _begin(self, command: Subscribe) -> Mapping[str, dict[int, int]]:
+    def _begin(self, command: Subscribe) -> Mapping[str, Begin]:
         """Return where a subscription begins, by stream."""
         names = [command.event_type] if command.event_type is not None else sorted(self.names())
-        from_positions: Mapping[str, Mapping[int, int]] = {}
+        from_places: Mapping[str, Mapping[int, Place]] = {}
         if command.start.lower() not in ("start", "now"):
-            from_positions = positions_of(command.start, command.event_type)
-        begins: dict[str, dict[int, int]] = {}
+            from_places = places_of(command.start, command.event_type)
+        begins: dict[str, Begin] = {}
         for name in names:
-            source = self.source(name)
+            source, places = self.source(name), from_places.get(name, {})
             if source is None:
-                begins[name] = {0: 0}
-                places = from_positions.get(name, {})
-                if any(places.values()):
-                    raise _beyond(name, 0, max(places.values()), 0)
-                continue
-            ends = source.ranges.ends()
-            if command.start.lower() == "now":
-                begins[name] = ends
-                continue
-            begins[name] = {shard: source.ranges.start(shard) for shard in ends}
-            # What has gone of state is past its time, and no loss.
-            starts = dict.fromkeys(ends, 0) if self._is_state(name) else begins[name]
-            for shard, address in from_positions.get(name, {}).items():
-                _check_place(name, shard, address, starts, ends)
-                begins[name][shard] = address
+                for shard, place in places.items():
+                    if place.address:
+                        raise behind_end(name, shard, place, 0)
+                begins[name] = Begin({0: Place(0)})
+            elif command.start.lower() == "now":
+                begins[name] = begin_at_end(source.ranges)
+            else:
+                begins[name] = begin_at(source.ranges, places, is_state=self._is_state(name))
         return begins
+
+    @override
+    def refuse_stale(self, name: str, places: Mapping[int, Place]) -> None:
+        """Refuse places that a stream does not have, by what is there now; it is opened anew."""
+        self._retire(name)
+        if self._closing.is_set():
+            return
+        try:
+            source = self.source(name)
+            if source is not None:
+                refuse_places(source.ranges, places, is_state=True)
+                return
+        except (CorruptionError, ForeignDataError, UnavailableError):
+            # It cannot be told; the subscriber is told what failed.
+            return
+        message = f"{name} was dropped or moved away while it was subscribed to"
+        raise StaleCheckpointError(message)
+
+    def _retire(self, name: str) -> bool:
+        """Have a stream opened anew; tell whether it was open."""
+        with self._lock:
+            source = self._sources.pop(name, None)
+            if source is not None:
+                self._retired.append(source)
+        return source is not None
 
     def _is_state(self, name: str) -> bool:
         fields = self._types.current().get(name)
@@ -263,27 +306,3 @@ class Subscriptions(Sources):
             subscriptions = [*self._open]
         for subscription in subscriptions:
             subscription.look()
-
-
-def _check_place(
-    name: str, shard: int, address: int, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> None:
-    """Refuse a place that a stream does not have."""
-    if shard not in ends:
-        message = f"{name} has {len(ends)} shards: there is no shard {shard}"
-        raise CommandError(message)
-    if address > ends[shard]:
-        raise _beyond(name, shard, address, ends[shard])
-    if address < starts[shard]:
-        message = (
-            f"{name}/{shard}:{address} is gone: what is left begins at "
-            f"{name}/{shard}:{starts[shard]}; FROM START begins there"
-        )
-        raise CommandError(message)
-
-
-def _beyond(name: str, shard: int, address: int, end: int) -> CommandError:
-    return CommandError(
-        f"{name}/{shard}:{address} lies behind the end, {name}/{shard}:{end}: is the checkpoint of "
-        "another store?"
-    )

@@ -6,9 +6,11 @@ what was told is skipped, and what is missing is read, so that no row comes twic
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Condition
 
+from storage_core.sql.pool.stream_ranges import Instance
+from typed_events.subscriptions.checkpoints import Place
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.wanted import WantedRows
 
@@ -20,14 +22,21 @@ class Piece:
     Attributes:
         shard: The shard.
         start: The range's first address.
-        end: Its exclusive end.
+        behind: The place behind it.
         wanted_rows: The rows of it that are wanted.
+        proof: What proves the place at its start; None where nobody knows.
     """
 
     shard: int
     start: int
-    end: int
+    behind: Place
     wanted_rows: WantedRows
+    proof: str | None
+
+    @property
+    def end(self) -> int:
+        """The range's exclusive end."""
+        return self.behind.address
 
     @property
     def rows(self) -> int:
@@ -40,7 +49,10 @@ class Track:
 
     Attributes:
         name: The stream.
-        positions: The next address of each shard; only the subscriber changes them.
+        places: Where it stands in each shard; only the subscriber changes them.
+        instances: Of which instance of each shard it was told last.
+        horizons: Of each shard a generation: what had expired by then is not to be told.
+        opened_anew_at: Where it stood when the stream was opened anew last.
         is_live: Whether the live reader offers new rows.
         is_missing: Whether its stream was not there when it was looked for.
         targets: How far the subscriber reads by itself, by shard, though the live reader offers.
@@ -49,13 +61,16 @@ class Track:
     def __init__(
         self,
         name: str,
-        positions: dict[int, int],
+        places: dict[int, Place],
         changed: Condition,
         options: SubscriptionOptions,
     ) -> None:
-        """Stand at positions; `changed` guards what waits, and is notified of it."""
+        """Stand at places; `changed` guards what waits, and is notified of it."""
         self.name = name
-        self.positions = positions
+        self.places = places
+        self.instances: dict[int, Instance] = {}
+        self.horizons: dict[int, int] = {}
+        self.opened_anew_at: dict[int, Place] | None = None
         self.is_live = False
         self.is_missing = False
         self.targets: dict[int, int] = {}
@@ -64,6 +79,10 @@ class Track:
         self._waiting: deque[Piece] = deque()
         self._rows = 0
         self._bytes = 0
+
+    def address(self, shard: int) -> int:
+        """Return the next address of a shard."""
+        return self.places.setdefault(shard, Place(0)).address
 
     def begin(self, nexts: dict[int, int]) -> None:
         """Take what a live reader offers from these addresses on."""
@@ -86,7 +105,7 @@ class Track:
             if last and last.rows == 0 and (last.shard, last.end) == (piece.shard, piece.start):
                 # Ranges without a row take no room.
                 self._waiting.pop()
-                piece = Piece(piece.shard, last.start, piece.end, piece.wanted_rows)
+                piece = replace(piece, start=last.start, proof=last.proof)
             size, rows = piece.wanted_rows.size, piece.rows
             is_full = (
                 self._rows + rows > self._options.queue_rows_max
@@ -130,30 +149,30 @@ class Track:
         """Return a shard that the subscriber reads by itself, and how far; None for none."""
         with self._changed:
             for shard, target in self.targets.items():
-                if self.positions.setdefault(shard, 0) < target:
+                if self.address(shard) < target:
                     return shard, target
             return None
 
     def take(self) -> Piece | None:
         """Return the next piece that has something new, cut to that; None where nothing waits.
 
+        One that was cut has no proof.
+
         Where rows before it are missing, it waits on, and they are to be read.
         """
         with self._changed:
             while self._waiting:
                 piece = self._waiting[0]
-                position = self.positions.setdefault(piece.shard, 0)
+                position = self.address(piece.shard)
                 if piece.start > position:
                     self.targets[piece.shard] = piece.start
                     return None
                 self._waiting.popleft()
                 self._rows -= piece.rows
                 self._bytes -= piece.wanted_rows.size
+                if piece.start == position:
+                    return piece
                 if piece.end > position:
-                    wanted_rows = (
-                        piece.wanted_rows.behind(position)
-                        if piece.start < position
-                        else piece.wanted_rows
-                    )
-                    return Piece(piece.shard, position, piece.end, wanted_rows)
+                    rows = piece.wanted_rows.behind(position)
+                    return replace(piece, start=position, wanted_rows=rows, proof=None)
             return None

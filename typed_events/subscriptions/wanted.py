@@ -16,6 +16,7 @@ from typed_events.query.replays import PAYLOAD
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column
 from typed_events.query.state_rows import state_columns
+from typed_events.subscriptions.proofs import Proofs
 
 ALIAS: Final = "e0"
 DELETED: Final = "deleted"
@@ -50,12 +51,14 @@ class WantedRows:
         batch: The rows.
         addresses: The address of each.
         size: About how many bytes they take.
+        proofs: What proves the place behind each; of more rows than these, perhaps.
         made: What somebody made of the rows, by what it is, for all.
     """
 
     batch: pa.RecordBatch
     addresses: Sequence[int]
     size: int
+    proofs: Proofs
     made: dict[str, object] = field(default_factory=dict)
 
     def behind(self, address: int) -> "WantedRows":
@@ -63,7 +66,7 @@ class WantedRows:
         left = sum(at < address for at in self.addresses)
         if not left:
             return self
-        return WantedRows(self.batch.slice(left), self.addresses[left:], self.size)
+        return WantedRows(self.batch.slice(left), self.addresses[left:], self.size, self.proofs)
 
 
 def side_of(name: str, snapshot: PooledSnapshot | None, types: Mapping[str, TypeFields]) -> Side:

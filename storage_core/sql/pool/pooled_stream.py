@@ -23,11 +23,11 @@ from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.parts.typed_columns import Writer
-from storage_core.platform.xxh3 import xxh3_128_hexdigest
 from storage_core.reader import StreamReader
 from storage_core.sql.field_columns import FieldColumns, field_columns
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
+from storage_core.sql.pool.row_digests import identity_columns, row_digests
 from storage_core.sql.stream_columns import StreamColumns, row_columns
 from storage_core.sql.stream_snapshot import StreamSnapshot
 from storage_core.sql.whole_transactions import (
@@ -43,8 +43,6 @@ _DECODED_FOR_KEYS_MAX: Final = 16_384
 _SEARCHES: Final = 4
 _DECODED_AT_ONCE_MAX: Final = 2**18
 Owners = tuple[bytes, ...] | tuple[int, ...]
-# What tells an event from any other one; where it lies in a part does not change it.
-_IDENTITY: Final = ("secondary", "primary", "address", "version", "key", "payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ class PooledStream:
         Where an older copy of the stream was put in its place, and others wrote on, another row is
         at the address. Shards whose store was left for a newer one since the snapshot are left out.
         """
-        digests = {n: self._row_digest(n, address) for n, address in addresses.items()}
+        digests = {n: self.row_digest(n, address) for n, address in addresses.items()}
         return {
             n: digest
             for n, digest in digests.items()
@@ -173,16 +171,16 @@ class PooledStream:
                 primaries += first.column("primary").slice(0, 1).to_pylist()
         return min(primaries, default=None)
 
-    def _row_digest(self, shard: int, address: int) -> str | None:
+    def row_digest(self, shard: int, address: int) -> str | None:
+        """Return the digest of a row; None where there is none, or none any more."""
         if address < 0:
             return None
-        columns = [name for name in _IDENTITY if not (self.has_keys and name == "secondary")]
+        columns = identity_columns(has_keys=self.has_keys)
         try:
             batches = [*self._reader.tail(shard, address, address + 1, columns=columns)]
         except LostRangeError:
             return None
-        rows = [row for batch in batches for row in batch.to_pylist()]
-        return xxh3_128_hexdigest(repr(rows).encode()) if rows else None
+        return next((digest for rows in batches for digest in row_digests(rows)), None)
 
     def _snapshot(self, owners: Owners | None) -> PooledSnapshot:
         files = self._reader.rows.shards.files

@@ -5,6 +5,7 @@ import pytest
 from tests.events.state.rows import TTL_S, StateBench
 from tests.events.subscriptions.subscribed import Subscriber
 from tests.waiting import await_that
+from typed_events.subscriptions.checkpoints import Place
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint
 
 
@@ -77,7 +78,7 @@ def test_live_reader_goes_on_behind_rows_that_have_gone(bench, subscribe):
     assert bench.start_and_end("cursor")[0] == 1
     live_reader = bench.store_of_events._subscriptions.source("cursor").live_reader
     # It stood still for so long.
-    live_reader._nexts[0] = 0
+    live_reader._places[0] = Place(0)
     before = live_reader.rows_read
 
     def is_told_live() -> bool:

@@ -8,11 +8,14 @@ subscriber = bench.resume(subscriber)                another subscription, from 
 """
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from storage_core import SystemClock
 from tests.events.store.bench import WAIT_MAX
+from tests.snapshots import copy_of
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
 from typed_events.store.options import EventStoreOptions
@@ -24,6 +27,18 @@ F = TypeVar("F", Rows, Checkpoint, CaughtUp, Heartbeat)
 Event = dict[str, Any]
 WAIT_S: Final = 120.0
 _CLOCK: Final = SystemClock()
+
+
+def places_in(frame: Frame) -> str:
+    """Return the places of a frame's checkpoint, without what proves them."""
+    assert not isinstance(frame, Rows)
+    text = frame.text if isinstance(frame, Checkpoint) else frame.checkpoint
+    return without_proofs(text)
+
+
+def without_proofs(checkpoint: str) -> str:
+    """Return a checkpoint as versions before wrote it."""
+    return re.sub("@[0-9a-f]{16}", "", checkpoint)
 
 
 class Subscriber:
@@ -155,6 +170,31 @@ class SubscribedBench:
     def reopen(self) -> None:
         self.store_of_events.close()
         self.store_of_events = self._opened()
+
+    # --- the files of a type, which nobody has open for writing meanwhile ------------------------
+
+    def copied(self, event_type: str) -> Path:
+        """Return a copy of a type's stream."""
+        self.store_of_events.close()
+        place = self.root.parent / f"copy of {event_type} of {self.root.name}"
+        shutil.rmtree(place, ignore_errors=True)
+        copy = copy_of(self.root / event_type, place)
+        self.store_of_events = self._opened()
+        return copy
+
+    def put_back(self, event_type: str, copy: Path) -> None:
+        """Put a copy in the place of a type's stream."""
+        self.store_of_events.close()
+        shutil.rmtree(self.root / event_type)
+        copy_of(copy, self.root / event_type)
+        self.store_of_events = self._opened()
+
+    def make_anew(self, event_type: str, **fields: str) -> None:
+        """Drop a type's stream, and define it again."""
+        self.store_of_events.close()
+        shutil.rmtree(self.root / event_type)
+        self.store_of_events = self._opened()
+        self.define(event_type, **fields)
 
     def close(self) -> None:
         for subscriber in self._subscribers:

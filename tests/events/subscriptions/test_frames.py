@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from storage_core import ClosedError
-from tests.events.subscriptions.subscribed import SubscribedBench
+from tests.events.subscriptions.subscribed import SubscribedBench, places_in, without_proofs
 from tests.waiting import await_that
 from typed_events.errors import BusyError
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Heartbeat, Rows
@@ -17,11 +17,11 @@ def test_history_comes_first_then_what_is_stored(bench: SubscribedBench) -> None
     subscriber = bench.subscribe("SUBSCRIBE order FROM START")
     assert subscriber.ids(2) == ["0:0", "0:1"]
     assert isinstance(subscriber.frame(), Checkpoint)
-    assert subscriber.frame() == CaughtUp("order/0:2")
+    assert places_in(subscriber.until(CaughtUp)) == "order/0:2"
     bench.store("order", "ann", amount=3, note="x")
     (event,) = subscriber.next(1)
     assert (event["id"], event["amount"], event["note"]) == ("0:2", 3, "x")
-    assert subscriber.frame() == Checkpoint("order/0:3")
+    assert places_in(subscriber.until(Checkpoint)) == "order/0:3"
 
 
 def test_without_a_place_only_what_is_stored_from_then_on_is_told(bench: SubscribedBench) -> None:
@@ -54,7 +54,7 @@ def test_all_types_are_told_with_their_fields_as_json(bench: SubscribedBench) ->
     (pay,) = subscriber.next(1)
     assert (order["event_type"], order["payload"]) == ("order", '{"amount":1,"note":null}')
     assert (pay["event_type"], pay["payload"]) == ("pay", '{"amount":2}')
-    assert subscriber.until(Checkpoint) == Checkpoint("order/0:1,pay/0:1")
+    assert places_in(subscriber.until(Checkpoint)) == "order/0:1,pay/0:1"
 
 
 def test_a_type_that_comes_joins_all_from_its_start(bench: SubscribedBench) -> None:
@@ -91,10 +91,10 @@ def test_who_is_told_nothing_gets_heartbeats(make_bench) -> None:
     bench.define("order", amount="int")
     with bench.store_of_events.subscribe("SUBSCRIBE order WHERE amount > 1") as frames:
         seen = [next(frames) for _ in range(4)]
-        assert seen[-1] == Heartbeat("order/0:0")
+        assert (type(seen[-1]), places_in(seen[-1])) == (Heartbeat, "order/0:0")
         bench.store("order", "ann", amount=1)
         # The checkpoint goes on behind events that are not wanted.
-        await_that(lambda: next(frames) == Heartbeat("order/0:1"), "a heartbeat behind it")
+        await_that(lambda: places_in(next(frames)) == "order/0:1", "a heartbeat behind it")
 
 
 def test_an_answer_goes_on_with_rows(bench: SubscribedBench) -> None:
@@ -165,5 +165,5 @@ def test_rows_have_the_checkpoint_behind_each(bench: SubscribedBench) -> None:
     subscriber = bench.subscribe("SUBSCRIBE * FROM START")
     rows = subscriber.until(Rows)
     subscriber.cut(rows, 2)
-    assert subscriber.checkpoint == "order/0:2,pay/0:0"
+    assert without_proofs(subscriber.checkpoint) == "order/0:2,pay/0:0"
     assert bench.resume(subscriber).ids(1) == ["0:2"]

@@ -1,18 +1,22 @@
-"""Goal: each subscriber is subscriber what it wants of all that is stored, in order, once.
+"""Goal: each subscriber is told what it wants of all that is stored, in order, once.
 
 Method: random STOREs over several types, some that come later; subscribers of all kinds take frames
 when chance has it, are cut off in the midst of a frame, and resume from their last checkpoint; the
-store is closed and opened again. In the end each has of each type what a plain list has.
+store is closed and opened again; older copies of a type are put back, and who was told more than
+these have is refused, and begins again. In the end each has of each type what a plain list has.
 """
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from tests.events.subscriptions.subscribed import Event, SubscribedBench, Subscriber
 from tests.thin import thinned
+from typed_events.errors import StaleCheckpointError
+from typed_events.subscriptions.checkpoints import START, places_of
 from typed_events.subscriptions.frames import Rows
 
 CONTEXTS = ("ann", "bob", "carl")
@@ -64,6 +68,8 @@ class Scenario:
         self.bench = bench
         self.chance = chance
         self.types = ["a", "b"]
+        # The copy of a type, and the positions that it has.
+        self.copy: tuple[str, Path, list[str]] | None = None
         for name in self.types:
             bench.define(name, n="int", t="string")
         self.followers = [Follower(bench.subscribe(text), wants) for text, wants in FORMS]
@@ -100,10 +106,51 @@ class Scenario:
 
     def reopen(self) -> None:
         self.bench.reopen()
+        self.resume_all()
+
+    def keep_copy(self) -> None:
+        name = self.chance.choice(self.types)
+        ids = [event["id"] for event in self.bench.events if event["event_type"] == name]
+        self.copy = name, self.bench.copied(name), ids
+        self.resume_all()
+
+    def put_back(self) -> None:
+        """Put the copy back, store some more, and see who may go on."""
+        if self.copy is None:
+            return
+        name, copy, ids = self.copy
+        self.bench.put_back(name, copy)
+        self.bench.events = [
+            event
+            for event in self.bench.events
+            if event["event_type"] != name or event["id"] in ids
+        ]
+        ends = places({"event_type": name, "id": one} for one in ids)
+        if self.chance.random() < 0.7:
+            self.store()
         for follower in self.followers:
-            if not follower.subscriber.checkpoint:
-                follower.subscriber.checkpoint = "START"
-            follower.subscriber = self.bench.resume(follower.subscriber)
+            checkpoint = follower.subscriber.checkpoint
+            stands = {} if checkpoint in ("", START) else places_of(checkpoint, None).get(name, {})
+            is_beyond = any(
+                place.address > len(ends[name, shard]) for shard, place in stands.items()
+            )
+            try:
+                self.go_on(follower)
+            except StaleCheckpointError:
+                assert is_beyond, follower.subscriber.checkpoint
+                before, _, _ = follower.subscriber.text.partition(" FROM ")
+                follower.subscriber = self.bench.subscribe(f"{before} FROM START")
+            else:
+                assert not is_beyond, follower.subscriber.checkpoint
+
+    def resume_all(self) -> None:
+        for follower in self.followers:
+            self.go_on(follower)
+
+    def go_on(self, follower: Follower) -> None:
+        if not follower.subscriber.checkpoint:
+            follower.subscriber.checkpoint = "START"
+        follower.subscriber = self.bench.resume(follower.subscriber)
 
     def check(self) -> None:
         for follower in self.followers:
@@ -131,6 +178,8 @@ def test_subscribers_are_told_what_plain_lists_have(make_bench, seed):
     steps = [scenario.store] * 5 + [scenario.take] * 6 + [scenario.resume, scenario.define]
     for _ in range(40):
         chance.choice(steps)()
-        if chance.random() < 0.03:
-            scenario.reopen()
+        if chance.random() < 0.1:
+            chance.choice((scenario.reopen, scenario.keep_copy, scenario.put_back))()
+    scenario.check()
+    scenario.put_back()
     scenario.check()
