@@ -169,7 +169,9 @@ INGEST_JSON: Final = Experiment(
             "a topic with 1 % bad records against one without",
             ("with bad records", "rate"),
             ("ours", "rate"),
-            None,
+            "at least",
+            0.6,
+            0.9,
         ),
         Row(
             "ingest-json/memory",
