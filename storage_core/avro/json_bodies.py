@@ -29,8 +29,14 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.avro.avro_types import Enum, Field, Primitive, Union, members
-from storage_core.avro.json_columns import JsonField, JsonKind, Untaken, columns_at_once
-from storage_core.avro.json_texts import JsonTexts, Places
+from storage_core.avro.json_columns import (
+    JsonField,
+    JsonKind,
+    JsonTexts,
+    Places,
+    Untaken,
+    columns_at_once,
+)
 from storage_core.avro.schema import AvroSchema
 from storage_core.avro.written_times import day_or_none, micros_or_none
 from storage_core.errors import InvalidRequestError

@@ -12,12 +12,13 @@ A time may be a text or a number, and a column has one of them: what the first b
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,8 @@ from storage_core.avro.written_times import (
     SECONDS_BELOW,
 )
 
+_ROWS_AT_ONCE: Final = 8192
+_BYTES_AT_ONCE: Final = 2**22
 _BLOCK_BYTES_MIN: Final = 64
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _ZONE: Final = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
@@ -50,6 +53,7 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 _untyped: Any = pa  # the stubs want to know what an array holds
 _compute: Any = pc
 Column = Any
+Places = npt.NDArray[np.int64]
 JsonKind = Literal["int", "float", "string", "bool", "uuid", "timestamp", "date", "enum"]
 
 
@@ -68,6 +72,50 @@ class JsonField:
     kind: JsonKind
     is_nullable: bool = False
     values: tuple[str, ...] = ()
+
+
+class JsonTexts:
+    """The texts of bodies, as they lie behind each other."""
+
+    def __init__(self, bodies: Any, starts: Places) -> None:  # noqa: ANN401 - an array
+        """Look at bodies that start in each value where `starts` says."""
+        is_large = pa.types.is_large_binary(bodies.type)
+        buffers = bodies.buffers()
+        kind = np.dtype(np.int64 if is_large else np.int32)
+        edges = np.frombuffer(
+            buffers[1] or b"\0" * 8, kind, len(bodies) + 1, bodies.offset * kind.itemsize
+        ).astype(np.int64)
+        self.data = np.frombuffer(buffers[2] or b"", np.uint8)
+        self.ends = edges[1:]
+        self.begins = np.minimum(edges[:-1] + starts, self.ends)
+        self.is_there = bodies.is_valid().to_numpy(zero_copy_only=False)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of rows that are read at once."""
+        first, count = 0, len(self.ends)
+        while first < count:
+            most = int(np.searchsorted(self.ends, self.begins[first] + _BYTES_AT_ONCE, "right"))
+            end = min(max(most, first + 1), first + _ROWS_AT_ONCE, count)
+            yield first, end
+            first = end
+
+    def no_objects(self, rows: Places) -> Places:
+        """Return which of some rows are no objects at sight."""
+        begins, ends = self.begins[rows], self.ends[rows]
+        is_one = ends - begins >= 2  # noqa: PLR2004 - two braces
+        firsts, lasts = self.data[begins[is_one]], self.data[ends[is_one] - 1]
+        is_one[is_one] = (firsts == ord("{")) & (lasts == ord("}"))
+        return np.flatnonzero(~is_one)
+
+    def joined(self, rows: Places) -> bytes:
+        """Return the texts of rows, a line break behind each."""
+        view = self.data.data
+        pairs = zip(self.begins[rows].tolist(), self.ends[rows].tolist(), strict=True)
+        return b"\n".join([*(view[a:b] for a, b in pairs), b""])
+
+    def text(self, row: int) -> bytes:
+        """Return the text of a row."""
+        return self.data[self.begins[row] : self.ends[row]].tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +238,8 @@ def _unfit_rows(column: Column, field: JsonField) -> list[int]:
     if field.is_nullable:
         unfit = _compute.and_(unfit, False)  # noqa: FBT003 - of each row
     if fits is not None:
-        misfit = _compute.and_(is_there, _compute.invert(_compute.fill_null(fits, True)))  # noqa: FBT003
-        unfit = _compute.or_(unfit, misfit)
+        differs = _compute.and_(is_there, _compute.invert(_compute.fill_null(fits, True)))  # noqa: FBT003
+        unfit = _compute.or_(unfit, differs)
     rows: list[int] = np.flatnonzero(unfit.to_numpy(zero_copy_only=False)).tolist()
     return rows
 

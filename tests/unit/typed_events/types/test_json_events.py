@@ -192,11 +192,8 @@ def test_what_is_no_object_costs_no_neighbour(whole):
     ],
 )
 def test_what_hinders_many_is_set_aside_and_they_stay_what_they_are(hindering, every):
-    at = b'"2026-01-31T12:00:%02dZ"'
-    values: list[bytes | None] = [
-        b'{"amount": %d, "status": "new", "at": %s}' % (number, at % (number % 60))
-        for number in range(1100)
-    ]
+    sound = b'{"amount": %d, "status": "new", "at": "2026-01-31T12:00:%02dZ"}'
+    values: list[bytes | None] = [sound % (number, number % 60) for number in range(1100)]
     values[1::every] = [hindering] * len(values[1::every])
     assert read(values) == judged(values)
 
