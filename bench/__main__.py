@@ -22,6 +22,7 @@ from bench.events.queries import EVENT_QUERIES
 from bench.events.stores import EVENT_STORES
 from bench.events.subscribers import EVENT_SUBSCRIPTIONS
 from bench.ingest.fields import INGEST_AVRO
+from bench.ingest.json_events import INGEST_JSON
 from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
@@ -81,6 +82,7 @@ EXPERIMENTS: Final = (
     INGEST_PYTHON,
     INGEST_LARGE,
     INGEST_AVRO,
+    INGEST_JSON,
     LATENCY,
     TAKEOVER,
     PEERS,

@@ -13,8 +13,9 @@ A body is one object in UTF-8. It has each field once that may not be null, and 
     [null, ...]  as above, or null, or left out
 
 Bodies are read some thousands at a time by Arrow (json_columns.py), which takes none but such. If
-that fails for some of them they are halved, until a few are left that are read one by one. Both
-ways have the same values; a body that does not fit is a fault, and its columns are null.
+it names a few that hinder it, those are read one by one, and the others without them. Else all are
+divided, until so few are left that they are read one by one. Both ways have the same values; a body
+that does not fit is a fault, and its columns are null.
 """
 
 import json
@@ -25,19 +26,28 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.avro.avro_types import Enum, Field, Primitive, Union, members
-from storage_core.avro.json_columns import JsonField, JsonKind, columns_at_once
+from storage_core.avro.json_columns import (
+    JsonField,
+    JsonKind,
+    JsonTexts,
+    Places,
+    Untaken,
+    columns_at_once,
+)
 from storage_core.avro.schema import AvroSchema
 from storage_core.avro.written_times import day_or_none, micros_or_none
 from storage_core.errors import InvalidRequestError
 
-_ROWS_AT_ONCE: Final = 8192
-_BYTES_AT_ONCE: Final = 2**22
 # So few are read one by one, rather than halved once more.
-_ROWS_BY_ONE: Final = 16
+_ROWS_BY_ONE: Final = 64
+# How often rows that hinder are set aside: of many rows before they are divided, of a piece before
+# all of it are read one by one. Each time costs as much as to read them at once.
+_ROWS_OF_PIECE: Final = 512
+_TRIES_OF_MANY: Final = 3
+_TRIES_OF_PIECE: Final = 16
 _INT64_MAX: Final = 2**63 - 1
 _UUID: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z"
@@ -52,7 +62,6 @@ _KINDS: Final[dict[tuple[str, str | None], JsonKind]] = {
 }
 _UUID_TYPE: Final = ("string", "uuid")
 _untyped: Any = pa  # the stubs want to know what an array holds
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ def decode_json(bodies: Any, schema: AvroSchema, starts: int | Places) -> JsonCo
             else _untyped.concat_arrays(chunks or [pa.array([], pa.binary())])
         )
     of_rows = np.broadcast_to(np.asarray(starts, np.int64), len(bodies))
-    texts = _Texts(bodies, of_rows)
+    texts = JsonTexts(bodies, of_rows)
     batches = [batch for first, end in texts.runs() for batch in reading.batches(texts, first, end)]
     return JsonColumns(_untyped.Table.from_batches(batches, reading.types), reading.reasons)
 
@@ -173,46 +182,6 @@ def _json_field(schema: AvroSchema, field: Field) -> JsonField:
     return JsonField(field.name, json_kind, is_nullable)
 
 
-class _Texts:
-    """The texts of bodies, as they lie behind each other."""
-
-    def __init__(self, bodies: Any, starts: Places) -> None:  # noqa: ANN401 - an array
-        is_large = pa.types.is_large_binary(bodies.type)
-        buffers = bodies.buffers()
-        kind = np.dtype(np.int64 if is_large else np.int32)
-        edges = np.frombuffer(
-            buffers[1] or b"\0" * 8, kind, len(bodies) + 1, bodies.offset * kind.itemsize
-        ).astype(np.int64)
-        self.data = np.frombuffer(buffers[2] or b"", np.uint8)
-        self.ends = edges[1:]
-        self.begins = np.minimum(edges[:-1] + starts, self.ends)
-        self.is_there = bodies.is_valid().to_numpy(zero_copy_only=False)
-
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of rows that are read at once."""
-        first, count = 0, len(self.ends)
-        while first < count:
-            most = int(np.searchsorted(self.ends, self.begins[first] + _BYTES_AT_ONCE, "right"))
-            end = min(max(most, first + 1), first + _ROWS_AT_ONCE, count)
-            yield first, end
-            first = end
-
-    def joined(self, rows: Places) -> bytes | None:
-        """Return the texts of rows, a line break behind each; None if one is no object at sight."""
-        begins, ends = self.begins[rows], self.ends[rows]
-        if not ((ends - begins >= 2) & True).all():  # noqa: PLR2004 - two braces
-            return None
-        if not (self.data[begins] == ord("{")).all() or not (self.data[ends - 1] == ord("}")).all():
-            return None
-        view = self.data.data
-        return b"\n".join(
-            [*(view[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)), b""]
-        )
-
-    def text(self, row: int) -> bytes:
-        return self.data[self.begins[row] : self.ends[row]].tobytes()
-
-
 class _Reading:
     """Reads texts by the fields of one schema."""
 
@@ -222,44 +191,79 @@ class _Reading:
         self.types = schema.arrow_schema()
         self.reasons: dict[int, str] = {}
 
-    def batches(self, texts: _Texts, first: int, end: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, texts: JsonTexts, first: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the columns of a range of rows."""
         rows = np.flatnonzero(texts.is_there[first:end]) + first
-        columns = self._columns(texts, rows) if len(rows) else None
-        if columns is not None:
-            if len(rows) < end - first:
-                where = np.full(end - first, -1, np.int64)
-                where[rows - first] = np.arange(len(rows))
-                indices = _untyped.array(where, mask=where < 0)
-                columns = [column.take(indices) for column in columns]
-            yield _untyped.RecordBatch.from_arrays(columns, schema=self.types)
-        elif not len(rows) or end - first <= _ROWS_BY_ONE:
-            yield self._by_one(texts, first, end)
+        read = self._at_once(texts, rows) if len(rows) else (None, rows)
+        if read is not None:
+            yield self._joined(texts, range(first, end), rows, *read)
         else:
-            half = (first + end) // 2
-            yield from self.batches(texts, first, half)
-            yield from self.batches(texts, half, end)
+            size = min(_ROWS_OF_PIECE, -(-(end - first) // 2))
+            for start in range(first, end, size):
+                yield from self.batches(texts, start, min(start + size, end))
 
-    def _columns(self, texts: _Texts, rows: Places) -> list[Any] | None:
-        joined = texts.joined(rows)
-        if joined is None:
-            return None
-        return columns_at_once(joined, len(rows), self._fields, self.types)
+    def _at_once(self, texts: JsonTexts, rows: Places) -> tuple[list[Any] | None, Places] | None:
+        """Return the columns of rows without those that hinder it, and which rows these are.
 
-    def _by_one(self, texts: _Texts, first: int, end: int) -> pa.RecordBatch:
+        There may be none left of them. None says that the rows are to be divided first.
+        """
+        is_piece = len(rows) <= _ROWS_OF_PIECE
+        none, by_one = (None, rows[:0]), len(rows) <= _ROWS_BY_ONE
+        for _ in range(_TRIES_OF_PIECE if is_piece else _TRIES_OF_MANY):
+            hindering = texts.no_objects(rows)
+            if not len(hindering):
+                lines = texts.joined(rows)
+                read = columns_at_once(lines, len(rows), self._fields, self.types)
+                if not isinstance(read, Untaken):
+                    return read, rows
+                hindering = np.array([row for row in read.rows if row < len(rows)], np.int64)
+            if not len(hindering):
+                return none if by_one else None
+            if len(hindering) == len(rows):
+                return none
+            rows = np.delete(rows, hindering)
+        # So many that hinder one after the other are found no faster among fewer rows.
+        return none if is_piece else None
+
+    def _joined(
+        self,
+        texts: JsonTexts,
+        every: range,
+        rows: Places,
+        columns: list[Any] | None,
+        taken: Places,
+    ) -> pa.RecordBatch:
+        """Return the columns of a range: those of rows that were taken, and of others one by one.
+
+        Args:
+            texts: What the others are read of.
+            every: All rows of the range.
+            rows: Those that have a text.
+            columns: Those of the rows that were taken.
+            taken: Those rows.
+        """
+        if columns is not None and len(taken) == len(every):
+            return _batch(columns, self.types)
+        others = np.setdiff1d(rows, taken, assume_unique=True)
+        pieces = self._by_one(texts, others)
+        if columns is not None:
+            pieces = [_untyped.concat_arrays(both) for both in zip(columns, pieces, strict=True)]
+        where = np.full(len(every), -1, np.int64)
+        where[np.concatenate((taken, others)) - every.start] = np.arange(len(rows))
+        indices = _untyped.array(where, mask=where < 0)
+        return _batch([piece.take(indices) for piece in pieces], self.types)
+
+    def _by_one(self, texts: JsonTexts, rows: Places) -> list[Any]:
         values: dict[str, list[Any]] = {field.name: [] for field in self._fields}
-        for row in range(first, end):
+        for row in rows.tolist():
             read: dict[str, Any] = {}
-            if texts.is_there[row]:
-                try:
-                    read = self._values(object_of(texts.text(row)))
-                except InvalidRequestError as error:
-                    self.reasons[row] = error.message
+            try:
+                read = self._values(object_of(texts.text(row)))
+            except InvalidRequestError as error:
+                self.reasons[row] = error.message
             for name, column in values.items():
                 column.append(read.get(name))
-        columns = [_of_type(values[one.name], one.type) for one in self.types]
-        batch: pa.RecordBatch = _untyped.RecordBatch.from_arrays(columns, schema=self.types)
-        return batch
+        return [_of_type(values[one.name], one.type) for one in self.types]
 
     def _values(self, fields: dict[str, Any]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -280,6 +284,11 @@ class _Reading:
                 message = f'field "{ascii(name)[1:-1][:60]}": there is no such field'
                 raise InvalidRequestError(message)
         return values
+
+
+def _batch(columns: list[Any], types: pa.Schema) -> pa.RecordBatch:
+    batch: pa.RecordBatch = _untyped.RecordBatch.from_arrays(columns, schema=types)
+    return batch
 
 
 def _of_type(values: list[Any], kind: pa.DataType) -> Any:  # noqa: ANN401 - an array

@@ -1,4 +1,4 @@
-"""Many JSON bodies as columns at once, by Arrow's reader: all of them, or none.
+"""Many JSON bodies as columns at once, by Arrow's reader: all of them, or none and who hinders.
 
 It may only take what json_bodies.py takes one by one, with the same values; what it does not take
 costs time alone. The bodies lie behind each other in one block, a line break behind each. Each
@@ -11,11 +11,14 @@ A time may be a text or a number, and a column has one of them: what the first b
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,12 +31,17 @@ from storage_core.avro.written_times import (
     SECONDS_BELOW,
 )
 
+_ROWS_AT_ONCE: Final = 8192
+_BYTES_AT_ONCE: Final = 2**22
 _BLOCK_BYTES_MIN: Final = 64
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_ZONE: Final = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
 # The texts that most programs write, whose length tells that they have no fraction finer than
 # microseconds; others are read one by one.
-_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z$"
+_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?" + _ZONE
 _DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_PATTERNS: Final[dict[str, str]] = {"uuid": _UUID, "timestamp": _TIME, "date": _DAY}
+_IN_ROW: Final = re.compile(r"in row ([0-9]+)\Z")
 _PLAIN: Final[dict[str, pa.DataType]] = {
     "int": pa.int64(),
     "float": pa.float64(),
@@ -45,6 +53,7 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 _untyped: Any = pa  # the stubs want to know what an array holds
 _compute: Any = pc
 Column = Any
+Places = npt.NDArray[np.int64]
 JsonKind = Literal["int", "float", "string", "bool", "uuid", "timestamp", "date", "enum"]
 
 
@@ -65,28 +74,85 @@ class JsonField:
     values: tuple[str, ...] = ()
 
 
+class JsonTexts:
+    """The texts of bodies, as they lie behind each other."""
+
+    def __init__(self, bodies: Any, starts: Places) -> None:  # noqa: ANN401 - an array
+        """Look at bodies that start in each value where `starts` says."""
+        is_large = pa.types.is_large_binary(bodies.type)
+        buffers = bodies.buffers()
+        kind = np.dtype(np.int64 if is_large else np.int32)
+        edges = np.frombuffer(
+            buffers[1] or b"\0" * 8, kind, len(bodies) + 1, bodies.offset * kind.itemsize
+        ).astype(np.int64)
+        self.data = np.frombuffer(buffers[2] or b"", np.uint8)
+        self.ends = edges[1:]
+        self.begins = np.minimum(edges[:-1] + starts, self.ends)
+        self.is_there = bodies.is_valid().to_numpy(zero_copy_only=False)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of rows that are read at once."""
+        first, count = 0, len(self.ends)
+        while first < count:
+            most = int(np.searchsorted(self.ends, self.begins[first] + _BYTES_AT_ONCE, "right"))
+            end = min(max(most, first + 1), first + _ROWS_AT_ONCE, count)
+            yield first, end
+            first = end
+
+    def no_objects(self, rows: Places) -> Places:
+        """Return which of some rows are no objects at sight."""
+        begins, ends = self.begins[rows], self.ends[rows]
+        is_one = ends - begins >= 2  # noqa: PLR2004 - two braces
+        firsts, lasts = self.data[begins[is_one]], self.data[ends[is_one] - 1]
+        is_one[is_one] = (firsts == ord("{")) & (lasts == ord("}"))
+        return np.flatnonzero(~is_one)
+
+    def joined(self, rows: Places) -> bytes:
+        """Return the texts of rows, a line break behind each."""
+        view = self.data.data
+        pairs = zip(self.begins[rows].tolist(), self.ends[rows].tolist(), strict=True)
+        return b"\n".join([*(view[a:b] for a, b in pairs), b""])
+
+    def text(self, row: int) -> bytes:
+        """Return the text of a row."""
+        return self.data[self.begins[row] : self.ends[row]].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken:
+    """Bodies are not taken at once.
+
+    Attributes:
+        rows: Those that hinder it, as far as anything says so; the others may be taken.
+    """
+
+    rows: tuple[int, ...] = ()
+
+
 def columns_at_once(
     lines: bytes, count: int, fields: Sequence[JsonField], types: pa.Schema
-) -> list[Column] | None:
-    """Return so many bodies as columns; None if they are not taken."""
+) -> list[Column] | Untaken:
+    """Return so many bodies as columns, if they are taken."""
     if not _is_utf8(lines):
-        return None
+        return Untaken()
     table = _read(lines, fields)
-    if table is None or table.num_rows != count:
-        return None
-    columns = []
+    if isinstance(table, Untaken):
+        return table
+    if table.num_rows != count or any(column.num_chunks != 1 for column in table.columns):
+        return Untaken()
+    columns, unfit, is_taken = [], set[int](), True
     for field, kind in zip(fields, types, strict=True):
-        column = table.column(field.name)
-        if column.num_chunks != 1 or (column.null_count and not field.is_nullable):
-            return None
-        try:
-            converted = _converted(column.chunk(0), field, kind.type)
-        except pa.ArrowInvalid:
-            return None
+        column = table.column(field.name).chunk(0)
+        converted = None
+        if field.is_nullable or not column.null_count:
+            with suppress(pa.ArrowInvalid):
+                converted = _converted(column, field, kind.type)
         if converted is None:
-            return None
-        columns.append(converted)
-    return columns
+            is_taken = False
+            unfit.update(_unfit_rows(column, field))
+        else:
+            columns.append(converted)
+    return columns if is_taken else Untaken(tuple(sorted(unfit)))
 
 
 def _is_utf8(lines: bytes) -> bool:
@@ -99,7 +165,7 @@ def _is_utf8(lines: bytes) -> bool:
     return True
 
 
-def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | None:  # noqa: ANN401 - a table
+def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | Untaken:  # noqa: ANN401 - a table
     # Who reads no JSON does without: it takes some milliseconds.
     import pyarrow.json as pj  # noqa: PLC0415
 
@@ -111,7 +177,7 @@ def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | None:  # noqa: ANN
             first = _first_of(lines) if first is None else first
             written = first.get(field.name)
             if type(written) not in (str, int, type(None)):
-                return None
+                return Untaken((0,))
             kind = pa.int64() if type(written) is int else pa.string()
         schema.append(pa.field(field.name, kind))
     untyped: Any = pj
@@ -125,8 +191,11 @@ def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | None:  # noqa: ANN
                 explicit_schema=pa.schema(schema), unexpected_field_behavior="error"
             ),
         )
-    except pa.ArrowException:
-        return None
+    except pa.ArrowException as error:
+        # NOTE: pyarrow (23) says of most of what it refuses in which row it is, from 0. That only
+        # says which row to try apart.
+        place = _IN_ROW.search(str(error))
+        return Untaken((int(place[1]),) if place else ())
 
 
 def _first_of(lines: bytes) -> Any:  # noqa: ANN401 - JSON
@@ -153,6 +222,26 @@ def _converted(column: Column, field: JsonField, kind: pa.DataType) -> Column | 
     elif field.kind in ("timestamp", "date"):
         return _times(column, field.kind == "date", kind)
     return column
+
+
+def _unfit_rows(column: Column, field: JsonField) -> list[int]:
+    """Return rows whose value a field has not, as far as a look at all of them tells."""
+    fits: Any = None
+    if field.kind == "float":
+        fits = _compute.is_finite(column)
+    elif field.kind == "enum":
+        fits = _compute.is_in(column, _untyped.array(field.values, pa.string()))
+    elif field.kind in _PATTERNS and pa.types.is_string(column.type):
+        fits = _compute.match_substring_regex(column, _PATTERNS[field.kind])
+    is_there = column.is_valid()
+    unfit = _compute.invert(is_there)
+    if field.is_nullable:
+        unfit = _compute.and_(unfit, False)  # noqa: FBT003 - of each row
+    if fits is not None:
+        differs = _compute.and_(is_there, _compute.invert(_compute.fill_null(fits, True)))  # noqa: FBT003
+        unfit = _compute.or_(unfit, differs)
+    rows: list[int] = np.flatnonzero(unfit.to_numpy(zero_copy_only=False)).tolist()
+    return rows
 
 
 def _times(column: Column, is_day: bool, kind: pa.DataType) -> Column | None:  # noqa: FBT001 - of two kinds

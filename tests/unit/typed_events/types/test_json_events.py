@@ -42,13 +42,18 @@ FIELDS: dict[str, Any] = {
 }
 ORDER = EventType.from_define(Define("order", None, FIELDS), 1)
 SCHEMA = json_schema_of(ORDER)
+ZONED = [
+    '"2026-01-31T12:00:00+00:00"',
+    '"2026-01-31T12:00:00.5-11:30"',
+    '"0001-01-01T00:00:00+00:00"',
+]
 RIGHT = {
     "amount": ["5", "-0", "9223372036854775807", "-9223372036854775808"],
     "price": ["1.5", "5", "1e3", "-0", "-0.0", "1e-400", "123456789012345678901", "null"],
     "note": ['"x"', '"\\u0000"', '"\\ud83d\\ude00"', '"ä"', '""', '"\\u00e4\\n"', "null"],
     "paid": ["true", "false", "null"],
     "ref": [f'"{UUID}"', "null"],
-    "at": ['"2026-01-31T12:00:00Z"', '"2026-01-31 12:00:00.123456Z"', "null"],
+    "at": ['"2026-01-31T12:00:00Z"', '"2026-01-31 12:00:00.123456Z"', "null", *ZONED],
     "day": ['"2026-01-31"', '"0001-01-01"', "null"],
     "status": ['"new"', '"sent"'],
 }
@@ -171,11 +176,35 @@ def test_what_is_no_object_costs_no_neighbour(whole):
     assert read(values) == judged(values)
 
 
+@pytest.mark.parametrize("every", [3, 150, 900])
+@pytest.mark.parametrize(
+    "hindering",
+    [
+        b'{"amount": 5',
+        b'{"amount": "5", "status": "new"}',
+        b'{"amount": 5.0, "status": "new"}',
+        b'{"amount": 5, "status": "lost"}',
+        b'{"amount": 5, "status": "new", "at": 1769860800}',
+        b'{"amount": 5, "status": "new", "price": NaN}',
+        b'{"amount": 5, "status": "new"}{"amount": 6, "status": "new"}',
+        b'{"status": "new"}',
+        None,
+    ],
+)
+def test_what_hinders_many_is_set_aside_and_they_stay_what_they_are(hindering, every):
+    sound = b'{"amount": %d, "status": "new", "at": "2026-01-31T12:00:%02dZ"}'
+    values: list[bytes | None] = [sound % (number, number % 60) for number in range(1100)]
+    values[1::every] = [hindering] * len(values[1::every])
+    assert read(values) == judged(values)
+
+
 @pytest.mark.parametrize("field", ["at", "day"])
 def test_times_of_a_form_that_programs_write_are_read_by_columns(field):
-    for written in ['"2026-01-31T12:00:00.5Z"' if field == "at" else '"2026-01-31"', "1769860800"]:
+    texts_of = {"at": ['"2026-01-31T12:00:00.5Z"', *ZONED[:2]], "day": ['"2026-01-31"']}
+    for written in [*texts_of[field], "1769860800"]:
         line = f'{{"amount": 5, "status": "new", "{field}": {written}}}\n'.encode()
-        assert columns_at_once(line * 3, 3, json_fields(SCHEMA), SCHEMA.arrow_schema()) is not None
+        read = columns_at_once(line * 3, 3, json_fields(SCHEMA), SCHEMA.arrow_schema())
+        assert isinstance(read, list)
 
 
 def test_a_registrys_frame_before_a_text_is_passed_over():
