@@ -86,6 +86,7 @@ class EventCommands:
         self._lock = threading.Lock()
         self._store: EventStore | None = None
         self._types: TypesOfRoot | None = None
+        self._plain: Callable[[str, int, int], tuple[Store, int] | None] | None = None
         self._parse: Callable[[str, int], Command] | None = None
         self._stopping = threading.Event()
         self._maintainer: threading.Thread | None = None
@@ -104,6 +105,22 @@ class EventCommands:
 
             self._parse = parse
         return self._parse(text, COMMAND_BYTES_MAX)
+
+    def only_store(self, text: str) -> Store | None:
+        """Return the STORE that a line is, read without the parser; None where it takes that.
+
+        What is read here, `parse` reads alike.
+
+        Raises:
+            InvalidRequestError: What commands need is not installed.
+        """
+        if self._plain is None:
+            with _telling_what_is_missing():
+                from typed_events.language.store_line import plain_store  # noqa: PLC0415 - as above
+
+            self._plain = plain_store
+        plain = self._plain(text, 0, COMMAND_BYTES_MAX)
+        return plain[0] if plain is not None and plain[1] == len(text) else None
 
     def execute(self, command: Command, poll: Callable[[], None] | None = None) -> Answer:
         """Do one command; nothing is raised.
