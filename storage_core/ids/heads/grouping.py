@@ -37,10 +37,10 @@ def group(secondaries: Int32s) -> Grouping:
     if len(secondaries) <= _FEW_ROWS:
         # Each call of numpy takes as long as some of them.
         of_rows = secondaries.tolist()
-        ids = sorted(set(of_rows))
-        of_ids = {secondary: place for place, secondary in enumerate(ids)}
+        distinct = sorted(set(of_rows))
+        of_ids = {secondary: place for place, secondary in enumerate(distinct)}
         codes_of_rows = [of_ids[secondary] for secondary in of_rows]
-        return Grouping(np.array(ids, np.int32), np.array(codes_of_rows, np.intp))
+        return Grouping(np.array(distinct, np.int32), np.array(codes_of_rows, np.intp))
     least = int(secondaries.min())
     span = int(secondaries.max()) - least + 1
     if span <= _DENSE_SPAN_PER_ROW * len(secondaries) + 1024:
