@@ -5,8 +5,10 @@ event streams, and from then on a thread seals, compacts and expires them. Any t
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -57,7 +59,12 @@ def asks(command: Command) -> bool:
 
 def verb_of(command: Command) -> str:
     """Return a command's verb, as metrics have it."""
-    return "list" if (verb := type(command).__name__.lower()) == "listtypes" else verb
+    return _verb(type(command).__name__)
+
+
+@cache
+def _verb(name: str) -> str:
+    return "list" if (verb := name.lower()) == "listtypes" else verb
 
 
 @contextmanager
@@ -242,13 +249,13 @@ class EventCommands:
     def _count(
         self, commands: Sequence[Command], answers: Sequence[Answer], seconds: float
     ) -> None:
-        counts: dict[tuple[str, str], int] = {}
+        counts: Counter[tuple[str, str]] = Counter()
         stored = 0
         for command, answer in zip(commands, answers, strict=True):
-            key = verb_of(command), str(answer.status)
-            counts[key] = counts.get(key, 0) + 1
-            if answer.status is Status.OK:
-                stored += _events_of(command)
+            status = answer.status
+            counts[verb_of(command), status.value] += 1
+            if status is Status.OK:
+                stored += 1 if type(command) is Store else _events_of(command)
         self._figures.commanded(counts, seconds, stored)
         last = next((at for at in reversed(range(len(commands))) if writes(commands[at])), None)
         if last is not None:
