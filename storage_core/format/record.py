@@ -152,28 +152,30 @@ def rows_from_arrow(
         raise InvalidRequestError(message)
     names = batch.schema.names
     # Each is asked for once: by name that costs as much as some rows.
-    given = dict(zip(names, batch.columns, strict=True))
-    if unknown := sorted(given.keys() - _INPUT):
+    columns = dict(zip(names, batch.columns, strict=True))
+    if unknown := sorted(columns.keys() - _INPUT):
         raise InvalidRequestError(unknown_names("columns", unknown, sorted(_INPUT)))
-    if len(given) < len(names):
+    if len(columns) < len(names):
         repeated = [name for name, count in Counter(names).items() if count > 1]
         message = f"repeated columns: {', '.join(repeated)}"
         raise InvalidRequestError(message)
     version = None
-    if "version" in given:
-        version = _numbers(given, "version", pa.uint16())
+    if "version" in columns:
+        version = _numbers(columns, "version", pa.uint16())
         if not version.any():
             version = None
-    present = [(name, kind) for name, kind in ENVELOPE.items() if name in given]
-    envelope = {name: _column(given, name, kind) for name, kind in present}
-    column = _schema_column(given, schemas) if SCHEMA in given or schemas else None
+    present = [(name, kind) for name, kind in ENVELOPE.items() if name in columns]
+    envelope = {name: _column(columns, name, kind) for name, kind in present}
+    column = _schema_column(columns, schemas) if SCHEMA in columns or schemas else None
     if column is not None:
         envelope[SCHEMA] = column
     rows = Rows(
-        _unnumbered(given, len(batch)) if has_keys else _numbers(given, "secondary", pa.int32()),
-        _numbers(given, "primary", pa.int64()),
+        _unnumbered(columns, len(batch))
+        if has_keys
+        else _numbers(columns, "secondary", pa.int32()),
+        _numbers(columns, "primary", pa.int64()),
         version,
-        _column(given, "payload", pa.binary()),
+        _column(columns, "payload", pa.binary()),
         envelope,
         schemas if column is not None else (),
     )

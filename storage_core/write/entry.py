@@ -24,6 +24,8 @@ from storage_core.ids.heads.table import Heads
 
 STATE: Final = "state"
 Attachment = tuple[str, bytes, bytes]
+# What nearly all are of, exactly.
+_ATTACHED: Final = (str, bytes, bytes)
 DeadLetter = tuple[int, bytes]
 
 # What became of a dead letter that is cleared.
@@ -128,6 +130,11 @@ def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
         message = f"attachments are (family, key, value), not {attachments!r}"
         raise InvalidRequestError(message)
     for attachment in attachments:
+        if type(attachment) is tuple and tuple(map(type, attachment)) == _ATTACHED:
+            family, key, value = attachment
+            if family == FAMILY_DEFAULT:
+                checked.append((family, attachment_key(key), value))
+                continue
         match attachment:
             case (str() as family, bytes() as key, bytes() as value) if family == FAMILY_DEFAULT:
                 checked.append((family, attachment_key(key), value))

@@ -23,7 +23,17 @@ _SHOWN_MAX: Final = 40
 _HOW: Final = "write one such as 2024-05-17T09:30:00Z, or an epoch such as 1715938200"
 _HOW_DAY: Final = "write one such as 2024-05-17, or an epoch such as 1715938200"
 
-__all__ = ["DAY_US", "FIRST_US", "LAST_US", "day_of", "day_text", "micros_of", "time_text"]
+__all__ = [
+    "DAY_US",
+    "FIRST_US",
+    "LAST_US",
+    "day_of",
+    "day_or_none",
+    "day_text",
+    "micros_of",
+    "micros_or_none",
+    "time_text",
+]
 
 
 def micros_of(written: object) -> int:

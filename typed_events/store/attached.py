@@ -41,6 +41,12 @@ def count_key(context: bytes) -> bytes:
     return _COUNT + context
 
 
+def encode_counts(family: str, counts: Mapping[bytes, int]) -> list[tuple[str, bytes, bytes]]:
+    """Return what lies beside the rows for the numbers of contexts' events."""
+    pack = _NUMBER.pack
+    return [(family, _COUNT + context, pack(count)) for context, count in counts.items()]
+
+
 def encode_first(address: int, digest: bytes) -> bytes:
     """Return the value of an idempotency key."""
     return _NUMBER.pack(address) + digest

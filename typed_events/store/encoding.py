@@ -64,10 +64,14 @@ def _rows_of_type(stores: Sequence[Store], stored: StoredType) -> Sequence[Row |
 
 
 def _single_row(store: Store, stored: StoredType) -> Row | ShardlogError:
+    body = stored.single_body.encode(store.payload)
+    if body is not None:
+        return _row_of(store, body, stored)
     fault = fault_of(stored.event_type, store.payload)
-    if fault is not None:
-        return PayloadError(0, fault, is_only=True)
-    return _row_of(store, stored.single_body.encode(store.payload), stored)
+    if fault is None:
+        message = "a payload was refused that is one of its type"
+        raise AssertionError(message)
+    return PayloadError(0, fault, is_only=True)
 
 
 def _row_of(store: Store, body: bytes, stored: StoredType) -> Row | ShardlogError:

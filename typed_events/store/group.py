@@ -24,6 +24,7 @@ from typed_events.store.attached import (
     count_key,
     decode_first,
     decode_number,
+    encode_counts,
     encode_first,
     encode_number,
 )
@@ -113,10 +114,7 @@ class PlaceRows:
     def attachments(self, keys: IdempotencyKeys, bucket: int) -> list[tuple[str, bytes, bytes]]:
         """Return what is written beside the rows."""
         last = (FAMILY, KEY_LAST, encode_number(self.primaries[-1]))
-        counts = [
-            (FAMILY, count_key(context), encode_number(self.counts[context]))
-            for context in self.touched
-        ]
+        counts = encode_counts(FAMILY, {context: self.counts[context] for context in self.touched})
         firsts = [
             (FAMILY, keys.key(bucket, *key), encode_first(*self.firsts[key])) for key in self.keyed
         ]
@@ -150,6 +148,7 @@ class Group:
     def plan(self, units: Sequence[Unit]) -> None:
         """Decide each unit in turn: it has positions or an error then."""
         self._load([unit for unit in units if self._has_places(unit)])
+        places = self.places
         for unit in units:
             if unit.error is not None:
                 continue
@@ -159,21 +158,23 @@ class Group:
                 continue
             # Most are of one event that asks for nothing.
             self.last += 1
-            address = self.places[row.place].add(row, self.last)
-            unit.positions = (Position(row.place.shard, address),)
+            place = row.place
+            unit.positions = (Position(place.shard, places[place].add(row, self.last)),)
 
     def written(self) -> list[PlaceRows]:
         """Return the places that get rows."""
         return [rows for rows in self.places.values() if rows.rows]
 
     def _has_places(self, unit: Unit) -> bool:
+        by_type = self._streams.by_type
         try:
             for row in unit.rows:
-                owned = self._streams.stream_of(row.event_type)
-                row.place = owned.place(row.key)
+                owned = by_type.get(row.event_type) or self._streams.stream_of(row.event_type)
+                places, payload = owned.places, row.payload
+                row.place = places[0] if len(places) == 1 else owned.place(row.key)
                 # The log refuses a batch whole: here one too large takes no other with it.
-                if row.payload is not None:
-                    owned.refuse_large(row.payload)
+                if payload is not None and len(payload) > owned.payload_bytes_max:
+                    owned.refuse_large(payload)
         except ShardlogError as error:
             unit.error = error
         return unit.error is None
@@ -183,8 +184,11 @@ class Group:
         wanted: dict[Place, dict[bytes, _Key | bytes]] = {}
         for row in (row for unit in units for row in unit.rows):
             if row.state_id is None and row.expect == "any":
-                # As are most.
-                self._want_count(row.place, row.key, wanted)
+                # As are most, and of contexts that are remembered.
+                place, context = row.place, row.key
+                rows_at = self.places.get(place) or self._rows_at(place)
+                if context not in rows_at.counts:
+                    self._want_count(place, context, wanted)
             else:
                 self._want_counts(row, wanted)
             if row.idempotency_key is not None:

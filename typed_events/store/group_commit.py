@@ -143,8 +143,7 @@ class GroupCommit:
         owned = streams.by_type[rows.place.event_type]
         owned.tails[rows.place.shard] = rows.first + len(rows.rows)
         owned.last = max(owned.last, rows.primaries[-1])
-        for context, count in rows.counts.items():
-            self._counts.put(rows.place, context, count)
+        self._counts.put(rows.place, rows.counts)
 
 
 def not_known(reason: str) -> ShardlogError:

@@ -5,8 +5,10 @@ event streams, and from then on a thread seals, compacts and expires them. Any t
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -57,7 +59,12 @@ def asks(command: Command) -> bool:
 
 def verb_of(command: Command) -> str:
     """Return a command's verb, as metrics have it."""
-    return "list" if (verb := type(command).__name__.lower()) == "listtypes" else verb
+    return _verb(type(command).__name__)
+
+
+@cache
+def _verb(name: str) -> str:
+    return "list" if (verb := name.lower()) == "listtypes" else verb
 
 
 @contextmanager
@@ -86,6 +93,7 @@ class EventCommands:
         self._lock = threading.Lock()
         self._store: EventStore | None = None
         self._types: TypesOfRoot | None = None
+        self._plain: Callable[[str, int, int], tuple[Store, int] | None] | None = None
         self._parse: Callable[[str, int], Command] | None = None
         self._stopping = threading.Event()
         self._maintainer: threading.Thread | None = None
@@ -104,6 +112,22 @@ class EventCommands:
 
             self._parse = parse
         return self._parse(text, COMMAND_BYTES_MAX)
+
+    def only_store(self, text: str) -> Store | None:
+        """Return the STORE that a line is, read without the parser; None where it takes that.
+
+        What is read here, `parse` reads alike.
+
+        Raises:
+            InvalidRequestError: What commands need is not installed.
+        """
+        if self._plain is None:
+            with _telling_what_is_missing():
+                from typed_events.language.store_line import plain_store  # noqa: PLC0415 - as above
+
+            self._plain = plain_store
+        plain = self._plain(text, 0, COMMAND_BYTES_MAX)
+        return plain[0] if plain is not None and plain[1] == len(text) else None
 
     def execute(self, command: Command, poll: Callable[[], None] | None = None) -> Answer:
         """Do one command; nothing is raised.
@@ -225,13 +249,13 @@ class EventCommands:
     def _count(
         self, commands: Sequence[Command], answers: Sequence[Answer], seconds: float
     ) -> None:
-        counts: dict[tuple[str, str], int] = {}
+        counts: Counter[tuple[str, str]] = Counter()
         stored = 0
         for command, answer in zip(commands, answers, strict=True):
-            key = verb_of(command), str(answer.status)
-            counts[key] = counts.get(key, 0) + 1
-            if answer.status is Status.OK:
-                stored += _events_of(command)
+            status = answer.status
+            counts[verb_of(command), status.value] += 1
+            if status is Status.OK:
+                stored += 1 if type(command) is Store else _events_of(command)
         self._figures.commanded(counts, seconds, stored)
         last = next((at for at in reversed(range(len(commands))) if writes(commands[at])), None)
         if last is not None:

@@ -107,11 +107,14 @@ class HttpCommands:
         self._check(request)
         front_end = self._front_end
         text = _text_of(request.body, front_end.bounds.command_bytes)
-        only, *others = parsed_text(text, front_end.events)
-        if others or not isinstance(only.command, Store):
-            return None
+        store = None if "\n" in text.rstrip() else front_end.events.only_store(text)
+        if store is None:
+            only, *others = parsed_text(text, front_end.events)
+            if others or not isinstance(only.command, Store):
+                return None
+            store = only.command
         front_end.tokens.check(_authorization(request), "write")
-        return StoreRequest(only.command, form)
+        return StoreRequest(store, form)
 
     def write_stored(
         self, writer: AnswerWriter, wanted: StoreRequest, answer: Answer, *, closes: bool

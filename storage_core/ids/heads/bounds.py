@@ -36,8 +36,12 @@ class PrimaryBounds:
 
     def raise_to(self, ids: Int32s, primaries: Int64s) -> None:
         """Take over what became the largest primaries of distinct ids."""
-        if len(ids):
-            self.most = max(self.most, int(primaries.max()))
+        if not len(ids):
+            return
+        self.most = max(self.most, int(primaries.max()))
+        if len(self._bounds) == 1:
+            self._bounds[0] = self.most
+        else:
             np.maximum.at(self._bounds, self._places(ids), primaries)
 
     def undecided(

@@ -11,6 +11,7 @@ Int64s = npt.NDArray[np.int64]
 States = npt.NDArray[np.uint8]
 
 _DENSE_SPAN_PER_ROW: Final = 16
+_FEW_ROWS: Final = 32
 _PLACE_BITS: Final = 32
 
 
@@ -33,6 +34,13 @@ class Judged:
 
 def group(secondaries: Int32s) -> Grouping:
     """Return the distinct secondaries in ascending order and each row's index among them."""
+    if len(secondaries) <= _FEW_ROWS:
+        # Each call of numpy takes as long as some of them.
+        of_rows = secondaries.tolist()
+        distinct = sorted(set(of_rows))
+        of_ids = {secondary: place for place, secondary in enumerate(distinct)}
+        codes_of_rows = [of_ids[secondary] for secondary in of_rows]
+        return Grouping(np.array(distinct, np.int32), np.array(codes_of_rows, np.intp))
     least = int(secondaries.min())
     span = int(secondaries.max()) - least + 1
     if span <= _DENSE_SPAN_PER_ROW * len(secondaries) + 1024:

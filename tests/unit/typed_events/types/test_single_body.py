@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.typed_events.types.test_values import ALL, NULLABLE, RIGHT
-from typed_events.types import bodies_of, fault_of
+from typed_events.types import EventType, bodies_of, fault_of
 from typed_events.types.single_body import SingleBody
 
 INT64S = st.integers(-(2**63), 2**63 - 1)
@@ -20,6 +20,16 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "date": st.dates().map(str) | st.integers(0, 2**60),
     "enum": st.sampled_from(["open", "paid"]),
 }
+# Of another field, or of none.
+WRONG = st.one_of(
+    st.none(),
+    st.integers(-(2**64), 2**64),
+    st.floats(),
+    st.sampled_from(
+        [10**400, "", "\ud800", "2024-05-17", "2024-13-01", True, [], {}, "67e55044-10b1-426f"]
+    ),
+    *VALUES.values(),
+)
 of_all = st.fixed_dictionaries(VALUES)
 nullables = {name: st.none() | values for name, values in VALUES.items() if name != "enum"}
 of_nullable = st.fixed_dictionaries({}, optional=nullables)
@@ -30,6 +40,26 @@ of_nullable = st.fixed_dictionaries({}, optional=nullables)
 def test_body_of_one_payload_is_that_among_many(payload: dict[str, Any]) -> None:
     if fault_of(ALL, payload) is None:
         assert SingleBody(ALL).encode(payload) == bodies_of(ALL, [payload])[0].as_py()
+
+
+@given(
+    of_all.flatmap(
+        lambda right: st.dictionaries(st.sampled_from([*VALUES, "other"]), WRONG).map(
+            lambda wrong: right | wrong
+        )
+    ),
+    st.sets(st.sampled_from([*VALUES])),
+    st.sampled_from([ALL, NULLABLE]),
+)
+def test_payload_has_a_body_if_nothing_is_wrong_with_it(
+    payload: dict[str, Any], absent: set[str], event_type: EventType
+) -> None:
+    for name in absent:
+        del payload[name]
+    body = SingleBody(event_type).encode(payload)
+    assert (body is None) == (fault_of(event_type, payload) is not None)
+    if body is not None:
+        assert body == bodies_of(event_type, [payload])[0].as_py()
 
 
 @given(of_nullable)

@@ -1,0 +1,1 @@
+"""Tests of storing: counts of contexts, endings that are waited for."""
