@@ -15,6 +15,11 @@ _COPIED_MAX: Final = 131_072
 Piece = bytes | memoryview
 
 
+def chunk_behind(piece: bytes, *, is_old: bool) -> bytes:
+    """Return a piece as it is sent behind another of the same answer."""
+    return piece if is_old else b"\r\n%x\r\n%b" % (len(piece), piece)
+
+
 class Sink(Protocol):
     """What an answer is written to: a connection, or what collects it."""
 
