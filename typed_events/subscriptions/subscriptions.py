@@ -250,12 +250,12 @@ class Subscriptions(Sources):
             self._close_unused()
             try:
                 # A stream may be there before its type is, and is followed once both are.
-                there = {*list_streams(self._root)}, self.names()
+                names = {*list_streams(self._root)}, self.names()
             except InvalidRequestError:
                 # The root is gone; who reads is told so.
                 continue
-            if there != before:
-                before = there
+            if names != before:
+                before = names
                 self._have_all_look()
 
     def _have_all_look(self) -> None:
