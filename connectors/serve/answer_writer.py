@@ -20,6 +20,11 @@ def header_lines(headers: Mapping[str, str]) -> str:
     return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
 
 
+def chunk_behind(piece: bytes, *, is_old: bool) -> bytes:
+    """Return a piece as it is sent behind another of the same answer."""
+    return piece if is_old else b"\r\n%x\r\n%b" % (len(piece), piece)
+
+
 class Sink(Protocol):
     """What an answer is written to: a connection, or what collects it."""
 

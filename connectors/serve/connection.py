@@ -8,7 +8,7 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from ssl import SSLWantReadError
+from ssl import SSLSocket, SSLWantReadError
 from typing import Final
 
 from connectors.serve.http_request import HttpRequest, parse_head
@@ -77,6 +77,11 @@ class Connection:
         self._socket = sock
         # An encrypted socket takes no flags.
         self._more = 0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it goes on over TLS, which may have to wait for the other direction."""
+        return isinstance(self._socket, SSLSocket)
 
     def begins_tls(self) -> bool:
         """Wait for the client's first byte, and tell whether it is that of a handshake.

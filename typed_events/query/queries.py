@@ -238,9 +238,11 @@ class Queries:
             seen: Gets the snapshots that it is of.
         """
         stored = {*self._streams.names()}
-        wanted = {
-            name: self._owners(name, request.context) for name in request.names if name in stored
+        names = [name for name in request.names if name in stored]
+        owners = {
+            name: self._owners(name, request.context) for name in self._streams.open_first(names)
         }
+        wanted = {name: owners[name] for name in names}
         selections: list[Selection] = []
         now_us = self._clock.now_ns() // 1000
 

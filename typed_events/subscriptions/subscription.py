@@ -4,9 +4,8 @@ The subscriber's thread takes the frames, and reads by itself what lies before i
 (track.py). Closing it from another thread ends the wait for the next frame.
 """
 
-import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -26,6 +25,7 @@ from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
 from typed_events.query.fields import TypeFields
 from typed_events.subscriptions.begins import INT64_MAX, Begin, behind_end, expired_events
+from typed_events.subscriptions.changes import Changes
 from typed_events.subscriptions.checkpoints import Place, around, checkpoint_of
 from typed_events.subscriptions.evaluator import Evaluator
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Frame, Heartbeat, Rows
@@ -105,7 +105,7 @@ class Subscription:
         self._sources = sources
         self._options = options
         self._clock = SystemClock()
-        self._changed = threading.Condition()
+        self._changed = Changes()
         self._tracks: dict[str, Track] = {}
         self._turns: deque[Track] = deque()
         self._frames: deque[Frame] = deque()
@@ -162,6 +162,29 @@ class Subscription:
         # What this thread attached to a live reader while another one closed it.
         self._leave()
         return None
+
+    @property
+    def is_following(self) -> bool:
+        """Whether `poll(0)` tells what live readers have offered, and reads nothing by itself.
+
+        Of the thread that takes frames.
+        """
+        with self._changed:
+            if self._is_closed or self._is_ended or self._is_to_look or not self._is_caught_up:
+                return False
+            return all(
+                track.next_gap() is None if track.is_live else track.is_missing
+                for track in self._turns
+            )
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Have a call told of whatever may be a frame; any thread calls it, and it must not wait.
+
+        Args:
+            listener: The call; None for nobody.
+        """
+        with self._changed:
+            self._changed.listener = listener
 
     def look(self) -> None:
         """Look for types and streams that came; any thread."""

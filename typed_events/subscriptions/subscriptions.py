@@ -288,11 +288,12 @@ class Subscriptions(Sources):
 
     def _watch(self) -> None:
         """Tell subscriptions of new types and streams, and close streams that are not used."""
-        before: set[str] = set()
+        before: tuple[set[str], set[str]] | None = None
         while not self._closing.wait(_LOOK_EVERY_S):
             self._close_unused()
             try:
-                names = self.names() | {*list_streams(self._root)}
+                # A stream may be there before its type is, and is followed once both are.
+                names = {*list_streams(self._root)}, self.names()
             except InvalidRequestError:
                 # The root is gone; who reads is told so.
                 continue

@@ -55,7 +55,8 @@ class Track:
         opened_anew_at: Where it stood when the stream was opened anew last.
         is_live: Whether the live reader offers new rows.
         is_missing: Whether its stream was not there when it was looked for.
-        targets: How far the subscriber reads by itself, by shard, though the live reader offers.
+        targets: How far the subscriber has still to read by itself, by shard, though the live
+            reader offers.
     """
 
     def __init__(
@@ -147,10 +148,13 @@ class Track:
 
     def next_gap(self) -> tuple[int, int] | None:
         """Return a shard that the subscriber reads by itself, and how far; None for none."""
+        if not self.targets:
+            return None
         with self._changed:
-            for shard, target in self.targets.items():
+            for shard, target in [*self.targets.items()]:
                 if self.address(shard) < target:
                     return shard, target
+                del self.targets[shard]
             return None
 
     def take(self) -> Piece | None:

@@ -12,6 +12,7 @@ and once the server is to stop.
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -21,7 +22,7 @@ import pyarrow as pa
 from connectors.output_formats.answer_forms import MEDIA_TYPES, answer_pieces
 from connectors.output_formats.answer_values import answer_rows
 from connectors.output_formats.json_text import json_text
-from connectors.serve.answer_writer import AnswerWriter
+from connectors.serve.answer_writer import AnswerWriter, chunk_behind
 from connectors.serve.commands.front_end import FrontEnd
 from connectors.serve.commands.http_commands import (
     form_of,
@@ -29,6 +30,7 @@ from connectors.serve.commands.http_commands import (
     refuse_other_origin,
     told_at_end,
 )
+from connectors.serve.commands.live_sender import LiveSender, LiveSubscriber
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.http_request import HttpRequest
 from connectors.serve.refusals import RefusedError
@@ -58,6 +60,7 @@ class HttpSubscriptions:
         """Answer by the event store of a server, until that is to stop."""
         self._front_end = front_end
         self._is_stopping = is_stopping
+        self.live_sender = LiveSender()
 
     def answer(
         self, connection: Connection, writer: AnswerWriter, request: HttpRequest, *, closes: bool
@@ -92,8 +95,12 @@ class HttpSubscriptions:
             closing(front_end.events.subscribe(command)) as subscription,
         ):
             is_over = self._is_over(connection)
+            framed = partial(chunk_behind, is_old=request.is_old)
+            subscriber = LiveSubscriber(subscription, connection, _text_of, framed)
             if is_framed:
-                pieces = _framed(subscription, is_over)
+                is_alone = connection.is_encrypted
+                tell = None if is_alone else partial(self._tell, subscriber, connection, is_over)
+                pieces = _framed(subscription, is_over, tell)
             else:
                 rows = _rows(subscription, is_over)
                 pieces = answer_pieces(Answer(schema=subscription.schema, batches=rows), form)
@@ -110,7 +117,17 @@ class HttpSubscriptions:
                 closes=closes,
                 flushed_at=0,
             )
-        return sent, str(HTTPStatus.OK.value)
+        return sent + subscriber.sent_bytes, str(HTTPStatus.OK.value)
+
+    def _tell(
+        self, subscriber: LiveSubscriber, connection: Connection, is_over: Callable[[], bool]
+    ) -> bool:
+        """Have what is told sent by the thread for all, for as long as it can be, if it can."""
+        is_told = self.live_sender.tell(subscriber, is_over)
+        rest, subscriber.rest = subscriber.rest, b""
+        if rest:
+            connection.send([rest])
+        return is_told
 
     def _command(self, request: HttpRequest) -> Subscribe:
         """Return the command of a request, once the client may give it."""
@@ -152,12 +169,25 @@ class HttpSubscriptions:
         return is_over
 
 
-def _framed(subscription: "Subscription", is_over: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield server-sent events, those that are there at once together."""
+def _framed(
+    subscription: "Subscription",
+    is_over: Callable[[], bool],
+    tell: Callable[[], bool] | None,
+) -> Iterator[bytes]:
+    """Yield server-sent events, those that are there at once together.
+
+    Args:
+        subscription: Tells them.
+        is_over: Whether no more are to come.
+        tell: Has them sent by another thread as long as nothing is read from the log; returns
+            whether it was tried. None where that cannot be.
+    """
     # The head goes out at once, however long there is nothing to tell.
     yield b": shardlog\n\n"
     try:
         while not is_over():
+            if tell is not None and subscription.is_following and tell():
+                continue
             frame = subscription.poll(_LOOK_EVERY_S)
             texts: list[str] = []
             size = 0

@@ -10,7 +10,7 @@ waits, for a bounded time. The one used last is used first, as it has cached mos
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -36,7 +36,6 @@ from storage_core.sql.pool.engine import Build, PooledEngine
 from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot, PooledStream
 from storage_core.sql.query_errors import PartUnreadError
 
-_STREAMS_MAX: Final = 64
 _MEMORY_BYTES_LEAST: Final = 2**28
 _GONE: Final = "parts were superseded faster than they could be read; try again"
 
@@ -56,6 +55,7 @@ class PoolOptions:
             None their even share of a quarter of the memory.
         hot_bytes_max: How many bytes of hot rows stay decoded after a query.
         verify_checksums: Compare what is read of parts with their digests.
+        streams_max: How many streams stay open.
     """
 
     queries_max: int = 4
@@ -63,6 +63,7 @@ class PoolOptions:
     memory_bytes_max: int | None = None
     hot_bytes_max: int = 2**29
     verify_checksums: bool = True
+    streams_max: int = 64
 
 
 class Release(Protocol):
@@ -182,6 +183,15 @@ class StreamPool:
         """Return the names of all streams."""
         return list_streams(self._root)
 
+    def open_first(self, names: Iterable[str]) -> list[str]:
+        """Return names with those of open streams first.
+
+        Where more are asked than stay open, those that are would else be closed just before they
+        are asked.
+        """
+        with self._lock:
+            return sorted(names, key=lambda name: name not in self._streams)
+
     def has_keys(self, name: str) -> bool:
         """Tell whether rows of a stream belong to keys.
 
@@ -245,7 +255,10 @@ class StreamPool:
         for _ in range(SNAPSHOT_TRIES_MAX):
             engine = self._take()
             try:
-                snapshots = {name: self.snapshot(name, of) for name, of in wanted.items()}
+                taken = {
+                    name: self.snapshot(name, wanted[name]) for name in self.open_first(wanted)
+                }
+                snapshots = {name: taken[name] for name in wanted}
                 schema, batches = engine.query(snapshots, build, poll)
                 return PooledAnswer(schema, batches, partial(self._free, engine))
             except PartGoneError:
@@ -305,7 +318,7 @@ class StreamPool:
             else:
                 before = self._streams[name] = stream
                 # Whoever takes a snapshot of it right now tries again with a new one.
-                is_full = len(self._streams) > _STREAMS_MAX
+                is_full = len(self._streams) > self._options.streams_max
                 left = self._streams.popitem(last=False)[1] if is_full else None
         if left is not None:
             left.close()

@@ -18,7 +18,7 @@ from tests.events.query.test_queries_at_random import rows_in
 from tests.events.stored import StoredEvents
 from tests.log.parts.parts_lab import give_up_a_block
 from tests.snapshots import copy_of
-from typed_events.language.commands import Aggregate, Query
+from typed_events.language.commands import Aggregate, Query, Replay
 from typed_events.language.expressions import Comparison, Field
 from typed_events.query.queries import Queries
 
@@ -163,6 +163,29 @@ def test_a_stream_that_is_slow_to_open_holds_up_no_other_and_is_opened_once(root
             asker.join()
     assert counts == [3, 3]
     assert SlowStream.opened == 1
+
+
+def test_a_replay_of_more_types_than_stay_open_opens_those_alone_that_are_not(root, monkeypatch):
+    opened: list[str] = []
+
+    class Counted(PooledStream):
+        def __init__(self, root, name):
+            opened.append(name)
+            super().__init__(root, name)
+
+    monkeypatch.setattr("storage_core.sql.pool.stream_pool.PooledStream", Counted)
+    names = [f"order_{number}" for number in range(6)]
+    options = PoolOptions(streams_max=4)
+    with StoredEvents(root) as stored, Queries(root, options) as queries:
+        for number, name in enumerate(names):
+            stored.define(name, FIELDS)
+            stored.store(name, ["ctx-1"], some(number, 1))
+        for _ in range(3):
+            opened.clear()
+            rows = rows_in(queries.replay(Replay("ctx-1")))
+            assert [row["event_type"] for row in rows] == names
+        # To learn whose rows they are, and to read them.
+        assert len(opened) == 2 * (len(names) - 4)
 
 
 def test_a_fork_that_closes_queries_leaves_those_of_its_parent(root):
