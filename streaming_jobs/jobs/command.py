@@ -16,12 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
-import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.cli.parsing.servers import ServerCommand
 from storage_core import InvalidRequestError, ShardlogError
+from streaming_jobs.common.job_options import typer
 from streaming_jobs.jobs.progress import Progress
 from streaming_jobs.jobs.spark_failures import (
     EXIT_USAGE,

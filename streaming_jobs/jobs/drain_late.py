@@ -22,12 +22,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-import typer
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
+from streaming_jobs.common.job_options import typer
 from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.checkpoint_files import query_id_of
 from streaming_jobs.jobs.command import (

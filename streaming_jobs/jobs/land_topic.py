@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
-import typer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader
+from streaming_jobs.common.job_options import typer
 from streaming_jobs.jobs.batch_span import span_of
 from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import pyarrow as pa
-import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NumericType
@@ -28,6 +27,7 @@ from pyspark.sql.types import NumericType
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
 from storage_core.avro import AvroSchema
 from streaming_jobs.common.field_columns import column_of
+from streaming_jobs.common.job_options import typer
 from streaming_jobs.jobs.called_elsewhere import where_it_was_called
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,

@@ -22,6 +22,8 @@ from streaming_jobs.common.field_columns import CORRUPT_VALUE, OWN_COLUMNS, fiel
 from streaming_jobs.common.spark_features import arrow_schema_of
 
 VALUE: Final = "value"
+# What the source shows of a row, and the sink leaves out: it is not the row's own to say.
+LEFT_OUT: Final = frozenset({"topic", "partition", "offset", "late", "state", "schema_id"})
 # What the store keeps in place of an id where no registry has the schema.
 _NO_ID: Final = 0
 _SCHEMAS_MAX: Final = 16
@@ -66,8 +68,16 @@ class FieldValues:
             fields = ", ".join(fields_by_column(self._schema)) or "none"
             message = f"no column is a field of {self.name}, which has {fields}"
             raise InvalidRequestError(message)
+        self._refuse_lost_fields(schema.fieldNames())
         arrow = arrow_schema_of(StructType([schema[name] for name in of_fields]))
-        encode_batch(arrow.empty_table().rename_columns(list(of_fields.values())), self._schema)
+        try:
+            encode_batch(arrow.empty_table().rename_columns(list(of_fields.values())), self._schema)
+        except InvalidRequestError as error:
+            hints = [_hint(*each) for each in self._taken_by_the_log(schema.fieldNames())]
+            if not hints:
+                raise
+            message = f"{error.message}; {'; '.join(hints)}"
+            raise InvalidRequestError(message) from error
         return StructType([*rest, StructField(VALUE, BinaryType())])
 
     def valued(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -103,6 +113,21 @@ class FieldValues:
         by_column = fields_by_column(self._schema)
         return {name: by_column[name] for name in columns if name in by_column}
 
+    def _taken_by_the_log(self, columns: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the fields without a column whose names columns of the log have, and their own."""
+        return [
+            (field, column)
+            for column, field in fields_by_column(self._schema).items()
+            if field in columns and column not in columns
+        ]
+
+    def _refuse_lost_fields(self, columns: Sequence[str]) -> None:
+        """Refuse columns that would be left out where they are likely meant for fields."""
+        for field, column in self._taken_by_the_log(columns):
+            if field in LEFT_OUT:
+                message = f"{_hint(field, column)}; or drop it, since it is left out"
+                raise InvalidRequestError(message)
+
     def _refuse_others(self, names: Sequence[str]) -> None:
         name, fields = self.name, ", ".join(fields_by_column(self._schema))
         if CORRUPT_VALUE in names:
@@ -125,6 +150,10 @@ class FieldValues:
 @lru_cache(maxsize=_SCHEMAS_MAX)
 def _parsed(text: str) -> AvroSchema:
     return AvroSchema.parse(text)
+
+
+def _hint(field: str, column: str) -> str:
+    return f"column {field!r} is the log's own; that of the field {field} is {column!r}"
 
 
 def _any_valid(columns: Sequence[Any], count: int) -> npt.NDArray[np.bool_]:

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from storage_core import InvalidRequestError, SchemaEntry, Unit
-from streaming_jobs.sink.field_values import FieldValues
+from streaming_jobs.sink.field_values import LEFT_OUT, FieldValues
 from streaming_jobs.sink.values import (
     as_headers,
     as_secondary,
@@ -47,9 +47,7 @@ _CAME_FROM: Final = frozenset({"topic", "partition", "offset"})
 _FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
     "records": (
         frozenset({"primary", "secondary", "value"}),
-        frozenset({"version", "key", "headers", "timestamp", "timestampType"})
-        | frozenset({"late", "state", "schema_id"})
-        | _CAME_FROM,
+        frozenset({"version", "key", "headers", "timestamp", "timestampType"}) | LEFT_OUT,
     ),
     "kafka": (
         frozenset({"key", "value"}),

@@ -98,6 +98,16 @@ def test_name_that_needs_an_extra_is_told_with_it(statement, package):
     assert f"is missing: pip install {package}" in ran.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("name", ["roll_up", "land_topic", "drain_late"])
+def test_job_that_is_called_without_the_extra_cli_is_told_with_it(name):
+    ran = ran_without(
+        ("typer", "pydantic", "rich"), f"from streaming_jobs.jobs.{name} import {name}"
+    )
+    assert ran.returncode == 1
+    said = "ModuleNotFoundError: a job of Spark: typer is missing: pip install 'shardlog[cli]'"
+    assert ran.stderr.splitlines()[-1] == said
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

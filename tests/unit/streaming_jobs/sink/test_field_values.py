@@ -215,6 +215,52 @@ def test_columns_that_do_not_suit_the_schema_are_refused(more, said):
         mapped(StructField(*more))
 
 
+STATES = AvroSchema.parse(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "a.States",
+            "fields": [
+                {"name": "heat", "type": "double"},
+                {"name": "state", "type": ["null", "string"], "default": None},
+                {"name": "timestamp", "type": ["null", "long"], "default": None},
+                {"name": "version", "type": "int"},
+            ],
+        }
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            {"version": IntegerType(), "state": StringType()},
+            "column 'state' is the log's own; that of the field state is 'value_state'",
+        ),
+        (
+            {"version": IntegerType()},
+            "column 'version' is the log's own; that of the field version is 'value_version'",
+        ),
+    ],
+)
+def test_column_of_the_log_that_stands_where_a_field_is_missing_is_refused(columns, said):
+    more = [StructField(name, kind) for name, kind in columns.items()]
+    with pytest.raises(InvalidRequestError, match=said):
+        FieldValues(STATES.text, None).plain(StructType([*TYPED.fields, *more]))
+
+
+def test_column_of_the_log_stands_beside_a_field_of_its_name_that_has_a_default():
+    fields = FieldValues(STATES.text, None)
+    more = {"value_version": IntegerType(), "timestamp": LongType()}
+    columns = [StructField(name, kind) for name, kind in more.items()]
+    plain = fields.plain(StructType([*TYPED.fields, *columns]))
+    assert plain.fieldNames() == ["primary", "secondary", "timestamp", "value"]
+    both = [StructField("value_state", StringType()), StructField("state", IntegerType())]
+    plain = fields.plain(StructType([*TYPED.fields, *columns, *both]))
+    assert plain.fieldNames() == ["primary", "secondary", "timestamp", "state", "value"]
+
+
 def test_columns_of_the_log_are_asked_for_as_ever():
     only = StructType([StructField("primary", LongType()), StructField("heat", DoubleType())])
     with pytest.raises(InvalidRequestError) as refused:
