@@ -21,5 +21,5 @@ class OtherStream:
     @property
     def refused(self) -> str:
         """What is said of it to whoever takes it for an event type."""
-        what = "a stream" if self.topic is None else f"a copy of topic {self.topic}"
-        return f"{self.name} is {what}, no event type: STORE does not take it"
+        kind = "a stream" if self.topic is None else f"a copy of topic {self.topic}"
+        return f"{self.name} is {kind}, no event type: STORE does not take it"
