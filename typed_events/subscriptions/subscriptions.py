@@ -8,11 +8,20 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from storage_core import Clock, ClosedError, InvalidRequestError, SystemClock, list_streams
+from storage_core import (
+    Clock,
+    ClosedError,
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    SystemClock,
+    list_streams,
+)
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import RangeQueries, StreamRanges
+from typed_events.answer import counted
 from typed_events.errors import BusyError, CommandError, NotFoundError
 from typed_events.language.commands import Subscribe
 from typed_events.query.fields import FieldsOfTypes, TypeFields
@@ -73,7 +82,12 @@ class Subscriptions(Sources):
         with self._lock:
             self._beginning += 1
         try:
-            return self._subscribed(command)
+            try:
+                return self._subscribed(command)
+            except (CorruptionError, ForeignDataError):
+                # A stream may be another one since it was opened for those before.
+                self._close_unused(beginning_max=1)
+                return self._subscribed(command)
         finally:
             with self._lock:
                 self._beginning -= 1
@@ -104,10 +118,10 @@ class Subscriptions(Sources):
         for source in sources:
             source.ranges.close()
 
-    def _close_unused(self) -> None:
-        """Close the streams that nobody is subscribed to any more."""
+    def _close_unused(self, beginning_max: int = 0) -> None:
+        """Close the streams that nobody is subscribed to, unless more subscriptions are made."""
         with self._lock:
-            if self._beginning:
+            if self._beginning > beginning_max:
                 return
             used = {name for subscription in self._open for name in subscription.names}
             unused = [self._sources.pop(name) for name in {*self._sources} - used]
@@ -270,7 +284,7 @@ def _check_place(
 ) -> None:
     """Refuse a place that a stream does not have."""
     if shard not in ends:
-        message = f"{name} has {len(ends)} shards: there is no shard {shard}"
+        message = f"{name} has {counted(len(ends), 'shard')}: there is no shard {shard}"
         raise CommandError(message)
     if address > ends[shard]:
         raise _beyond(name, shard, address, ends[shard])
