@@ -10,7 +10,7 @@ from typing import Self
 from storage_core import Environment, PartBuilder, TieringReport
 from storage_core.remote.addresses import refuse_servers
 from typed_events.answer import Answer
-from typed_events.errors import CommandError
+from typed_events.errors import CommandError, NotFoundError
 from typed_events.language.commands import (
     Batch,
     Command,
@@ -41,6 +41,7 @@ from typed_events.store.answers import (
     defined_answer,
     deleted_answer,
     stored_answer,
+    stream_answer,
     type_answer,
     types_answer,
 )
@@ -54,7 +55,7 @@ from typed_events.store.writer import Writer
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.subscription import SubscribedBatches, Subscription
 from typed_events.subscriptions.subscriptions import Subscriptions
-from typed_events.types.stored_types import StoredTypes, TypesOfRoot
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot, no_such_type
 
 
 class EventStore:
@@ -192,7 +193,7 @@ class EventStore:
         """
         begun.give_up(waited_s, self._writer)
         outcome = begun.outcome()
-        return None if outcome is None else _answer_of(outcome)
+        return None if outcome is None else self._answer_of(outcome)
 
     def subscribe(self, command: str | Subscribe) -> Subscription:
         """Return the frames of a SUBSCRIBE: rows, checkpoints, and what else it tells.
@@ -263,17 +264,17 @@ class EventStore:
     ) -> Answer:
         match command:
             case Store() | Delete():
-                return _answer_of(store_each([command], self._current_types(), self._writer)[0])
+                return self._answer_each([command])[0]
             case Batch(stores):
-                return batch_answer(store_batch(stores, self._current_types(), self._writer))
+                types = self._current_types()
+                return batch_answer(self._explained(store_batch(stores, types, self._writer)))
             case Define():
                 return self._define(command)
             case ListTypes():
-                return types_answer(self._current_types())
-            case Describe(name):
                 types = self._current_types()
-                types.type_of(name)
-                return type_answer(types.versions(name))
+                return types_answer(types, self._queries.others.listed(types.names))
+            case Describe(name):
+                return self._describe(name)
             case Query() | Replay() | Explain() | Plot():
                 return self._queries.answer(command, poll)
             case Flush():
@@ -306,7 +307,35 @@ class EventStore:
             outcomes = store_each(stores, self._current_types(), self._writer)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return [refusal(error) for _ in stores]
-        return [_answer_of(outcome) for outcome in outcomes]
+        return [self._answer_of(outcome) for outcome in outcomes]
+
+    def _describe(self, name: str) -> Answer:
+        types = self._current_types()
+        if versions := types.versions(name):
+            return type_answer(versions)
+        others = self._queries.others
+        names = others.names(types.names)
+        if name in names:
+            return stream_answer(others.described(name))
+        raise no_such_type(name, [*types.names, *names])
+
+    def _answer_of(self, outcome: Outcome) -> Answer:
+        (outcome,) = self._explained([outcome])
+        if outcome.error is not None:
+            return refusal(outcome.error)
+        assert outcome.position is not None, "what was not refused was stored"
+        if isinstance(outcome.store, Delete):
+            return deleted_answer(outcome.position)
+        return stored_answer(outcome.position)
+
+    def _explained(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Return outcomes; where there is a stream in place of a type, with what that is."""
+        others = self._queries.others
+        for outcome in outcomes:
+            if isinstance(outcome.error, NotFoundError):
+                names = self._current_types().names
+                outcome.error = others.reason(outcome.error, outcome.store.event_type, names)
+        return outcomes
 
     def _define(self, command: Define) -> Answer:
         stored, is_new = self._writer.call(
@@ -326,12 +355,3 @@ class EventStore:
 
 def _themselves(streams: OwnedStreams) -> OwnedStreams:
     return streams
-
-
-def _answer_of(outcome: Outcome) -> Answer:
-    if outcome.error is not None:
-        return refusal(outcome.error)
-    assert outcome.position is not None, "what was not refused was stored"
-    if isinstance(outcome.store, Delete):
-        return deleted_answer(outcome.position)
-    return stored_answer(outcome.position)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.field_columns import FieldColumn
-from storage_core.sql.pool.pooled_stream import PooledSnapshot
+from storage_core.sql.pool.pooled_stream import PooledColumns, PooledSnapshot
 from storage_core.sql.stream_view import quoted, sql_type
 from storage_core.sql.type_unification import unified_type
 from typed_events.errors import CommandError
@@ -89,7 +89,7 @@ class Side:
 
     def __init__(
         self,
-        snapshot: PooledSnapshot | None,
+        snapshot: PooledSnapshot | PooledColumns | None,
         event_type: str,
         alias: str,
         defined: "Sequence[pa.Field[Any]] | None",
@@ -98,7 +98,7 @@ class Side:
         """Combine what is stored with what is defined.
 
         Args:
-            snapshot: The snapshot of its stream; None where nothing was stored yet.
+            snapshot: The snapshot of its stream, or its columns; None where nothing was stored yet.
             event_type: Its name.
             alias: What its rows are called in SQL.
             defined: The fields of an event type; None where the stream is none.

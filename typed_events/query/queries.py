@@ -36,6 +36,7 @@ from typed_events.query.figures import select_figures
 from typed_events.query.located import Begins, LocatedRows, select_located
 from typed_events.query.one_moment import end_of_moment, rows_before
 from typed_events.query.operands import Side, single
+from typed_events.query.other_streams import OtherStreams
 from typed_events.query.plotting import axes_of, refuse_undrawn
 from typed_events.query.replays import query_of, select_all_types
 from typed_events.query.rows import rows_from, select_rows
@@ -60,7 +61,11 @@ Select = Callable[[Mapping[str, Side], Texts], Selection]
 
 
 class Queries:
-    """Answers queries over a root. Any thread; close it after its last answer."""
+    """Answers queries over a root. Any thread; close it after its last answer.
+
+    Attributes:
+        others: The streams that are no event types.
+    """
 
     def __init__(
         self,
@@ -81,6 +86,7 @@ class Queries:
         self._root = Path(root).absolute()
         self._streams = StreamPool(self._root, options)
         self._types = types or FieldsOfTypes(TypesOfRoot(self._root).current)
+        self.others = OtherStreams(self._root, self._streams)
 
     def __enter__(self) -> Self:
         return self

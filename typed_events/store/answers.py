@@ -10,6 +10,7 @@ from typed_events.language.commands import Position
 from typed_events.refusals import message_of, status_of
 from typed_events.store.storing import HeldBackError, Outcome
 from typed_events.types.event_type import EventType, ttl_text
+from typed_events.types.other_stream import OtherStream
 from typed_events.types.stored_types import StoredType, StoredTypes
 
 
@@ -31,6 +32,7 @@ _TIME: Final[pa.DataType] = pa.timestamp("us", "UTC")
 _TYPES: Final = _schema(
     {
         "event_type": pa.string(),
+        "kind": pa.string(),
         "version": pa.int32(),
         "fields": pa.int32(),
         "ttl": pa.string(),
@@ -90,21 +92,41 @@ def _of_state(event_type: EventType) -> str:
     return f", state with TTL {ttl_text(event_type.ttl_s)}" if event_type.is_state else ""
 
 
-def types_answer(types: StoredTypes) -> Answer:
-    """Answer LIST TYPES: the newest version of each."""
-    newest = [types.type_of(name) for name in types.names]
-    columns: dict[str, list[Any]] = {
-        "event_type": [stored.event_type.name for stored in newest],
-        "version": [stored.event_type.version for stored in newest],
-        "fields": [len(stored.event_type.fields) for stored in newest],
-        "ttl": [
-            ttl_text(stored.event_type.ttl_s) if stored.event_type.is_state else None
-            for stored in newest
-        ],
-        "defined": [stored.defined_us for stored in newest],
-    }
-    message = counted(len(newest), "type") if newest else "no types yet: DEFINE makes one"
+def types_answer(types: StoredTypes, others: Sequence[OtherStream]) -> Answer:
+    """Answer LIST TYPES: the newest version of each, then the streams that are none."""
+    rows = [_row_of_type(types.type_of(name)) for name in types.names]
+    message = counted(len(rows), "type") if rows else "no types yet: DEFINE makes one"
+    if others:
+        of_others = counted(len(others), "other stream")
+        message = f"{message}, and {of_others}, which STORE does not take"
+    for other in others:
+        fields = None if other.fields is None else len(other.fields)
+        kind = "log" if other.topic is None else "kafka"
+        rows.append((other.name, kind, None, fields, None, None))
+    columns = (
+        dict(zip(_TYPES.names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+    )
     return Answer(message=message, schema=_TYPES, batches=_rows(_TYPES, columns))
+
+
+def _row_of_type(stored: StoredType) -> tuple[Any, ...]:
+    event_type = stored.event_type
+    kind, ttl = ("state", ttl_text(event_type.ttl_s)) if event_type.is_state else ("events", None)
+    fields = len(event_type.fields)
+    return event_type.name, kind, event_type.version, fields, ttl, stored.defined_us
+
+
+def stream_answer(other: OtherStream) -> Answer:
+    """Answer DESCRIBE of a stream that is no event type: its fields, of no version."""
+    fields = other.fields or {}
+    nothing = [None] * len(fields)
+    columns: dict[str, list[Any]] = {
+        "version": nothing,
+        "field": [*fields],
+        "type": [*fields.values()],
+        "defined": nothing,
+    }
+    return Answer(message=other.refused, schema=_FIELDS, batches=_rows(_FIELDS, columns))
 
 
 def type_answer(versions: Sequence[StoredType]) -> Answer:

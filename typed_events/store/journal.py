@@ -107,7 +107,8 @@ def _finish(streams: OwnedStreams, append: PlaceAppend) -> None:
     if tail < append.first:
         message = (
             f"the last batch of {JOURNAL_STREAM} goes on at {append.first}, and the shard ends at "
-            f"{tail}: events before it are missing, as in a copy from another time"
+            f"{tail}: events before it are missing, as in an older copy; put that of the same time "
+            f"back, or drop stream {JOURNAL_STREAM}, and what of the batch is missing stays so"
         )
         raise CorruptionError(message, stream=append.stream, shard=append.shard)
     append.append_to(owned, is_late=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.sql.pool.stream_ranges import Instance, StreamRanges
+from typed_events.answer import counted
 from typed_events.errors import CommandError, ExpiredEventsError, StaleCheckpointError
 from typed_events.subscriptions.checkpoints import Place
 from typed_events.subscriptions.proofs import place_at, refuse_stale
@@ -63,7 +64,7 @@ def refuse_places(
     ends = ranges.ends()
     for shard, place in places.items():
         if shard not in ends:
-            message = f"{ranges.name} has {len(ends)} shards: there is no shard {shard}"
+            message = f"{ranges.name} has {counted(len(ends), 'shard')}: there is no shard {shard}"
             raise CommandError(message)
         if place.address > ends[shard]:
             raise behind_end(ranges.name, shard, place, ends[shard])

@@ -16,7 +16,7 @@ async function loadTypes() {
     const described = await Promise.all(names.slice(0, TYPES_DESCRIBED_MAX).map((name) => command(`DESCRIBE ${quoted(name)}`)));
     known.clear();
     for (const [at, row] of answer.rows.entries()) {
-      known.set(row.event_type, { version: row.version, fields: [], isDescribed: false });
+      known.set(row.event_type, { version: row.version, kind: row.kind, fields: [], isDescribed: false });
       if (described[at]?.isOk) learn(row.event_type, described[at]);
     }
     showTypes();
@@ -70,7 +70,7 @@ function typeItem(name, type) {
   const about = make("span", { class: "quiet" });
   const head = make("button", { type: "button", class: "pick", "aria-expanded": "false" }, make("span", { class: "mono" }, name), about);
   const show = () => {
-    about.textContent = `v${type.version}${type.isDescribed ? ` · ${plural(type.fields.length, "field")}` : ""}`;
+    about.textContent = `${type.version ? `v${type.version}` : type.kind}${type.isDescribed ? ` · ${plural(type.fields.length, "field")}` : ""}`;
     sub.replaceChildren(...type.fields.map((field) => make(
       "button",
       { type: "button", title: `Write ${field.name} into the editor`, onclick: () => insert(field.name) },

@@ -79,6 +79,15 @@ class PooledSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class PooledColumns:
+    """What a query of a pooled stream may name, as a snapshot of it has them."""
+
+    has_keys: bool
+    unit: Unit
+    fields: FieldColumns
+
+
+@dataclass(frozen=True, slots=True)
 class _Schemas:
     """The schemas of a stream at one moment."""
 
@@ -132,6 +141,13 @@ class PooledStream:
         with self._lock:
             self._reader.refresh()
             return self._snapshot(owners)
+
+    def columns(self) -> PooledColumns:
+        """Return its columns as they are now; no row is read."""
+        with self._lock:
+            self._reader.refresh()
+            unit = self._reader.options.unit
+            return PooledColumns(self.has_keys, unit, self._current_schemas().fields)
 
     def row_digests(
         self, snapshot: PooledSnapshot, addresses: Mapping[int, int]

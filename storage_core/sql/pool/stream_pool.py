@@ -33,7 +33,7 @@ from storage_core.platform.fork_guard import Home
 from storage_core.sql.engine import EngineOptions
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
 from storage_core.sql.pool.engine import Build, PooledEngine
-from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot, PooledStream
+from storage_core.sql.pool.pooled_stream import Owners, PooledColumns, PooledSnapshot, PooledStream
 from storage_core.sql.query_errors import PartUnreadError
 
 _MEMORY_BYTES_LEAST: Final = 2**28
@@ -199,6 +199,22 @@ class StreamPool:
             InvalidRequestError: There is no such stream.
         """
         return self._opened(name)[0].has_keys
+
+    def columns(self, name: str) -> PooledColumns:
+        """Return the columns of a stream as they are now.
+
+        Raises:
+            ShardlogError: As by `snapshot`.
+        """
+        stream, is_new = self._opened(name)
+        try:
+            return stream.columns()
+        except ShardlogError:
+            # The stream may have been made anew.
+            self._forget(name, stream)
+            if is_new:
+                raise
+        return self._opened(name)[0].columns()
 
     def snapshot(self, name: str, owners: Owners | None = None) -> PooledSnapshot:
         """Return a snapshot of a stream.

@@ -81,7 +81,7 @@ class Round:
         self.store = EventStore.open(root, options=options)
         self.writers = {name: Writer(name) for name in ("ann", "bob", "carl")}
         self.failures: list[str] = []
-        self.asked = 0
+        self.answers = 0
         self._written = threading.Event()
         for name in TYPES:
             self._do(f'DEFINE {name} FIELDS {{ n: "int", note: "string | null" }}')
@@ -158,7 +158,7 @@ class Round:
         asks.append(self._pairs)
         while not self._written.is_set():
             rng.choice(asks)(store, rng)
-            self.asked += 1
+            self.answers += 1
 
     def _before(self) -> dict[str, int]:
         return {name: writer.acknowledged for name, writer in self.writers.items()}

@@ -236,7 +236,6 @@ class Scenario:
     def ask(self) -> None:
         """Ask one thing, of the store or of another process, and compare the answer."""
         store = self.rng.choice((self.bench.store_of_events, self.other))
-        self.asked = "other" if store is self.other else "owner"
         self.rng.choice((self._query, self._query, self._replay, self._show))(store)
 
     def _query(self, store: EventStore) -> None:

@@ -27,7 +27,7 @@ def test_answers_beside_writers_and_upkeep_are_prefixes(root, seed):
     finally:
         going_on.close()
     assert going_on.failures == []
-    assert going_on.asked
+    assert going_on.answers
 
 
 def test_replay_of_all_types_beside_a_writer_has_each_event_with_all_before_it(root):

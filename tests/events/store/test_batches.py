@@ -1,5 +1,6 @@
 """BATCH: of each context all events are stored or none, also over types."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,6 +10,7 @@ import pytest
 from storage_core import drop_stream
 from storage_core.testing import SimulatedCrash
 from tests.events.store.bench import StoreBench, rows_of, stored
+from tests.snapshots import copy_of
 from typed_events.answer import Status
 
 
@@ -125,6 +127,29 @@ def test_type_that_was_dropped_and_made_anew_has_no_event_of_the_last_batch(benc
     bench.reopen()
     bench.must("order", "bob", amount=2)
     assert bench.events("pay") == []
+
+
+def test_older_copy_of_one_type_is_taken_once_the_batches_since_are_dropped(bench):
+    """What the last batch goes on from is missing: an error says so, and what to do."""
+    bench.must("order", "ann", amount=1)
+    bench.close()
+    copy = copy_of(bench.root / "order", bench.root.parent / "copy of order")
+    bench.reopen()
+    bench.must("order", "ann", amount=2)
+    bench.do(batch(stored("order", "ann", amount=3), stored("pay", "ann", amount=3)))
+    bench.close()
+    shutil.rmtree(bench.root / "order")
+    copy_of(copy, bench.root / "order")
+    bench.reopen()
+    answer = bench.store("order", "ann", amount=4)
+    assert answer.status is Status.INTERNAL_ERROR
+    assert "put that of the same time back, or drop stream _batches" in answer.message
+    bench.close()
+    drop_stream(bench.root, "_batches")
+    bench.reopen()
+    bench.must("order", "ann", amount=4)
+    assert [fields["amount"] for _, _, fields in bench.events("order")] == [1, 4]
+    assert [fields["amount"] for _, _, fields in bench.events("pay")] == [3]
 
 
 def test_batch_whose_journal_is_not_committed_in_time_is_not_called_refused(make_bench):

@@ -143,7 +143,7 @@ def test_one_subscription_too_many_is_refused(make_bench) -> None:
         ("SUBSCRIBE order WHERE amount = x", "amount is an int: write a number"),
         ("SUBSCRIBE * WHERE nope = 1", "the condition fits no type: order: unknown field nope"),
         ("SUBSCRIBE order FROM 0:2", "order/0:2 lies behind the end, order/0:1"),
-        ("SUBSCRIBE order FROM 3:0", "order has 1 shards: there is no shard 3"),
+        ("SUBSCRIBE order FROM 3:0", "order has 1 shard: there is no shard 3"),
         ("SUBSCRIBE order FROM pay/0:0", "pay/0:0 is a place in pay: the subscription is of order"),
         ("SUBSCRIBE * FROM 0:0", "0:0 may be of any type: name it as TYPE/0:0"),
         ("SUBSCRIBE order FROM 0:0,0:1", "two places in shard 0 of order"),
