@@ -27,8 +27,9 @@ FAULTS_letters := $(addprefix tests/broker/dead_letters/test_,forwarding.py repl
 FAULTS_poison := tests/broker/dead_letters/test_poison.py
 FAULTS_cold := tests/log/parts tests/log/sql tests/log/export tests/broker/worker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py)
-FAULTS_events := $(foreach room,store state,$(addprefix tests/events/$(room)/test_,kill.py model.py))
-FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py
+FAULTS_events := $(foreach room,store state,$(addprefix tests/events/$(room)/test_,kill.py model.py)) \
+	$(addprefix tests/events/maintained/test_,model.py beside.py) tests/events/remembered/test_never_twice_or_missing.py
+FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py tests/events/front_ends/test_fuzz.py
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
 # Each read of Spark over a server, too.

@@ -1,5 +1,7 @@
 """The command: runs experiments, prints the table, fails when a row is beyond its limit.
 
+An experiment that fails is a line behind the table, which has the rows of all others.
+
 python -m bench                                          all rows with limits, five rounds
 python -m bench --rows append,scan --pairs 7             some, more often
 python -m bench --rows append,scan --against DIRECTORY   by turns with another checkout's
@@ -10,11 +12,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bench.against import TITLES, compare
+from bench.against import TITLES, Comparison, compare
 from bench.events.queries import EVENT_QUERIES
 from bench.events.stores import EVENT_STORES
 from bench.events.subscribers import EVENT_SUBSCRIPTIONS
@@ -100,12 +103,12 @@ _THIS: Final = Path(__file__).parents[1]
 _Result = TypeVar("_Result")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code."""
-    wanted = _parser().parse_args(arguments)
-    chosen = _chosen(wanted.rows)
-    # A benchmark that is told to stop still removes what it wrote.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+def main(
+    arguments: list[str] | None = None, experiments: Sequence[Experiment] = EXPERIMENTS
+) -> int:
+    """Run the command over these experiments and return its exit code."""
+    wanted = _parser(experiments).parse_args(arguments)
+    chosen = _chosen(wanted.rows, experiments)
     with empty_directory(wanted.directory) as workspace:
         if wanted.against is not None:
             return _compare(chosen, wanted.against.resolve(), workspace, wanted.pairs)
@@ -114,12 +117,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(chosen: list[Experiment], workspace: Path, pairs: int, json: Path | None) -> int:
     before = machine()
-    results, failed = _all_of(chosen, lambda one: _run_experiment(one, workspace, pairs))
-    after = machine()
-    print(text_table(results), flush=True)
-    print(f"{before['cpus']} processors, load {before['load']} before and {after['load']} after")
-    if json is not None:
-        json.write_text(json_text(results, (before, after)))
+    results: list[RowResult] = []
+    try:
+        failed = _run_all(chosen, lambda one: _run_experiment(one, workspace, pairs), results)
+    finally:
+        after = machine()
+        print(text_table(results), flush=True)
+        load = f"load {before['load']} before and {after['load']} after"
+        print(f"{before['cpus']} processors, {load}", flush=True)
+        if json is not None:
+            json.write_text(json_text(results, (before, after)))
     missed = [result.row.name for result in results if result.is_missed]
     if missed:
         failed.append(f"beyond the limit: {', '.join(missed)}")
@@ -148,29 +155,43 @@ def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list
 
 
 def _compare(chosen: list[Experiment], other: Path, workspace: Path, pairs: int) -> int:
-    results, failed = _all_of(
-        chosen, lambda one: compare(one, (other, _THIS), workspace, pairs, _tell)
-    )
-    print(aligned([TITLES, *(comparison.cells() for comparison in results)]), flush=True)
+    results: list[Comparison] = []
+    try:
+        failed = _run_all(
+            chosen, lambda one: compare(one, (other, _THIS), workspace, pairs, _tell), results
+        )
+    finally:
+        print(aligned([TITLES, *(comparison.cells() for comparison in results)]), flush=True)
     worse = [comparison.row.name for comparison in results if comparison.verdict == "worse"]
     if worse:
         failed.append(f"worse than in {other}: {', '.join(worse)}")
     return _summary(failed)
 
 
-def _all_of(
-    chosen: list[Experiment], run: Callable[[Experiment], Iterable[_Result]]
-) -> tuple[list[_Result], list[str]]:
-    """Run experiments; return what was found, and a line for each that is void."""
-    results: list[_Result] = []
+def _run_all(
+    chosen: list[Experiment],
+    run: Callable[[Experiment], Iterable[_Result]],
+    results: list[_Result],
+) -> list[str]:
+    """Run experiments and add their results; return a line for each that has none."""
     failed = []
     for experiment in chosen:
         try:
             results += run(experiment)
         except VoidError as error:
             failed.append(f"void: {experiment.name}: {error}")
+        except Exception as error:  # noqa: BLE001 - the figures of the others took an hour
+            _tell("")
+            traceback.print_exc()
+            failed.append(f"failed: {experiment.name}: {_last_line(error)}")
     _tell("")
-    return results, failed
+    return failed
+
+
+def _last_line(error: Exception) -> str:
+    """Return the last line of what an error says that is no part of a stack."""
+    lines = "".join(traceback.format_exception_only(error)).splitlines()
+    return [line for line in lines if line and not line[0].isspace()][-1]
 
 
 def _summary(failed: list[str]) -> int:
@@ -180,10 +201,10 @@ def _summary(failed: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _chosen(names: str | None) -> list[Experiment]:
+def _chosen(names: str | None, experiments: Sequence[Experiment]) -> list[Experiment]:
     if names is None:
-        return [experiment for experiment in EXPERIMENTS if experiment.is_default]
-    by_name = {experiment.name: experiment for experiment in EXPERIMENTS}
+        return [experiment for experiment in experiments if experiment.is_default]
+    by_name = {experiment.name: experiment for experiment in experiments}
     unknown = sorted(set(names.split(",")) - set(by_name))
     if unknown:
         message = f"unknown rows {', '.join(unknown)}; there are {', '.join(by_name)}"
@@ -204,9 +225,9 @@ def _tell(text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(experiments: Sequence[Experiment]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
-    names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+    names = ", ".join(experiment.name for experiment in experiments)
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
     parser.add_argument("--pairs", type=_pairs, default=_PAIRS, help="rounds, 5 if not told")
     parser.add_argument(
@@ -227,4 +248,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # A benchmark that is told to stop still removes what it wrote, and shows what it has.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     sys.exit(main())

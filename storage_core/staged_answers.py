@@ -44,11 +44,18 @@ def create(root: Path, name: str, options: str) -> None:
     """
     try:
         document = json.loads(options)
+    except (ValueError, RecursionError) as error:
+        message = f"options of a stream are a JSON object of its options: {error}"
+        raise InvalidRequestError(message) from error
+    if not isinstance(document, dict):
+        message = f"options of a stream are a JSON object of its options, not {options[:40]}"
+        raise InvalidRequestError(message)
+    try:
         unknown = unknown_options(document)
         chosen = None if unknown else decode_options(document)
     except InvalidRequestError:
         raise
-    except (TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         message = f"options of a stream are a JSON object of its options: {error}"
         raise InvalidRequestError(message) from error
     if chosen is None:
@@ -69,15 +76,20 @@ def staged_result_of(area: StagingArea, call: Call, values: Mapping[str, Any]) -
 def stage(area: StagingArea, values: Mapping[str, Any], source: IOBase) -> tuple[object, int]:
     """Stage the rows of a stream as an attempt, durably; return what it is, and how many.
 
+    Args:
+        area: The stream's staging area.
+        values: What names the transaction.
+        source: The rows. It raises an error of its own where it has not all that was sent.
+
     Raises:
-        InvalidRequestError: The rows do not fit, or are none.
-        UnavailableError: The stream was cut, or the disk takes no more; nothing is left.
+        InvalidRequestError: The rows do not fit, are none, or end early.
+        UnavailableError: The disk takes no more; nothing is left.
     """
     transaction = _transaction_of(values)
     writer = area.writer(transaction)
     try:
         try:
-            rows = RowStream(PlainMessages(source), "the client")
+            rows = RowStream(PlainMessages(source), "the client", is_received=True)
             refuse_shared_values(rows.schema)
             schemas = _schemas_of(rows.schema)
             for batch in rows:

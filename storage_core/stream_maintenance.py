@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 from storage_core.engine.environment import Environment
+from storage_core.errors import InvalidRequestError
 from storage_core.open_shards import OpenShards
 from storage_core.parts.progress import OnRows
 from storage_core.platform.loading import loading
@@ -67,8 +68,10 @@ class StreamMaintenance:
             progress: Called again and again with how many rows are done so far; of a step of a
                 million that is under way with about how many.
             rebuild: First read all parts, and build those again whose files are damaged or gone.
+                Of a stream that is `never_cold` nothing more is done.
 
         Raises:
+            InvalidRequestError: The stream is `never_cold`.
             LostRangeError: A part is damaged, and the log has lost rows of it too.
             UnavailableError: The disk refuses, or a shard was held by another call for too long;
                 what was sealed before stays.
@@ -84,8 +87,16 @@ class StreamMaintenance:
             from storage_core.tiering.step import run_all  # noqa: PLC0415
 
         shards, least = self._shards.opened(), max(1, integer("rows_min", rows_min))
+        is_never = self._shards.options.never_cold
+        if is_never and not rebuild:
+            message = (
+                "the stream is never_cold: its rows live shortly and become no parts; "
+                "alter(never_cold=False) lets them"
+            )
+            raise InvalidRequestError(message, stream=self._shards.files.meta.name)
         rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
-        report = run_all(shards.values(), partial(seal_shard, rows_min=least), progress)
+        step = _nothing if is_never else partial(seal_shard, rows_min=least)
+        report = run_all(shards.values(), step, progress)
         return report.after(rebuilt) if rebuilt else report
 
     def compact(self, progress: OnRows | None = None) -> TieringReport:
@@ -203,3 +214,7 @@ class StreamMaintenance:
             InvalidRequestError: The range is not lost.
         """
         self._shards.shard(shard).accept_loss(start, end)
+
+
+def _nothing(_shard: Shard, _builder: object) -> None:
+    """Leave a shard as it is."""

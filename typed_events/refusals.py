@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from storage_core import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core import ClosedError, InvalidRequestError, ShardlogError, UnavailableError
 from typed_events.answer import Answer, Status
 from typed_events.errors import BusyError, ConflictError, NotFoundError
 
@@ -16,6 +16,8 @@ _STATUSES: Final[tuple[tuple[type[ShardlogError], Status], ...]] = (
     (ConflictError, Status.CONFLICT),
     (BusyError, Status.BUSY),
     (UnavailableError, Status.BUSY),
+    # A server that stops; nothing was stored, and another one may answer soon.
+    (ClosedError, Status.BUSY),
     (InvalidRequestError, Status.BAD_REQUEST),
 )
 

@@ -37,6 +37,10 @@ _ADVICE: Final = (
     ("null_key is", 'stream.null_key = "keep" stores records without a key'),
     ("payload_bytes_max is", "stream.payload_bytes_max bounds a value; `shardlog alter` raises it"),
     (
+        "framing: value begins with 0x7b",
+        'stream.value_format = "json" with stream.event_type takes it, of each new topic',
+    ),
+    (
         "framing: ",
         'stream.value_format = "raw" takes values of any bytes, of each new topic of the worker',
     ),

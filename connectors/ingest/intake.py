@@ -13,7 +13,7 @@ from connectors.ingest.assignment.partition_faults import PartitionFaults, refus
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.status.counts import WorkerCounts
-from connectors.ingest.values.schema_waits import SchemaWaits
+from connectors.ingest.values.value_schemas import ValueSchemas
 from connectors.kafka import Fetched, FetchResults, Partition, PartitionFault
 from storage_core import ShardlogError, UnavailableError
 
@@ -25,7 +25,7 @@ class Intake:
         self,
         assignment: Assignment,
         pending: PendingBatch,
-        schemas: SchemaWaits,
+        schemas: ValueSchemas,
         rounds: Rounds,
         faults: PartitionFaults,
         counts: WorkerCounts,

@@ -51,7 +51,7 @@ from connectors.ingest.status.progress import Progress
 from connectors.ingest.status.stable_offsets import StableOffsets
 from connectors.ingest.status.worker_state import LatestState, WorkerState
 from connectors.ingest.values.json_values import EventValues
-from connectors.ingest.values.schema_waits import schema_waits
+from connectors.ingest.values.value_schemas import ValueSchemas
 from connectors.kafka import Admin, Consumer, Partition
 from connectors.settings.checks import GROUP
 from connectors.settings.options import WorkerOptions
@@ -107,7 +107,7 @@ class Worker:
             self.latest_state.alive,
         )
         writers = self._assignment.writers
-        self._schemas = schema_waits(
+        self._schemas = ValueSchemas(
             options.value_schemas, writers, self._consumer, clock, log, events
         )
         self._dead_letters = DeadLetterPolicy(options.dead_letters, options.kafka_settings, log)

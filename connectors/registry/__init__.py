@@ -22,7 +22,12 @@ if TYPE_CHECKING:
         RegistryUnavailableError,
         SchemaNotFoundError,
     )
-    from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+    from connectors.registry.registered import (
+        Compatibility,
+        Reference,
+        RegisteredSchema,
+        SchemaKind,
+    )
     from connectors.registry.schema_files import SchemaFile, read_schema_files, schema_in_file
     from connectors.registry.settings import (
         RegistrySettings,
@@ -40,7 +45,7 @@ else:
                 "RegistryUnavailableError",
                 "SchemaNotFoundError",
             ),
-            "registered": ("Compatibility", "Reference", "RegisteredSchema"),
+            "registered": ("Compatibility", "Reference", "RegisteredSchema", "SchemaKind"),
             "schema_files": ("SchemaFile", "read_schema_files", "schema_in_file"),
             "settings": ("RegistrySettings", "settings_in_file", "printable_registry_settings"),
         },
@@ -57,6 +62,7 @@ __all__ = [
     "RegistrySettings",
     "RegistryUnavailableError",
     "SchemaFile",
+    "SchemaKind",
     "SchemaNotFoundError",
     "printable_registry_settings",
     "read_schema_files",

@@ -14,7 +14,12 @@ from urllib.parse import quote
 
 from connectors.registry.errors import NoSuchPathError, RegistryRefusedError, SchemaNotFoundError
 from connectors.registry.exchange import Exchange
-from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+from connectors.registry.registered import (
+    Compatibility,
+    Reference,
+    RegisteredSchema,
+    SchemaKind,
+)
 from connectors.registry.settings import RegistrySettings
 from storage_core import Clock, SystemClock
 
@@ -26,17 +31,22 @@ _MISSING_S: Final = 1.0
 _NO_GUIDS_FOR_S: Final = 60.0
 _REFERENCES_MAX: Final = 1000
 _NESTING_MAX: Final = 50
-_AVRO: Final = "AVRO"
+_AVRO: Final[SchemaKind] = "AVRO"
+_CALLED: Final[Mapping[SchemaKind, str]] = {"AVRO": "Avro", "JSON": "JSON Schema"}
 
 
 class RegistryClient:
-    """A client of one registry. Any thread may call; two threads may fetch the same schema."""
+    """A client of one registry, for schemas of one kind.
+
+    Any thread may call; two threads may fetch the same schema.
+    """
 
     def __init__(
         self,
         settings: RegistrySettings,
         clock: Clock | None = None,
         question_s_max: float | None = None,
+        kind: SchemaKind = _AVRO,
     ) -> None:
         """Create a client; no request is sent yet.
 
@@ -44,10 +54,12 @@ class RegistryClient:
             settings: How the registry is reached.
             clock: Tells the time.
             question_s_max: Time limit of a request, where it is below that of the settings.
+            kind: What schemas are written in; others are as if they were not there.
 
         Raises:
             InvalidRequestError: A certificate or key cannot be used.
         """
+        self.kind = kind
         self._clock = SystemClock() if clock is None else clock
         self._exchange = Exchange(settings, self._clock, question_s_max)
         self._cache = _Cache(self._clock)
@@ -62,7 +74,7 @@ class RegistryClient:
         """Return the schema of an id.
 
         Raises:
-            SchemaNotFoundError: There is none, or it is not Avro.
+            SchemaNotFoundError: There is none, or it is of another kind.
             RegistryUnavailableError: No answer; each further call would wait as long again.
             RegistryRefusedError: The registry refused for another reason.
         """
@@ -137,7 +149,9 @@ class RegistryClient:
         """
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions?verbose=true"
         try:
-            answer = self._ask(f"check against subject {subject}", path, _sent(text, references))
+            answer = self._ask(
+                f"check against subject {subject}", path, _sent(self.kind, text, references)
+            )
         except SchemaNotFoundError:
             # A subject that is not there takes everything.
             return []
@@ -153,7 +167,9 @@ class RegistryClient:
             RegistryRefusedError: The text is no schema, or refers to what is not there.
         """
         question = f"register with subject {subject}"
-        answer = self._ask(question, f"{_subject(subject)}/versions", _sent(text, references))
+        answer = self._ask(
+            question, f"{_subject(subject)}/versions", _sent(self.kind, text, references)
+        )
         return _number(answer, "id", self.place, question)
 
     def registered(
@@ -162,7 +178,7 @@ class RegistryClient:
         """Return the version of a subject that a schema is, None if it is none of them."""
         question = f"look up with subject {subject}"
         try:
-            answer = self._ask(question, _subject(subject), _sent(text, references))
+            answer = self._ask(question, _subject(subject), _sent(self.kind, text, references))
         except SchemaNotFoundError:
             return None
         return self._schema(question, answer)
@@ -185,8 +201,10 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """Return an answer's schema; the subject where it was not asked for by id."""
         kind = answer.get("schemaType") or _AVRO
-        if kind != _AVRO:
-            message = f"schema registry {self.place}: {question}: is {kind}, not Avro"
+        if kind != self.kind:
+            message = (
+                f"schema registry {self.place}: {question}: is {kind}, not {_CALLED[self.kind]}"
+            )
             raise SchemaNotFoundError(message)
         text, version = answer.get("schema"), answer.get("version")
         if not isinstance(text, str):
@@ -271,8 +289,8 @@ def _subject(subject: str) -> str:
     return f"/subjects/{quote(subject, safe='')}"
 
 
-def _sent(text: str, references: Sequence[Reference]) -> dict[str, object]:
-    sent: dict[str, object] = {"schema": text, "schemaType": _AVRO}
+def _sent(kind: SchemaKind, text: str, references: Sequence[Reference]) -> dict[str, object]:
+    sent: dict[str, object] = {"schema": text, "schemaType": kind}
     if references:
         sent["references"] = [
             {"name": reference.name, "subject": reference.subject, "version": reference.version}

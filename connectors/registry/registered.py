@@ -1,8 +1,10 @@
 """What a registry holds: schemas, what they refer to, how far a subject's must be compatible."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+# What schemas are written in, as registries call it.
+SchemaKind = Literal["AVRO", "JSON"]
 _TRANSITIVE: Final = "_TRANSITIVE"
 
 
@@ -29,7 +31,7 @@ class RegisteredSchema:
         id: Its number in this registry; another registry has another number for it.
         subject: Where it was found; None where it was asked for by id.
         version: As which version of that subject; None as above.
-        text: Avro as JSON; what it refers to is not in it.
+        text: The schema, as JSON; what it refers to is not in it.
         references: The texts of what it refers to, also indirectly; each behind those it needs.
         referred: What it refers to itself, by name.
     """

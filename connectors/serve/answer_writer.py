@@ -15,6 +15,11 @@ _COPIED_MAX: Final = 131_072
 Piece = bytes | memoryview
 
 
+def header_lines(headers: Mapping[str, str]) -> str:
+    """Return headers as the lines of a head."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+
+
 class Sink(Protocol):
     """What an answer is written to: a connection, or what collects it."""
 
@@ -30,14 +35,12 @@ class AnswerWriter:
         has_begun: Whether some of it may be sent.
     """
 
-    def __init__(
-        self, connection: Sink, headers: Mapping[str, str], *, is_head: bool = False
-    ) -> None:
-        """Write to a connection, with these headers in each answer; to a HEAD no body."""
+    def __init__(self, connection: Sink, own: str, *, is_head: bool = False) -> None:
+        """Write to a connection, with lines of headers of the server's own; to a HEAD no body."""
         self._connection = connection
         self._is_head = is_head
         self.has_begun = False
-        self._own = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self._own = own
 
     def write_whole(
         self,
@@ -107,7 +110,7 @@ class AnswerWriter:
 
     def _head(self, status: HTTPStatus, headers: Mapping[str, str], *, closes: bool) -> bytes:
         self.has_begun = True
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        lines = header_lines(headers)
         connection = "Connection: close\r\n" if closes else ""
         line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         return f"{line}{self._own}{lines}{connection}\r\n".encode("latin-1")

@@ -8,7 +8,6 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from ssl import SSLWantReadError
 from typing import Final
 
@@ -29,6 +28,8 @@ _TAKEN_MIN: Final = 65_536
 _HANDSHAKE: Final = b"\x16"
 # More follows at once, so that a few bytes are no packet of their own.
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
+# What tells that the other side sends nothing more, where the system has it.
+_ENDED: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class GoneError(UnavailableError):
@@ -58,6 +59,8 @@ class Connection:
         self.stalled_since_s: float | None = None
         self.is_reserved = is_reserved
         self.is_cut = False
+        self._was_asked = False
+        self._ends_with_client = False
         self._rows_left = 0
         self._awaits_continue = False
         # What the client has taken of the answer, or sent of its rows, and for how long it was
@@ -88,8 +91,12 @@ class Connection:
             message = f"the client went away: {error}"
             raise GoneError(message) from error
 
-    def next_request(self) -> HttpRequest | None:
+    def next_request(self, takes_body: Callable[[HttpRequest], bool]) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.
+
+        Args:
+            takes_body: Tells whether the body of a request is wanted. One that is not is left to
+                `leave_rows`, and takes no memory.
 
         Raises:
             RefusedError: It is too large, or not HTTP.
@@ -113,15 +120,15 @@ class Connection:
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
         request = parse_head(head)
-        if request.brings_rows:
-            # They are read as they come, once it is known what they are for.
+        if request.brings_rows or (request.body_bytes and not takes_body(request)):
+            # Rows are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
             self._awaits_continue = request.expects_continue
             self.waiting_since_s = None
             return request
         body = self._body_of(request, until_s)
         self.waiting_since_s = None
-        return replace(request, body=body) if body else request
+        return request.with_body(body) if body else request
 
     def next_line(self, bytes_max: int) -> bytes | None:
         """Return the next line, without its end; None where the client has ended the connection.
@@ -154,6 +161,7 @@ class Connection:
     def _begin_request(self) -> float:
         """Count what is moved, and the time of the answer, from now; return what time it is."""
         now_s = self._clock.monotonic_s()
+        self._was_asked, self._ends_with_client = True, False
         self._moved_bytes, self._waited_s = 0, 0.0
         self._answered_until_s = now_s + self._answer_max_s
         return now_s
@@ -203,6 +211,9 @@ class Connection:
         Who is sending them has no ear for the answer.
         """
         until_s = self._clock.monotonic_s() + self._bounds.send_s
+        if self._rows_left and self.waiting_since_s is None:
+            # Whoever sends what nobody wants makes room for others first.
+            self.waiting_since_s = until_s - self._bounds.send_s
         passing = memoryview(bytearray(min(self._rows_left, _RECEIVED_AT_ONCE)))
         try:
             while self._rows_left and not self._awaits_continue:
@@ -278,7 +289,7 @@ class Connection:
         begin = end + len(_HEAD_END)
         size = begin + request.body_bytes
         if len(self._received) >= size:
-            request = replace(request, body=bytes(self._received[begin:size]))
+            request = request.with_body(bytes(self._received[begin:size]))
         return request, size
 
     def take_request(self, size: int) -> None:
@@ -303,6 +314,7 @@ class Connection:
 
     def is_gone(self) -> bool:
         """Tell whether the client has ended the connection while it is answered."""
+        self._ends_with_client = True
         if self.is_cut:
             return True
         if len(self._received) >= _RECEIVED_AT_ONCE:
@@ -355,6 +367,36 @@ class Connection:
         waited_s = self._waited_s
         is_judged = self.stalled_since_s is not None and waited_s > self._bounds.slow_s
         return is_judged and self._moved_bytes < waited_s * self._bounds.slow_bytes_s
+
+    def idle_since_s(self) -> float | None:
+        """Return since when nothing of a request has come; None while one is answered. Any thread.
+
+        A connection that has just come is not idle: its first request may be on its way.
+        """
+        since_s = self.waiting_since_s
+        if since_s is None or self.is_cut or self._received:
+            return None
+        fresh_until_s = since_s + self._bounds.fresh_s
+        if not self._was_asked and self._clock.monotonic_s() < fresh_until_s:
+            return None
+        return None if self._seen(select.POLLIN) else since_s
+
+    def is_left(self) -> bool:
+        """Tell whether its client has gone, and its answer ends with that. Any thread.
+
+        Who sends nothing more may still take an answer, unless that looks for the client by itself.
+        """
+        return self._ends_with_client and not self.is_cut and self._seen(_ENDED)
+
+    def _seen(self, events: int) -> bool:
+        """Tell whether the system tells one of some events of its socket now."""
+        try:
+            looking = select.poll()
+            looking.register(self._socket.fileno(), events)
+            return bool(looking.poll(0))
+        except (OSError, ValueError):
+            # Its thread has closed it.
+            return False
 
     def cut(self) -> None:
         """End the connection, whatever its thread does. Any thread."""

@@ -12,22 +12,19 @@ Any thread; a request belongs to that of its connection.
 """
 
 import json
-import os
-import socket
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final
 
 import pyarrow as pa
 import typer
 
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
 from connectors.serve.answer_slots import AnswerSlots
-from connectors.serve.answer_writer import AnswerWriter, Piece, Sink
+from connectors.serve.answer_writer import AnswerWriter, Sink, header_lines
+from connectors.serve.calls.call_answers import JSON, CallAnswers, no_such_path
 from connectors.serve.commands.event_commands import EventCommands
 from connectors.serve.commands.front_end import FrontEnd
 from connectors.serve.commands.http_commands import HttpCommands, StoreRequest
@@ -53,43 +50,20 @@ from connectors.serve.websocket.http_websocket import HttpWebSocket
 from connectors.settings.operations_settings import is_loopback, split_address
 from storage_core import (
     Clock,
-    InvalidRequestError,
     ShardlogError,
-    StreamReader,
     UnavailableError,
-    UnsupportedFormatError,
-    list_streams,
 )
-from storage_core.answering import ReadTooLargeError, RowAnswer, result_of, rows_of
 from storage_core.protocol import (
     AUTHORIZATION,
-    COMPRESSION,
-    COMPRESSIONS,
-    MEDIA_JSON,
-    MEDIA_ROWS,
     PROTOCOL,
     PROTOCOL_NUMBER,
     ROOT,
     VERSION,
-    Call,
-    Compression,
-    call_named,
-    decode_body,
-    decode_query,
     encode_error,
-    encode_result,
-    encode_rows,
     status_of,
 )
 from typed_events.answer import Answer
 
-_JSON: Final = {"Content-Type": MEDIA_JSON, "Cache-Control": "no-store"}
-_PATHS: Final = (
-    *("/health/live", "/health/ready", "/metrics", "/version"),
-    *("/", "/status", "/command", "/subscribe", "/ws"),
-    *("/v1/<call>", "/v1/streams/<stream>/<call>"),
-)
-_OF_STREAM: Final = 4
 _Front = HttpCommands | HttpSubscriptions | HttpWebSocket | HttpStatus
 
 
@@ -132,6 +106,18 @@ class Handler:
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
         self.status = HttpStatus(settings.root, self.streams, front_end, self._identity)
+        self._calls = CallAnswers(
+            settings,
+            version,
+            clock,
+            tokens=self._tokens,
+            streams=self.streams,
+            slots=self.slots,
+            watch=self.watch,
+            figures=self.figures,
+            writes=self.writes,
+            stopping=self.stopping,
+        )
         self._commands = HttpCommands(front_end)
         self._fronts: Mapping[tuple[str, ...], _Front] = {
             ("command",): self._commands,
@@ -139,12 +125,14 @@ class Handler:
             ("ws",): HttpWebSocket(front_end, self.stopping.is_set),
             ("status",): self.status,
         }
-        self.own_headers: Mapping[str, str] = {
-            "Server": "shardlog",
-            PROTOCOL: str(PROTOCOL_NUMBER),
-            VERSION: version,
-            ROOT: self.streams.root_id,
-        }
+        self.own_headers = header_lines(
+            {
+                "Server": "shardlog",
+                PROTOCOL: str(PROTOCOL_NUMBER),
+                VERSION: version,
+                ROOT: self.streams.root_id,
+            }
+        )
 
     def handle(self, connection: Connection, request: HttpRequest) -> bool:
         """Answer a request; return whether another may follow on the connection.
@@ -167,9 +155,9 @@ class Handler:
                 sent, status = front.answer(connection, writer, request, closes=not keeps)
             elif plain is None:
                 self._check_connection(connection)
-                call, stream = self._called(request)
+                call, stream = self._calls.called(request)
                 label = call.name
-                sent, status = self._answer(connection, writer, request, call, stream)
+                sent, status = self._calls.answer(connection, writer, request, call, stream)
             else:
                 label = "/".join(request.segments)
                 code, headers, body = plain
@@ -191,13 +179,22 @@ class Handler:
                 self.figures.add("answers_cut")
         return connection.leave_rows() and keeps
 
+    def takes_body(self, request: HttpRequest) -> bool:
+        """Tell whether a request is read to its end: only of those who may ask at all."""
+        try:
+            self._check_host(request)
+            self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
+        except RefusedError:
+            return False
+        return True
+
     def refuse(
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool
     ) -> tuple[str, int]:
         """Send an error as an answer; return its status, and the bytes sent."""
         error = client_error(error, self._bounds)
         status = error.status if isinstance(error, RefusedError) else status_of(error)
-        headers = dict(_JSON)
+        headers = dict(JSON)
         if status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = 'Bearer realm="shardlog"'
         elif status is HTTPStatus.METHOD_NOT_ALLOWED:
@@ -247,7 +244,7 @@ class Handler:
         """Return the answer of a path that is no call."""
         match request.segments:
             case ("health", "live"):
-                return HTTPStatus.OK, _JSON, _encoded({"healthy": True})
+                return HTTPStatus.OK, JSON, _encoded({"healthy": True})
             case ("health", "ready"):
                 return self._ready()
             case ("metrics",):
@@ -255,13 +252,12 @@ class Handler:
                 body = encode_families(self.figures.families())
                 return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, body
             case ("version",):
-                return HTTPStatus.OK, _JSON, _encoded({"version": self._version})
+                return HTTPStatus.OK, JSON, _encoded({"version": self._version})
             case ("",) if self._settings.has_page and request.method != "POST":
                 return HTTPStatus.OK, page().headers, page().body
             case ("v1", *_):
                 return None
-        message = f"there is no such path; there are {', '.join(_PATHS)}"
-        raise RefusedError(HTTPStatus.NOT_FOUND, message)
+        raise no_such_path()
 
     def _ready(self) -> tuple[HTTPStatus, Mapping[str, str], bytes]:
         reason = "the server is stopping" if self.stopping.is_set() else None
@@ -276,154 +272,11 @@ class Handler:
             **({"events_owner": self.events.owner} if self.events.owner else {}),
         }
         status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
-        return status, _JSON, _encoded(details)
-
-    def _called(self, request: HttpRequest) -> tuple[Call, str]:
-        """Return the call of a path, and its stream, once the client may make it."""
-        segments = request.segments
-        of_stream = len(segments) == _OF_STREAM and segments[1] == "streams"
-        if not of_stream and len(segments) != 2:  # noqa: PLR2004 - /v1/<call>
-            message = f"there is no such path; there are {', '.join(_PATHS)}"
-            raise RefusedError(HTTPStatus.NOT_FOUND, message)
-        if request.method == "HEAD":
-            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "a call takes GET or POST")
-        try:
-            call = call_named(segments[-1], of_stream=of_stream)
-        except InvalidRequestError as error:
-            # Whoever may not read is not told either.
-            self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
-            raise RefusedError(HTTPStatus.NOT_FOUND, error.message) from error
-        self._tokens.check(request.headers.get(AUTHORIZATION.lower()), call.right)
-        if call.right == "write" and request.method != "POST":
-            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "this call takes POST")
-        number = request.headers.get(PROTOCOL.lower(), str(PROTOCOL_NUMBER))
-        if number != str(PROTOCOL_NUMBER):
-            message = (
-                f"this server speaks protocol {PROTOCOL_NUMBER}, not {number[:20]}: install the "
-                "same version on both sides"
-            )
-            raise UnsupportedFormatError(message)
-        self.streams.check_root(request.headers)
-        return call, segments[2] if of_stream else ""
-
-    # --- answers -----------------------------------------------------------------------------
-
-    def _answer(
-        self,
-        connection: Connection,
-        writer: AnswerWriter,
-        request: HttpRequest,
-        call: Call,
-        stream: str,
-    ) -> tuple[int, str]:
-        values = _values_of(call, request)
-        closes = not request.keeps_alive or self.stopping.is_set()
-        ok = str(HTTPStatus.OK.value)
-        result: object
-        if call.scope == "server":
-            body = encode_result(call, self._of_server(call))
-            return writer.write_whole(HTTPStatus.OK, _JSON, body, closes=closes), ok
-        if call.right == "write":
-            result = self.writes.result(connection, request, call, stream, values)
-            return writer.write_whole(
-                HTTPStatus.OK, _JSON, encode_result(call, result), closes=closes
-            ), ok
-        archived = values.pop("archived", None)
-        if call.answer == "json":
-            anew = call.name == "facts"
-            with self.streams.using(stream, archived, request.headers, anew=anew) as reader:
-                if call.name == "wait":
-                    result = self.watch.wait(
-                        reader,
-                        **values,
-                        is_ended=lambda: self.stopping.is_set() or connection.is_gone(),
-                    )
-                else:
-                    result = result_of(reader, call, values)
-                body = encode_result(call, result)
-            return writer.write_whole(HTTPStatus.OK, _JSON, body, closes=closes), ok
-        compression = _compression_of(request)
-        with (
-            self.slots.taking(connection),
-            self.streams.using(stream, archived, request.headers) as reader,
-            self._held(reader, call, values) as rows,
-        ):
-            outcome = _Outcome()
-            sent = writer.write_pieces(
-                {"Content-Type": MEDIA_ROWS},
-                self._pieces(rows, compression, outcome),
-                is_old=request.is_old,
-                closes=closes,
-            )
-        self.figures.add("rows", outcome.rows)
-        return sent, outcome.status
-
-    @contextmanager
-    def _held(
-        self, reader: StreamReader, call: Call, values: Mapping[str, Any]
-    ) -> Iterator[RowAnswer]:
-        """Have the rows of a call; those that are many are gathered by few calls at once."""
-        with ExitStack() as holding:
-            try:
-                rows = rows_of(reader, call, values, self._bounds.small_bytes)
-                holding.enter_context(self.slots.holding(rows.bytes_held))
-            except ReadTooLargeError:
-                keep = holding.enter_context(self.slots.reserving())
-                rows = rows_of(reader, call, values)
-                keep(rows.bytes_held)
-            yield rows
+        return status, JSON, _encoded(details)
 
     def _identity(self) -> Mapping[str, object]:
         running_s = self._clock.monotonic_s() - self._started_s
         return {"version": self._version, "uptime_s": round(running_s, 3)}
-
-    def _of_server(self, call: Call) -> object:
-        if call.name == "streams":
-            return list_streams(self._settings.root)
-        return {
-            "version": self._version,
-            "protocol": PROTOCOL_NUMBER,
-            "root": str(self._settings.root),
-            "root_id": self.streams.root_id,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "running_s": round(self._clock.monotonic_s() - self._started_s, 3),
-        }
-
-    def _pieces(
-        self,
-        rows: RowAnswer,
-        compression: Compression | None,
-        outcome: "_Outcome",
-    ) -> Iterator[Piece]:
-        batches = self._bounded(rows.batches, outcome)
-        pieces = encode_rows(rows.schema, batches, rows.result, compression)
-        while True:
-            try:
-                piece = next(pieces)
-            except StopIteration as end:
-                if end.value is not None:
-                    outcome.status, outcome.rows = type(end.value).__name__, 0
-                return
-            yield piece if isinstance(piece, bytes) else memoryview(piece)
-
-    def _bounded(
-        self, batches: Iterator[pa.RecordBatch], outcome: "_Outcome"
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield batches as far as an answer may go; beyond, it ends with an error."""
-        until_s = self._clock.monotonic_s() + self._bounds.answer_s
-        for batch in _with_client_errors(batches, self._bounds):
-            outcome.rows += batch.num_rows
-            if self._bounds.rows and outcome.rows > self._bounds.rows:
-                message = f"the answer has more than {self._bounds.rows} rows; ask for fewer"
-                raise InvalidRequestError(message)
-            if self._clock.monotonic_s() > until_s:
-                message = (
-                    f"the answer took more than {self._bounds.answer_s:g} s; ask for a range at a "
-                    "time"
-                )
-                raise UnavailableError(message)
-            yield batch
 
 
 @lru_cache(256)
@@ -440,51 +293,8 @@ def _encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def _with_client_errors(
-    batches: Iterator[pa.RecordBatch], bounds: Bounds
-) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from batches
-    except ShardlogError as error:
-        raise client_error(error, bounds) from error.__cause__
-
-
 def _failure_of(error: Exception) -> ShardlogError:
     if isinstance(error, MemoryError | pa.ArrowMemoryError):
         message = "the server has not enough memory for this answer; ask for less, or use `scan`"
         return UnavailableError(message)
     return ShardlogError(f"the server failed: {type(error).__name__}; its standard error has more")
-
-
-class _Outcome:
-    """How an answer with rows went, up to now."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.status = str(HTTPStatus.OK.value)
-
-
-def _values_of(call: Call, request: HttpRequest) -> dict[str, Any]:
-    parameters = call.all_parameters
-    if call.takes_rows:
-        return decode_query(parameters, request.query)
-    if request.method == "GET":
-        if request.body:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "a GET has no body; use POST")
-        return decode_query(parameters, request.query)
-    if request.query:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "the parameters of a POST are in its body")
-    return decode_body(parameters, request.body)
-
-
-def _compression_of(request: HttpRequest) -> Compression | None:
-    match request.headers.get(COMPRESSION.lower(), "none"):
-        case "none":
-            return None
-        case "lz4":
-            return "lz4"
-        case "zstd":
-            return "zstd"
-        case text:
-            message = f"{COMPRESSION}: {text[:20]!r} is none of {', '.join(COMPRESSIONS)}"
-            raise RefusedError(HTTPStatus.BAD_REQUEST, message)

@@ -41,6 +41,10 @@ class HttpRequest:
     is_old: bool = False
     body: bytes = b""
 
+    def with_body(self, body: bytes) -> "HttpRequest":
+        """Return the same request with its body."""
+        return HttpRequest(self.method, self.segments, self.query, self.headers, self.is_old, body)
+
     @property
     def keeps_alive(self) -> bool:
         """Whether another request may follow on the connection."""

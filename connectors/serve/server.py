@@ -174,7 +174,8 @@ class ShardServer:
             return list(self._connections)
 
     def _count(self, *, is_reserved: bool) -> int:
-        return sum(connection.is_reserved is is_reserved for connection in self._remaining())
+        # Those that were cut have given their places up.
+        return sum(one.is_reserved is is_reserved and not one.is_cut for one in self._remaining())
 
     def _accept(self) -> None:
         while not self.handler.stopping.is_set():
@@ -182,7 +183,7 @@ class ShardServer:
                 sock, _ = self._listener.accept()
             except OSError as error:
                 if error.errno in SHORT:
-                    self._close_longest_idle()
+                    self._make_room()
                     self._clock.sleep(_LOOK_EVERY_S)
                     continue
                 if self.handler.stopping.is_set() or error.errno in (errno.EBADF, errno.EINVAL):
@@ -196,7 +197,7 @@ class ShardServer:
         is_reserved = False
         if self._count(is_reserved=False) >= self._bounds.connections:
             # The last ones answer health and metrics, which are asked for most where all wait.
-            is_reserved = not self._close_longest_idle()
+            is_reserved = not self._make_room()
         connection = Connection(sock, self._bounds, self._clock, is_reserved=is_reserved)
         if is_reserved and self._count(is_reserved=True) >= self._bounds.reserved:
             self._refuse(connection, sock)
@@ -214,17 +215,17 @@ class ShardServer:
             with self._lock:
                 self._connections.discard(connection)
 
-    def _close_longest_idle(self) -> bool:
-        """End the connection that has waited longest for a request; return whether one has."""
-        since = [
-            (connection.waiting_since_s, connection)
-            for connection in self._remaining()
-            if not connection.is_cut and not connection.is_reserved
-        ]
-        idle = [(since_s, connection) for since_s, connection in since if since_s is not None]
-        if not idle:
+    def _make_room(self) -> bool:
+        """End a connection whose client has gone, or that is idle longest; tell whether one is."""
+        connections = [one for one in self._remaining() if not one.is_reserved]
+        left = next((one for one in connections if one.is_left()), None)
+        if left is None:
+            since = [(one.idle_since_s(), one) for one in connections]
+            idle = [(since_s, one) for since_s, one in since if since_s is not None]
+            left = min(idle, key=lambda pair: pair[0])[1] if idle else None
+        if left is None:
             return False
-        min(idle, key=lambda pair: pair[0])[1].cut()
+        left.cut()
         return True
 
     def _refuse(self, connection: Connection, sock: socket.socket) -> None:
@@ -302,7 +303,7 @@ class ShardServer:
     def _refuse_plain(self, connection: Connection) -> None:
         """Tell a client without TLS, in plain, that it needs it."""
         try:
-            request = connection.next_request()
+            request = connection.next_request(lambda _: False)
         except RefusedError:
             # It speaks no HTTP: what it would take for an answer nobody knows.
             return
@@ -315,7 +316,7 @@ class ShardServer:
         stores = 0
         while True:
             try:
-                request = connection.next_request()
+                request = connection.next_request(self.handler.takes_body)
             except RefusedError as error:
                 writer = AnswerWriter(connection, self.handler.own_headers)
                 status, sent = self.handler.refuse(writer, error, closes=True)

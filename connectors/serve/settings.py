@@ -41,6 +41,7 @@ class Bounds:
         slow_bytes_s: Bytes a second, over the whole answer or all rows.
         queue_s: Seconds that a request waits for a place.
         idle_s: Seconds that a connection may be idle.
+        fresh_s: Seconds that a connection has for its first request before it counts as idle.
         stop_s: Seconds that answers have to end once the server is to stop.
         streams: Streams that are kept open.
         stagings: Requests with rows to stage at once; others wait `queue_s` for a place.
@@ -68,6 +69,7 @@ class Bounds:
     slow_bytes_s: int = 65_536
     queue_s: float = 10.0
     idle_s: float = 600.0
+    fresh_s: float = 1.0
     stop_s: float = 10.0
     streams: int = 64
     stagings: int = 4

@@ -29,7 +29,7 @@ from connectors.settings.operations_settings import (
 )
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.serve_settings import PageSettings, WorkerServeSettings
-from connectors.settings.stream_settings import Section, StreamSettings
+from connectors.settings.stream_settings import Section, StreamSettings, names_schemas
 from storage_core import RETRY_SHARDS_FROM
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
@@ -170,12 +170,7 @@ class WorkerOptions(Section):
                 message = f"partitions.{topic}: is empty; name partitions, or leave the topic out"
                 raise ValueError(message)
         self.dead_letters.refuse_circle((*self.topics, *self.partitions), self.topic_pattern)
-        if self.stream.value_format == "avro" and not self.value_schemas.registry:
-            message = (
-                'stream.value_format: "avro" asks a schema registry; name it, as '
-                '[schema.registry] url = "http://localhost:8081"'
-            )
-            raise ValueError(message)
+        self._check_schemas()
         own = self.metrics.listen
         if own and own == self.serve.listen and split_address(own)[1]:
             message = f"metrics.listen and serve.listen are both {own}; each needs its own port"
@@ -184,6 +179,19 @@ class WorkerOptions(Section):
             message = f'kafka: "{BOOTSTRAP}" is missing (or set {ENVIRONMENT_BOOTSTRAP})'
             raise ValueError(message)
         return self
+
+    def _check_schemas(self) -> None:
+        """Refuse values that name schemas where no registry has them."""
+        value_format, event_type = self.stream.value_format, self.stream.event_type
+        if not names_schemas(value_format, event_type) or self.value_schemas.registry:
+            return
+        message = (
+            f'stream.value_format: "{value_format}" asks a schema registry; name it, as '
+            '[schema.registry] url = "http://localhost:8081"'
+        )
+        if value_format == "json":
+            message += ', or the type that values are events of, as stream.event_type = "order"'
+        raise ValueError(message)
 
     @property
     def kafka_settings(self) -> dict[str, object]:

@@ -37,6 +37,11 @@ def field_of(source: str) -> str | None:
     return source.removeprefix(_FIELD) if source.startswith(_FIELD) else None
 
 
+def names_schemas(value_format: ValueFormat, event_type: str | None) -> bool:
+    """Tell whether each value names the schema of a registry that it is written by."""
+    return value_format == "avro" or (value_format == "json" and event_type is None)
+
+
 def _check_primary(source: str) -> str:
     return _check_source(source, ("timestamp", "offset"))
 
@@ -125,12 +130,6 @@ class StreamSettings(Section):
         if of_fields and self.value_format == "raw":
             message = f'{of_fields[0]}: only values in a format have fields; value_format = "avro"'
             raise ValueError(message)
-        if self.value_format == "json" and self.event_type is None:
-            message = (
-                'value_format: "json" takes values for events of a type; name it, as '
-                'event_type = "order"'
-            )
-            raise ValueError(message)
         if self.value_format != "json" and self.event_type is not None:
             message = 'event_type: is the type of JSON values; set value_format = "json"'
             raise ValueError(message)
@@ -195,7 +194,7 @@ class MappingRules:
         value_format: Whether values have a schema.
         secondary: Where what rows belong to comes from.
         unit: What primaries count.
-        event_type: The type that JSON values are events of.
+        event_type: The type that JSON values are events of; None where they name schemas.
     """
 
     primary: str = "timestamp"
@@ -206,6 +205,11 @@ class MappingRules:
     secondary: str = "key"
     unit: TimeUnit = "ms"
     event_type: str | None = None
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether each value names the schema of a registry that it is written by."""
+        return names_schemas(self.value_format, self.event_type)
 
     @property
     def primary_field(self) -> str | None:

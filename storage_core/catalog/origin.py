@@ -48,10 +48,10 @@ class StreamOrigin:
         primary: What the primary is: the record's `timestamp`, its `offset`, or a field of its
             value, as `field:name`.
         value_format: `avro`: values are framed and have schemas; `json`: texts of JSON that have
-            the schemas of event types; `raw`: bytes.
+            the schemas of event types, or framed ones that have those of a registry; `raw`: bytes.
         secondary: What rows belong to, as `key_mode` says: the record's `key`, or a field of its
             value; with `dictionary` that field's bytes are the row's key then.
-        event_type: The type that `json` values are events of.
+        event_type: The type that `json` values are events of; None where they name schemas.
     """
 
     kind: OriginKind
@@ -70,8 +70,8 @@ class StreamOrigin:
         check_choice("value_format", self.value_format, get_args(ValueFormat))
         self._check_source("primary", self.primary, _PRIMARIES)
         self._check_source("secondary", self.secondary, _SECONDARIES)
-        if (self.value_format == "json") != (self.event_type is not None) or not (
-            self.event_type is None or is_stream_name(self.event_type)
+        if self.event_type is not None and not (
+            self.value_format == "json" and is_stream_name(self.event_type)
         ):
             message = f"event_type: {self.event_type!r} is no type of values in {self.value_format}"
             raise InvalidRequestError(message)

@@ -228,7 +228,7 @@ def encode_block(  # noqa: PLR0913 - a block's parts
         one_schema,
     )
     checksum = _CHECKSUM.pack(xxh3.xxh3_64_intdigest(header))
-    return b"".join((header, checksum, _serialize(message, codec)))
+    return b"".join((header, checksum, _serialize(message, _begin_of(mask), codec)))
 
 
 def _schema_mask(rows: Rows) -> tuple[int, int]:
@@ -249,7 +249,13 @@ def _schema_mask(rows: Rows) -> tuple[int, int]:
     )
 
 
-def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
+@cache
+def _begin_of(mask: int) -> int:
+    """Return where the first batch begins in a stream: behind its schema's message."""
+    return block_schema(mask).serialize().size
+
+
+def _serialize(message: pa.RecordBatch, begin: int, codec: Codec) -> pa.Buffer:
     if codec == "none":
         return message.serialize()
     sink = pa.BufferOutputStream()
@@ -257,7 +263,6 @@ def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
         writer.write_batch(message)
         end = sink.tell()
     # The stream opens with its schema's message, which is not stored.
-    begin = message.schema.serialize().size
     return sink.getvalue().slice(begin, end - begin)
 
 

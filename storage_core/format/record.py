@@ -22,6 +22,8 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.platform.arrow import Array, binary_sizes, entry_sizes, int_array
 from storage_core.platform.name_suggestions import unknown_names
 
+# A caller's, by name.
+Columns = Mapping[str, Array]
 _REQUIRED: Final = {name: TYPES[name] for name in ("primary", "secondary")}
 _INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE, SCHEMA))
 
@@ -149,26 +151,29 @@ def rows_from_arrow(
         message = f"a batch must be a pyarrow RecordBatch or Table, not {type(batch).__name__}"
         raise InvalidRequestError(message)
     names = batch.schema.names
-    if unknown := sorted(set(names) - _INPUT):
+    # Each is asked for once: by name that costs as much as some rows.
+    given = dict(zip(names, batch.columns, strict=True))
+    if unknown := sorted(given.keys() - _INPUT):
         raise InvalidRequestError(unknown_names("columns", unknown, sorted(_INPUT)))
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+    if len(given) < len(names):
+        repeated = [name for name, count in Counter(names).items() if count > 1]
         message = f"repeated columns: {', '.join(repeated)}"
         raise InvalidRequestError(message)
     version = None
-    if "version" in names:
-        version = _numbers(batch, "version", pa.uint16())
+    if "version" in given:
+        version = _numbers(given, "version", pa.uint16())
         if not version.any():
             version = None
-    present = [(name, kind) for name, kind in ENVELOPE.items() if name in names]
-    envelope = {name: _column(batch, name, kind) for name, kind in present}
-    column = _schema_column(batch, schemas) if SCHEMA in names or schemas else None
+    present = [(name, kind) for name, kind in ENVELOPE.items() if name in given]
+    envelope = {name: _column(given, name, kind) for name, kind in present}
+    column = _schema_column(given, schemas) if SCHEMA in given or schemas else None
     if column is not None:
         envelope[SCHEMA] = column
     rows = Rows(
-        _unnumbered(batch) if has_keys else _numbers(batch, "secondary", pa.int32()),
-        _numbers(batch, "primary", pa.int64()),
+        _unnumbered(given, len(batch)) if has_keys else _numbers(given, "secondary", pa.int32()),
+        _numbers(given, "primary", pa.int64()),
         version,
-        _column(batch, "payload", pa.binary()),
+        _column(given, "payload", pa.binary()),
         envelope,
         schemas if column is not None else (),
     )
@@ -178,19 +183,18 @@ def rows_from_arrow(
     return rows
 
 
-def _unnumbered(batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
+def _unnumbered(columns: Columns, count: int) -> npt.NDArray[np.int32]:
     """Return what stands for the secondaries of rows whose keys have no numbers yet."""
-    names = batch.schema.names
-    if "key" not in names:
+    if "key" not in columns:
         message = "column 'key' is missing: rows of a stream with a key dictionary belong to keys"
         raise InvalidRequestError(message)
-    if "secondary" in names and batch.column("secondary").null_count < batch.num_rows:
+    if "secondary" in columns and columns["secondary"].null_count < count:
         message = (
             "column 'secondary' holds ids: rows of a stream with a key dictionary belong to keys; "
             "leave it out, or null"
         )
         raise InvalidRequestError(message)
-    keys = _column(batch, "key", pa.binary())
+    keys = _column(columns, "key", pa.binary())
     sizes = binary_sizes(keys)
     if keys.null_count:
         sizes = np.where(keys.is_valid().to_numpy(zero_copy_only=False), sizes, np.int32(0))
@@ -198,16 +202,17 @@ def _unnumbered(batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
         row = int(sizes.argmax())
         message = f"key of row {row} has {int(sizes[row])} bytes; {KEY_BYTES_MAX} is the most"
         raise InvalidRequestError(message)
-    return np.full(batch.num_rows, NULL_KEY_NUMBER, dtype=np.int32)
+    return np.full(count, NULL_KEY_NUMBER, dtype=np.int32)
 
 
-def _schema_column(batch: pa.RecordBatch, schemas: tuple[SchemaEntry, ...]) -> "Array | None":
+def _schema_column(columns: Columns, schemas: tuple[SchemaEntry, ...]) -> "Array | None":
     """Return which of a caller's schemas each row has; None where none has any."""
-    column = _column(batch, SCHEMA, SCHEMA_TYPE)
+    column = _column(columns, SCHEMA, SCHEMA_TYPE)
     if column.null_count == len(column):
         return None
-    bounds: Any = pc.min_max(column)
-    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    # A row without one counts as 0: where any row has one, that is no bound that refuses.
+    numbers = (column.fill_null(0) if column.null_count else column).to_numpy()
+    least, most = int(numbers.min()), int(numbers.max())
     if least < 0 or most >= len(schemas):
         outside = least if least < 0 else most
         message = (
@@ -258,11 +263,11 @@ def _single_batch(table: pa.Table) -> pa.RecordBatch:
     raise InvalidRequestError(message)
 
 
-def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Array:
-    if name not in batch.schema.names:
+def _column(columns: Columns, name: str, kind: pa.DataType) -> Array:
+    column = columns.get(name)
+    if column is None:
         message = f"column {name!r} is missing"
         raise InvalidRequestError(message)
-    column = batch.column(name)
     if column.type == kind:
         return column
     try:
@@ -272,8 +277,8 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Array:
         raise InvalidRequestError(message) from error
 
 
-def _numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Any:  # noqa: ANN401 - the kind says the dtype
-    column = _column(batch, name, kind)
+def _numbers(columns: Columns, name: str, kind: pa.DataType) -> Any:  # noqa: ANN401 - the kind says the dtype
+    column = _column(columns, name, kind)
     if column.null_count:
         message = f"column {name!r} holds nulls"
         raise InvalidRequestError(message)

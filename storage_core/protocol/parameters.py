@@ -206,8 +206,11 @@ def _truth(parameter: Parameter, value: object) -> bool:
 
 
 def _text(parameter: Parameter, value: object) -> str:
-    if not isinstance(value, str) or len(value) > _TEXT_MAX:
+    if not isinstance(value, str):
         raise _unfit(parameter, value)
+    if len(value) > _TEXT_MAX:
+        message = f"{parameter.name}: {len(value)} characters; {_TEXT_MAX} are the most"
+        raise InvalidRequestError(message)
     if parameter.choices and value not in parameter.choices:
         raise _unfit(parameter, value)
     if not _is_unicode(value):
@@ -237,8 +240,11 @@ def _key(parameter: Parameter, value: object) -> bytes | None:
 
 def _several(check: Callable[[Parameter, object], Any]) -> Callable[[Parameter, object], Any]:
     def checked(parameter: Parameter, value: object) -> tuple[Any, ...]:
-        if not isinstance(value, list) or len(value) > VALUES_MAX:
+        if not isinstance(value, list):
             raise _unfit(parameter, value)
+        if len(value) > VALUES_MAX:
+            message = f"{parameter.name}: {len(value)} values; {VALUES_MAX} are the most"
+            raise InvalidRequestError(message)
         return tuple(check(parameter, one) for one in value)
 
     return checked
@@ -262,7 +268,7 @@ def _unfit(parameter: Parameter, value: object) -> InvalidRequestError:
     if parameter.choices:
         wanted = f"one of {', '.join(parameter.choices)}"
     elif parameter.kind in ("integer", "integers", "seconds"):
-        wanted = f"{parameter.kind} from {parameter.least:.0f} to {parameter.most:.0f}"
+        wanted = f"{parameter.kind} from {int(parameter.least)} to {int(parameter.most)}"
     else:
         wanted = {
             "keys": "a list of keys in base64",

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
-from storage_core.errors import ShardlogError, UnavailableError
+from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.protocol.error_documents import decode_error, encode_error
 
 _END: Final = b"shardlog.end"
@@ -115,17 +115,26 @@ _last_kept: Final = lru_cache(maxsize=256)(_last)
 class RowStream:
     """The batches of a stream, as its bytes come. An iterator, of one thread."""
 
-    def __init__(self, source: Any, server: str = "the server") -> None:  # noqa: ANN401 - as Arrow
+    def __init__(
+        self,
+        source: Any,  # noqa: ANN401 - as Arrow
+        server: str = "the server",
+        *,
+        is_received: bool = False,
+    ) -> None:
         """Read the schema.
 
         Args:
             source: The bytes: an answer of HTTP, or a file.
             server: Who sends them, for messages.
+            is_received: Whether all bytes that were sent are there for certain, so that a stream
+                that ends early was sent so, and is an `InvalidRequestError`.
 
         Raises:
             UnavailableError: The stream was cut before its schema ended.
         """
         self._server = server
+        self._is_received = is_received
         self._rows = self._batches = 0
         self._is_whole = False
         self._result: object = None
@@ -208,6 +217,12 @@ class RowStream:
         self._is_whole = True
 
     def _cut(self) -> ShardlogError:
+        if self._is_received:
+            message = (
+                f"what {self._server} has sent is no whole Arrow stream: it ended early, after "
+                f"{self._rows} rows; none of it counts"
+            )
+            return InvalidRequestError(message)
         message = (
             f"the answer of {self._server} ended early, after {self._rows} rows; none of it counts"
         )

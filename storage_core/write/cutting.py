@@ -40,7 +40,7 @@ def put_blocks(  # noqa: PLR0913 - a block's parts
         part = None if states is None else states[first:last]
         zone = put_block(
             batch,
-            rows.slice(first, last),
+            rows if last - first == len(rows) else rows.slice(first, last),
             part if part is not None and part.any() else None,
             judged.addresses[first:last],
             place,

@@ -289,8 +289,10 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
         batch.delete(dead_letter_key(address))
     if entry.attachments_cleared is not None:
         batch.delete_range(*entry.attachments_cleared)
-    for family, key, value in entry.attachments:
-        batch.put(key, value, family)
+    if entry.attachments:
+        # All are of the default family (`checked_attachments`).
+        _, keys, values = zip(*entry.attachments, strict=True)
+        batch.put_many(keys, values)
     if entry.beside is not None:
         batch.puts.extend(entry.beside.puts)
         batch.puts_of_many.extend(entry.beside.puts_of_many)

@@ -46,7 +46,8 @@ class Define:
     ttl_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which costs as much again as to read one: nobody changes it.
+@dataclass(slots=True)
 class Store:
     """STORE type [AS n] FOR context [ROW "id"] PAYLOAD {…} [IDEMPOTENCY "key"] [EXPECT n|NONE|ANY].
 

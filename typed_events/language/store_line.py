@@ -7,7 +7,7 @@ is wrong: so a line is refused in the same words whichever way it went.
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
 from typed_events.language.commands import Batch, Expect, Store
@@ -42,17 +42,10 @@ def _refuse(_: str) -> NoReturn:
     raise _NotPlainError
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, if each name is there once."""
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise _NotPlainError
-    return values
-
-
+_pairs: Final = json.JSONDecoder(object_pairs_hook=list)
 # The stubs lack it: it reads one value that begins at a place.
 _scan: Final[Callable[[str, int], tuple[Any, int]]] = vars(
-    json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse)
+    json.JSONDecoder(parse_constant=_refuse)
 )["scan_once"]
 
 
@@ -95,12 +88,13 @@ def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | Non
     if head is None:
         return None
     event_type, version, word, quoted, row_word, row_quoted = head.groups()
+    begin = head.end()
     try:
-        payload, end = _scan(text, head.end())
+        payload, payload_end = _scan(text, begin)
     except (ValueError, RecursionError, StopIteration):
         return None
-    tail = _TAIL.match(text, end)
-    if tail is None or not _is_flat(payload):
+    tail = _TAIL.match(text, payload_end)
+    if tail is None or not _is_flat(payload, text, begin, payload_end):
         return None
     end = tail.end()
     key_word, key_quoted, expected, none, mark = tail.groups()
@@ -114,20 +108,35 @@ def _store(text: str, start: int, bytes_max: int) -> tuple[Store, int, str | Non
         and (key is None or _is_short(key))
         and (not row or _is_short(row))
         and (number is None or 1 <= number <= _VERSION_MAX)
-        and ("\\u" not in text[head.end() : tail.start()] or _is_unicode(payload))
     ):
         return None
     expect: Expect = 0 if none else "any" if expected is None else int(expected)
     return Store(event_type, context, payload, number, key, expect, row), end, mark
 
 
-def _is_flat(payload: dict[str, Any]) -> bool:
-    kinds = set(map(type, payload.values()))
-    if not kinds <= _FLAT:
+def _is_flat(payload: dict[str, Any], text: str, begin: int, end: int) -> bool:
+    """Tell whether an object has values that the grammar reads alike, and each name once.
+
+    Args:
+        payload: What was read of it.
+        text: Where it was written.
+        begin: At this place.
+        end: Up to this one.
+    """
+    values = payload.values()
+    kinds = list(map(type, values))
+    if not _FLAT.issuperset(kinds):
         return False
-    return float not in kinds or all(
-        math.isfinite(value) for value in payload.values() if type(value) is float
-    )
+    if float in kinds and (math.inf in values or -math.inf in values):
+        return False
+    if text.find("\\", begin, end) < 0:
+        # Each name and each text has two quotes: a name that came twice has left two too many.
+        return text.count('"', begin, end) == 2 * (len(kinds) + kinds.count(str))
+    try:
+        pairs, _ = _pairs.raw_decode(text, begin)
+    except RecursionError:
+        return False
+    return len(pairs) == len(payload) and _is_unicode(payload)
 
 
 def _is_short(text: str) -> bool:

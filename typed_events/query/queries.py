@@ -35,6 +35,7 @@ from typed_events.query.explaining import explained
 from typed_events.query.fields import FieldsOfTypes, TypeFields
 from typed_events.query.figures import select_figures
 from typed_events.query.located import Begins, LocatedRows, select_located
+from typed_events.query.one_moment import end_of_moment, rows_before
 from typed_events.query.operands import Side, single
 from typed_events.query.plotting import axes_of, refuse_undrawn
 from typed_events.query.replays import query_of, select_all_types
@@ -239,8 +240,14 @@ class Queries(Closing):
                 name: request.side(name, snapshots.get(name), f"e{number}")
                 for number, name in enumerate(request.names)
             }
+            events = {name: of for name, of in snapshots.items() if name in request.types}
+            end_us = end_of_moment(events, self._streams.first_behind)
+            ended = {name: rows_before(text, end_us) for name, text in texts.items()}
+            if len(events) < len(ended):
+                # Times of other streams do not rise.
+                ended = dict(texts)
             sources = {
-                name: request.source(name, texts.get(name, _NO_ROWS), now_us)
+                name: request.source(name, ended.get(name, _NO_ROWS), now_us)
                 for name in request.names
             }
             if seen is not None:

@@ -45,7 +45,7 @@ _FIELDS: Final = _schema(
 def stored_answer(position: Position) -> Answer:
     """Answer a STORE."""
     place = str(position)
-    return Answer(message=f"stored at {place}", schema=_ID, batches=_rows(_ID, {"id": [place]}))
+    return Answer(message=f"stored at {place}", schema=_ID, batches=_row_of_id(place))
 
 
 def batch_answer(outcomes: Sequence[Outcome]) -> Answer:
@@ -75,7 +75,7 @@ def batch_answer(outcomes: Sequence[Outcome]) -> Answer:
 def deleted_answer(position: Position) -> Answer:
     """Answer a DELETE; whether the row was there is not told."""
     place = str(position)
-    return Answer(message=f"deleted at {place}", schema=_ID, batches=_rows(_ID, {"id": [place]}))
+    return Answer(message=f"deleted at {place}", schema=_ID, batches=_row_of_id(place))
 
 
 def defined_answer(stored: StoredType, *, is_new: bool) -> Answer:
@@ -119,6 +119,10 @@ def type_answer(versions: Sequence[StoredType]) -> Answer:
     newest = versions[-1].event_type
     message = f"{newest.name}, newest version {newest.version}{_of_state(newest)}"
     return Answer(message=message, schema=_FIELDS, batches=_rows(_FIELDS, columns))
+
+
+def _row_of_id(place: str) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"id": [place]}, schema=_ID)
 
 
 def _rows(schema: pa.Schema, columns: Mapping[str, list[Any]]) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,17 @@ from typed_events.store.submission import Place, Row, Unit
 # In the headers of a row of state stands its id, as a tombstone has nothing else to say it.
 ROW_HEADER: Final = "row"
 HEADERS: Final[pa.DataType] = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_untyped: Any = pa  # the stubs want to know what an array holds
+_EVENTS: Final[pa.Schema] = _untyped.schema(
+    {
+        "primary": pa.int64(),
+        "key": pa.binary(),
+        "payload": pa.binary(),
+        "version": pa.uint16(),
+        "schema": pa.int32(),
+    }
+)
+_STATE: Final[pa.Schema] = _EVENTS.append(pa.field("headers", HEADERS))
 # A key of idempotency, of a context.
 _Key = tuple[bytes, bytes]
 _First = tuple[int, bytes]
@@ -65,16 +76,17 @@ class PlaceRows:
 
     def add(self, row: Row, primary: int) -> int:
         """Take a row; return its address."""
-        address = self.first + len(self.rows)
-        self.rows.append(row)
+        rows, key = self.rows, row.key
+        address = self.first + len(rows)
+        rows.append(row)
         self.primaries.append(primary)
         if row.state_id is None:
-            self.counts[row.key] += 1
-            self.touched.add(row.key)
+            self.counts[key] += 1
+            self.touched.add(key)
         if row.idempotency_key is not None:
-            key = (row.key, row.idempotency_key)
-            self.firsts[key] = (address, row.digest)
-            self.keyed.append(key)
+            named = (key, row.idempotency_key)
+            self.firsts[named] = (address, row.digest)
+            self.keyed.append(named)
         return address
 
     def batch(self) -> tuple[pa.RecordBatch, list[SchemaEntry]]:
@@ -83,18 +95,20 @@ class PlaceRows:
         # All are of one type, of which each version has one schema.
         schemas = {row.version: row.schema for row in rows if row.schema is not None}
         numbers = {version: number for number, version in enumerate(schemas)}
-        columns: dict[str, Any] = {
-            "primary": pa.array(self.primaries, pa.int64()),
-            "key": pa.array([row.key for row in rows], pa.binary()),
-            "payload": pa.array([row.payload for row in rows], pa.binary()),
-            "version": pa.array([row.version for row in rows], pa.uint16()),
-            "schema": pa.array(
+        columns: list[Any] = [
+            pa.array(self.primaries, pa.int64()),
+            pa.array([row.key for row in rows], pa.binary()),
+            pa.array([row.payload for row in rows], pa.binary()),
+            pa.array([row.version for row in rows], pa.uint16()),
+            pa.array(
                 [None if row.schema is None else numbers[row.version] for row in rows], pa.int32()
             ),
-        }
+        ]
+        schema = _EVENTS
         if rows[0].state_id is not None:
-            columns["headers"] = pa.array([_headers(row) for row in rows], HEADERS)
-        return pa.RecordBatch.from_pydict(columns), list(schemas.values())
+            columns.append(pa.array([_headers(row) for row in rows], HEADERS))
+            schema = _STATE
+        return _untyped.RecordBatch.from_arrays(columns, schema=schema), list(schemas.values())
 
     def attachments(self, keys: IdempotencyKeys, bucket: int) -> list[tuple[str, bytes, bytes]]:
         """Return what is written beside the rows."""
@@ -155,9 +169,11 @@ class Group:
     def _has_places(self, unit: Unit) -> bool:
         try:
             for row in unit.rows:
-                row.place = self._streams.place(row.event_type, row.key)
+                owned = self._streams.stream_of(row.event_type)
+                row.place = owned.place(row.key)
                 # The log refuses a batch whole: here one too large takes no other with it.
-                self._streams.refuse_large(row.event_type, row.payload or b"")
+                if row.payload is not None:
+                    owned.refuse_large(row.payload)
         except ShardlogError as error:
             unit.error = error
         return unit.error is None
@@ -166,7 +182,11 @@ class Group:
         """Read what decides, in one call a place."""
         wanted: dict[Place, dict[bytes, _Key | bytes]] = {}
         for row in (row for unit in units for row in unit.rows):
-            self._want_counts(row, wanted)
+            if row.state_id is None and row.expect == "any":
+                # As are most.
+                self._want_count(row.place, row.key, wanted)
+            else:
+                self._want_counts(row, wanted)
             if row.idempotency_key is not None:
                 key = (row.key, row.idempotency_key)
                 # The newer behind the older: it is the one that stays.
@@ -193,7 +213,7 @@ class Group:
     def _want_count(
         self, place: Place, context: bytes, wanted: dict[Place, dict[bytes, _Key | bytes]]
     ) -> None:
-        rows = self._rows_at(place)
+        rows = self.places.get(place) or self._rows_at(place)
         if context in rows.counts:
             return
         count = self._counts.get(place, context)

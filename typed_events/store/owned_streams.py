@@ -39,6 +39,7 @@ class OwnedStream:
         stream: It.
         places: Its shards.
         tails: Of each shard the address that the next event gets.
+        payload_bytes_max: How many bytes a payload has at most.
         last: The largest primary of them.
         is_state: Whether its rows are state, which no context counts as events.
         floor: The primary below which rows are past their time in one of them.
@@ -48,6 +49,7 @@ class OwnedStream:
     stream: Stream
     places: list[Place]
     tails: dict[int, int]
+    payload_bytes_max: int
     last: int = 0
     is_state: bool = False
     floor: int = 0
@@ -56,7 +58,8 @@ class OwnedStream:
     @classmethod
     def of(cls, name: str, stream: Stream, *, is_state: bool) -> Self:
         """Take an open stream."""
-        owned = cls(stream, [], {}, is_state=is_state)
+        largest = stream.options.payload_bytes_max
+        owned = cls(stream, [], {}, largest, is_state=is_state)
         owned.refresh()
         if stream.options.retention is not None:
             # As of the beginning of time: nothing but the floor is looked up.
@@ -68,6 +71,19 @@ class OwnedStream:
         """Return where the events of a context lie: as the log routes keys."""
         mask = len(self.places) - 1
         return self.places[xxh3_64_intdigest(context) & mask if mask else 0]
+
+    def refuse_large(self, payload: bytes) -> None:
+        """Refuse a payload that the stream does not take.
+
+        Raises:
+            CommandError: It is larger.
+        """
+        if len(payload) > self.payload_bytes_max:
+            message = (
+                f"the payload has {len(payload):,} bytes; {self.places[0].event_type} takes "
+                f"{self.payload_bytes_max:,} at most"
+            )
+            raise CommandError(message)
 
     def note_floor(self, expiry: ExpiryReport) -> None:
         """Note below which primary rows would be past their time."""
@@ -167,28 +183,17 @@ class OwnedStreams:
             raise CommandError(_other_rows(name))
         self.by_type[name] = owned
 
-    def place(self, name: str, context: bytes) -> Place:
-        """Return where the events of a context and a type lie.
+    def stream_of(self, name: str) -> OwnedStream:
+        """Return the stream of a type.
 
         Raises:
-            NotFoundError: The stream of the type was dropped.
+            NotFoundError: It was dropped.
         """
         owned = self.by_type.get(name)
         if owned is None:
             message = f"the stream of type {name} is gone: it was dropped; DEFINE it again"
             raise NotFoundError(message)
-        return owned.place(context)
-
-    def refuse_large(self, name: str, payload: bytes) -> None:
-        """Refuse a payload that the stream of a type does not take.
-
-        Raises:
-            CommandError: It is larger.
-        """
-        largest = self.by_type[name].stream.options.payload_bytes_max
-        if len(payload) > largest:
-            message = f"the payload has {len(payload):,} bytes; {name} takes {largest:,} at most"
-            raise CommandError(message)
+        return owned
 
     def places(self, context: bytes) -> Iterator[Place]:
         """Yield where events of a context may lie, of each type; state is no event."""

@@ -37,7 +37,22 @@ def store_each(
         BusyError: None was stored.
         ShardlogError: It is not known which were stored.
     """
-    return _stored(stores, [[place] for place in range(len(stores))], types, writer)
+    rows = rows_of(stores, types)
+    units = [Unit((row,)) for row in rows if isinstance(row, Row)]
+    if units:
+        writer.store(units)
+    remaining = iter(units)
+    return [
+        _outcome_of(store, next(remaining)) if isinstance(row, Row) else Outcome(store, error=row)
+        for store, row in zip(stores, rows, strict=True)
+    ]
+
+
+def _outcome_of(store: Store | Delete, unit: Unit) -> Outcome:
+    """Return what became of the only event of a unit."""
+    if unit.error is not None:
+        return Outcome(store, error=unit.error)
+    return Outcome(store, unit.positions[0])
 
 
 def store_batch(
@@ -52,16 +67,10 @@ def store_batch(
     by_context: dict[str, list[int]] = {}
     for place, store in enumerate(stores):
         by_context.setdefault(store.context, []).append(place)
-    return _stored(stores, list(by_context.values()), types, writer)
-
-
-def _stored(
-    stores: Sequence[Store | Delete], together: list[list[int]], types: StoredTypes, writer: Writer
-) -> list[Outcome]:
     rows = rows_of(stores, types)
     outcomes = [Outcome(store) for store in stores]
     submitted: list[tuple[list[int], Unit]] = []
-    for places in together:
+    for places in by_context.values():
         taken = [row for place in places if isinstance(row := rows[place], Row)]
         if len(taken) == len(places):
             submitted.append((places, Unit(taken)))

@@ -66,6 +66,35 @@ class Unit:
     error: BaseException | None = None
 
 
+class Ending:
+    """Tells one thread, at most, that another has ended what it waits for.
+
+    A `threading.Event` does so for any number, and takes longer to make than an event to encode.
+    """
+
+    __slots__ = ("_has_come", "_lock")
+
+    def __init__(self) -> None:
+        """Begin with what is under way."""
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._has_come = False
+
+    def is_set(self) -> bool:
+        """Tell whether it has come."""
+        return self._has_come
+
+    def set(self) -> None:
+        """Let it come; again is fine, by the same thread."""
+        if not self._has_come:
+            self._has_come = True
+            self._lock.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for it so long at most; return whether it has come."""
+        return self._has_come or self._lock.acquire(timeout=seconds) or self._has_come
+
+
 @dataclass(slots=True)
 class Submission:
     """Units whose outcome somebody waits for.
@@ -82,13 +111,19 @@ class Submission:
     events: int = 0
     size: int = 0
     ended: Callable[[], object] | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    done: Ending = field(default_factory=Ending)
 
     def __post_init__(self) -> None:
         """Count the events."""
+        events = size = 0
         for unit in self.units:
-            self.events += len(unit.rows)
-            self.size += sum(len(row.payload or b"") + len(row.key) for row in unit.rows)
+            rows = unit.rows
+            events += len(rows)
+            for row in rows:
+                size += len(row.key)
+                if row.payload is not None:
+                    size += len(row.payload)
+        self.events, self.size = events, size
 
     def fail(self, error: BaseException) -> None:
         """End it with an error for each unit that has none."""

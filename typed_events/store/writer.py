@@ -120,11 +120,12 @@ class Writer:
         """Refuse what is asked of a closed store, or by a fork of its parent's.
 
         Raises:
-            ClosedError: It is closed, or this process did not open it.
+            ClosedError: It is closed.
+            InvalidRequestError: This process did not open it.
         """
         if os.getpid() != self._process:
             message = "the store of events was opened in another process: open one here"
-            raise ClosedError(message)
+            raise InvalidRequestError(message)
         if self._is_closed:
             message = "the store of events is closed"
             raise ClosedError(message)

@@ -1,12 +1,12 @@
 """What is done between groups by the writer's thread, which has the streams."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from storage_core import ShardlogError
 from typed_events.store.owned_streams import OwnedStreams
+from typed_events.store.submission import Ending
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class WriterCall(Generic[T]):
     makes_root: bool = False
     result: T | None = None
     error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    done: Ending = field(default_factory=Ending)
     events: int = 0
     size: int = 0
 

@@ -127,7 +127,8 @@ class EventType:
         """Return the type that `avro_text` was made of."""
         record = json.loads(text)
         fields = {field["name"]: _from_avro(field["type"]) for field in record["fields"]}
-        return cls(record["name"], version, fields, record.get(_TTL))
+        # Schemas that were parsed have their namespace in the name.
+        return cls(record["name"].rpartition(".")[2], version, fields, record.get(_TTL))
 
     @classmethod
     def from_define(cls, define: Define, version: int) -> "EventType":
@@ -263,12 +264,17 @@ def _check_type_name(name: str) -> None:
         raise CommandError(message)
 
 
+def is_field_name(name: str) -> bool:
+    """Tell whether a field, or a value of an enum, can have a name; those of every event aside."""
+    return bool(_FIELD_NAME.match(name)) and len(name) <= NAME_LENGTH_MAX
+
+
 def _check_field_name(name: str, *, is_state: bool) -> None:
     if name.lower() in CORE_FIELDS or (is_state and name.lower() in STATE_FIELDS):
         whose = "row of state" if is_state else "event"
         message = f'every {whose} has "{name.lower()}" already: call the field something else'
         raise CommandError(message)
-    if not _FIELD_NAME.match(name) or len(name) > NAME_LENGTH_MAX:
+    if not is_field_name(name):
         message = (
             f"{_quoted(name)} cannot be the name of a field: it has letters, digits and _, does "
             f"not begin with a digit, and is at most {NAME_LENGTH_MAX} long"
@@ -302,7 +308,7 @@ def _enum_values(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
         message = f'field "{name}": the value {_quoted(twice)} is there twice'
         raise CommandError(message)
     for value in values:
-        if not _FIELD_NAME.match(value) or len(value) > NAME_LENGTH_MAX:
+        if not is_field_name(value):
             message = (
                 f'field "{name}": {_quoted(value)} cannot be the value of an enum: it has letters, '
                 "digits and _, and does not begin with a digit"

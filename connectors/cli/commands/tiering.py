@@ -35,6 +35,7 @@ def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool
             command = f"shardlog alter {root} {stream} never_cold=false"
             message = f"{stream!r} {_NEVER}; `{command}` lets them"
             raise InvalidRequestError(message)
+        never = opened.options.never_cold
         with progress_bar(sum(opened.unsealed().values()), "row") as progress:
             report = opened.seal(rows_min, progress, rebuild=rebuild)
     if as_json:
@@ -56,8 +57,8 @@ def seal(*, root: Path, stream: str, rows_min: int, rebuild: bool, as_json: bool
         for step in done.of("rebuild"):
             print_line(_rebuilt_line(number, step))
     if not report.rows_sealed:
-        few = "no rows are unsealed"
-        if rows_min > 1:
+        few = f"it {_NEVER}" if never else "no rows are unsealed"
+        if rows_min > 1 and not never:
             few = f"no shard has {counted(rows_min, 'unsealed row')}"
         print_line(f"{stream!r} has nothing to seal: {few}")
         return

@@ -26,7 +26,7 @@ from connectors.ingest.start_checks import not_of_a_topic
 from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Consumer, Partition
 from connectors.settings.options import WorkerOptions
-from connectors.settings.stream_settings import idle_settings, rules_of
+from connectors.settings.stream_settings import idle_settings, names_schemas, rules_of
 from storage_core import (
     Clock,
     InvalidRequestError,
@@ -129,9 +129,10 @@ class ShardOpening:
             raise not_of_a_topic(topic)
         if origin.topic_id != topic_id:
             raise topic_recreated(topic, origin.topic_id, topic_id)
-        if origin.value_format == "avro" and not self._options.value_schemas.registry:
+        is_naming = names_schemas(origin.value_format, origin.event_type)
+        if is_naming and not self._options.value_schemas.registry:
             message = (
-                "its values are Avro with schemas, and no registry is named: set [schema.registry] "
+                "its values name schemas of a registry, and none is given: set [schema.registry] "
                 'url = "http://..."'
             )
             raise InvalidRequestError(message, stream=topic)

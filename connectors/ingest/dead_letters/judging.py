@@ -12,10 +12,10 @@ from connectors.ingest.dead_letters.selection import StoredDeadLetter, headers_c
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import SchemaName, read_frames
-from connectors.ingest.values.json_values import EventValues
+from connectors.ingest.values.json_values import EventValues, framed_texts
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Fetched, Partition
-from connectors.registry import RegistryClient, RegistrySettings
+from connectors.registry import RegistryClient, RegistrySettings, SchemaKind
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import MappingRules
 from storage_core import Clock, InvalidRequestError, Stream, StreamReader
@@ -65,11 +65,11 @@ class Judge:
         self._clock = clock
         self._events = events
         self._lookup: SchemaLookup | None = None
-        if rules.value_format != "avro":
+        if not rules.names_schemas:
             return
         if not settings.registry:
             message = (
-                "its values are Avro with schemas, and no registry is named: give the worker's "
+                "its values name schemas of a registry, and none is given: give the worker's "
                 "settings with --config, or --registry http://..."
             )
             raise InvalidRequestError(message)
@@ -78,7 +78,8 @@ class Judge:
             schemas = opened.schemas(registry_id)
             return schemas[-1].text if schemas else None
 
-        client = RegistryClient(RegistrySettings.parse(settings.registry), clock)
+        kind: SchemaKind = "AVRO" if rules.value_format == "avro" else "JSON"
+        client = RegistryClient(RegistrySettings.parse(settings.registry), clock, kind=kind)
         self._lookup = SchemaLookup(client, in_store, clock)
 
     def judge(self, partition: Partition, dead_letters: Sequence[StoredDeadLetter]) -> Judged:
@@ -111,7 +112,10 @@ class Judge:
     def _framed(self, lookup: SchemaLookup, fetched: Fetched) -> FramedValues:
         frames = read_frames(fetched.values, fetched.headers)
         self._await(lookup, frames.names)
-        return FramedValues(frames, dict(lookup.answers))
+        answers = dict(lookup.answers)
+        if self._rules.value_format == "json":
+            return framed_texts(fetched, frames, answers)
+        return FramedValues(frames, answers)
 
     def _await(self, lookup: SchemaLookup, names: Sequence[SchemaName]) -> None:
         """Wait until each schema is known, or known to be none.

@@ -1,24 +1,51 @@
-"""JSON values of topics: judged by an event type of the root, as STORE judges what it is given.
+"""JSON values of topics: judged by an event type, as STORE judges what it is given.
 
-A value has no version of its type in it: it is one of the newest version that takes it. So those
-who write the fields of before and those who write the new ones stand side by side in a topic.
+A value of a type of the root has no version of it in it: it is one of the newest version that takes
+it. So those who write the fields of before and those who write the new ones stand side by side in a
+topic. A value that names a schema of a registry is of the type that this schema is like.
 """
 
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from connectors.ingest.values.avro_values import NO_SCHEMA, FramedValues, WriterSchema
+from connectors.ingest.values.avro_values import (
+    NO_SCHEMA,
+    Answers,
+    FramedValues,
+    WriterSchema,
+)
 from connectors.ingest.values.framing import Frames
 from connectors.kafka import Fetched
 from storage_core import ShardlogError
 from storage_core.avro import body_starts
+from typed_events.types.event_type import EventType
 from typed_events.types.json_events import json_fault, json_schema_of, versions_of_values
 from typed_events.types.stored_types import StoredType, TypesOfRoot
 
 # So many versions of a type are tried, the newest first.
-_VERSIONS_TRIED_MAX = 16
+_VERSIONS_TRIED_MAX: Final = 16
+_TYPES_MAX: Final = 64
+
+
+def framed_texts(fetched: Fetched, frames: Frames, answers: Answers) -> FramedValues:
+    """Return what is known of texts that name schemas of a registry."""
+    values: Any = fetched.values
+
+    def reason(row: int) -> str | None:
+        writer = answers[frames.names[frames.indices[row]]]
+        assert isinstance(writer, WriterSchema), "only what has a schema is read by it"
+        text = values[row].as_py()[frames.starts[row] :]
+        return json_fault(_type_of_rows(writer.schema.text), text)
+
+    return FramedValues(frames, answers, reason_of=reason)
+
+
+@lru_cache(_TYPES_MAX)
+def _type_of_rows(text: str) -> EventType:
+    return EventType.from_avro(1, text)
 
 
 class EventValues:

@@ -6,12 +6,17 @@ It is tried by `--check`, on the latest schema of each topic's subject, before a
 from collections.abc import Iterator
 
 from connectors.ingest.values.avro_values import mapping_problem
+from connectors.ingest.values.registered_schemas import schema_of_registry
 from connectors.ingest.values.schema_waits import SILENT_S_MIN
-from connectors.registry import RegistryClient, RegistrySettings, SchemaNotFoundError
+from connectors.registry import (
+    RegistryClient,
+    RegistrySettings,
+    SchemaKind,
+    SchemaNotFoundError,
+)
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
-from storage_core.avro import AvroSchema
 from typed_events.types.json_events import json_schema_of, versions_of_values
 from typed_events.types.stored_types import TypesOfRoot
 
@@ -27,12 +32,13 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
     stream = options.stream
     if stream.value_format == "raw":
         return
-    if stream.value_format == "json":
-        _check_event_type(options)
+    if stream.event_type is not None:
+        _check_event_type(options, stream.event_type)
         return
     settings = RegistrySettings.parse(options.value_schemas.registry)
+    kind: SchemaKind = "AVRO" if stream.value_format == "avro" else "JSON"
     client = RegistryClient(
-        settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN)
+        settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN), kind=kind
     )
     rules = _rules(options)
     if options.topic_pattern is not None:
@@ -44,14 +50,16 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
         except SchemaNotFoundError as error:
             yield f"{error.message}; the fields of topic {topic!r} could not be tried"
             continue
-        complaint = mapping_problem(AvroSchema.parse(latest.text, latest.references), rules)
+        try:
+            complaint = mapping_problem(schema_of_registry(latest, kind), rules)
+        except InvalidRequestError as error:
+            complaint = error.message
         if complaint is not None:
             message = f"subject {subject!r}, version {latest.version}: {complaint}"
             raise InvalidRequestError(message)
 
 
-def _check_event_type(options: WorkerOptions) -> None:
-    name = options.stream.event_type or ""
+def _check_event_type(options: WorkerOptions, name: str) -> None:
     newest = versions_of_values(TypesOfRoot(options.root).current(), name)[-1].event_type
     complaint = mapping_problem(json_schema_of(newest), _rules(options))
     if complaint is not None:

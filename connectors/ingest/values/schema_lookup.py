@@ -16,10 +16,12 @@ from typing import Final
 
 from connectors.ingest.values.avro_values import WriterSchema
 from connectors.ingest.values.framing import ID, SchemaName, name_text
+from connectors.ingest.values.registered_schemas import schema_of_registry, schema_of_store
 from connectors.registry import (
     RegistryClient,
     RegistryRefusedError,
     RegistryUnavailableError,
+    SchemaKind,
 )
 from storage_core import Clock, InvalidRequestError, ShardlogError
 from storage_core.avro import AvroSchema
@@ -60,10 +62,11 @@ class SchemaLookup:
         """Know nothing.
 
         Args:
-            client: Who asks the registry; None where no stream has schemas.
+            client: Who asks the registry, for schemas of its kind; None where no stream has any.
             in_store: What the store knows, where the registry says nothing.
             clock: Whose time it is.
         """
+        self.kind: SchemaKind = "AVRO" if client is None else client.kind
         self._client = client
         self._in_store = in_store
         self._clock = clock
@@ -155,7 +158,7 @@ class SchemaLookup:
         """Ask no longer for what the store knows; return those of some names that it does not."""
         lacking = set()
         for name in names:
-            stored = _stored(self._in_store, name) if name in self._open else None
+            stored = _stored(self._in_store, name, self.kind) if name in self._open else None
             if stored is None:
                 lacking.add(name)
             else:
@@ -234,20 +237,15 @@ def _ask(
     if isinstance(answer, _SchemaAnswer):
         return answer
     # Whatever the registry says: what was stored by a schema can be read by it.
-    return _stored(in_store, name) or answer
+    return _stored(in_store, name, client.kind) or answer
 
 
-def _stored(in_store: InStore, name: SchemaName) -> _SchemaAnswer | None:
+def _stored(in_store: InStore, name: SchemaName, kind: SchemaKind) -> _SchemaAnswer | None:
     """Return what the store knows of a schema."""
     registry_id = int.from_bytes(name[1:], "big")
     text = in_store(registry_id) if name[:1] == ID else None
-    if text is None:
-        return None
-    try:
-        return _SchemaAnswer(registry_id, AvroSchema.stored(text))
-    except InvalidRequestError:
-        # Whoever stored it was no worker.
-        return None
+    schema = None if text is None else schema_of_store(text, kind)
+    return None if schema is None else _SchemaAnswer(registry_id, schema)
 
 
 def _registered(client: RegistryClient, name: SchemaName) -> _SchemaAnswer | str | ShardlogError:
@@ -257,14 +255,14 @@ def _registered(client: RegistryClient, name: SchemaName) -> _SchemaAnswer | str
             number = int.from_bytes(name[1:], "big")
             if number > _ID_MAX:
                 return f"{name_text(name)}: is more than any registry gives"
-            schema = client.schema_by_id(number)
+            registered = client.schema_by_id(number)
         else:
-            schema = client.schema_by_guid(name_text(name).removeprefix("schema GUID "))
-        return _SchemaAnswer(schema.id, AvroSchema.parse(schema.text, schema.references))
+            registered = client.schema_by_guid(name_text(name).removeprefix("schema GUID "))
+        return _SchemaAnswer(registered.id, schema_of_registry(registered, client.kind))
     except RegistryRefusedError as error:
         return error
     except InvalidRequestError as error:
-        # There is none, or what the registry has under this name is no Avro schema.
+        # There is none, or what the registry has under this name is none that values are read by.
         return error.message
     except ShardlogError as error:
         return error

@@ -11,7 +11,6 @@ out, and behind that it has no position until it is fetched again. Belongs to th
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,11 +19,11 @@ from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import Frames, SchemaName, name_text, read_frames
-from connectors.ingest.values.json_values import EventValues
+from connectors.ingest.values.json_values import framed_texts
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Consumer, Fetched, Partition, Place
-from connectors.registry import RegistryClient, RegistrySettings
 from connectors.settings.schema_settings import SchemaSettings
+from connectors.settings.stream_settings import MappingRules, ValueFormat
 from storage_core import Clock, InvalidRequestError, ShardlogError
 
 # A registry that is well answers within that, and a pause costs a partition far more.
@@ -47,21 +46,6 @@ class _Wait:
     since_s: float
 
 
-def schema_waits(  # noqa: PLR0913 - what a value concerns
-    settings: SchemaSettings,
-    writers: Writers,
-    consumer: Consumer,
-    clock: Clock,
-    log: Any,  # noqa: ANN401 - a structlog logger has no better type
-    events: EventValues,
-) -> "SchemaWaits":
-    """Return what a worker with these settings waits by; `writers` are the shards it has open."""
-    registry = settings.registry
-    client = RegistryClient(RegistrySettings.parse(registry), clock) if registry else None
-    lookup = SchemaLookup(client, partial(stored_text, writers), clock)
-    return SchemaWaits(lookup, settings, consumer, clock, log, events)
-
-
 def stored_text(writers: Writers, registry_id: int) -> str | None:
     """Return the text that open shards have for an id of the registry; on any thread."""
     texts: set[str | None] = set()
@@ -76,19 +60,21 @@ def stored_text(writers: Writers, registry_id: int) -> str | None:
 
 
 class SchemaWaits:
-    """Takes what can be mapped out of what was fetched, and lets partitions go on again."""
+    """Takes what can be mapped out of what was fetched, and lets partitions go on again.
 
-    def __init__(  # noqa: PLR0913 - as above
+    It is of the values of one format: those whose schemas are of the lookup's kind.
+    """
+
+    def __init__(
         self,
         lookup: SchemaLookup,
         settings: SchemaSettings,
         consumer: Consumer,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
-        events: EventValues | None = None,
     ) -> None:
         """Have none wait."""
-        self._events = events
+        self._format: ValueFormat = "avro" if lookup.kind == "AVRO" else "json"
         self._lookup = lookup
         self._settings = settings
         self._consumer = consumer
@@ -106,18 +92,11 @@ class SchemaWaits:
     def admit(
         self, fetched: Fetched, writers: Writers
     ) -> Iterator[tuple[Fetched, FramedValues | None]]:
-        """Yield what can be mapped, values that have schemas by themselves."""
-        for event_type, partitions in _of_events(fetched, writers).items():
-            events = fetched.only(partitions)
-            fetched = fetched.without(partitions)
-            assert self._events is not None, "a worker has the types of its root"
-            yield events, self._events.framed(events, event_type)
-            if not fetched.runs:
-                return
+        """Yield what can be mapped of values of the format, and all others as they are."""
         has_schemas = {
             partition
             for partition in fetched.runs
-            if partition in writers and writers[partition].rules.value_format == "avro"
+            if partition in writers and self._is_of_format(writers[partition].rules)
         }
         if not has_schemas:
             yield fetched, None
@@ -127,6 +106,9 @@ class SchemaWaits:
             yield others, None
             fetched = fetched.only(has_schemas)
         yield self._framed(fetched)
+
+    def _is_of_format(self, rules: MappingRules) -> bool:
+        return rules.names_schemas and rules.value_format == self._format
 
     def close(self) -> bool:
         """Ask for nothing more; return whether somebody is still asking, and cannot be ended."""
@@ -192,6 +174,8 @@ class SchemaWaits:
         stops = lacking | unknown if self._settings.unknown == "quarantine" else lacking
         if stops or self._waits:
             fetched = self._cut(fetched, frames, stops, lacking | unknown)
+        if self._format == "json":
+            return fetched, framed_texts(fetched, frames, answered)
         return fetched, FramedValues(frames, answered)
 
     def _lacking(self, fetched: Fetched, frames: Frames) -> set[SchemaName]:
@@ -298,16 +282,6 @@ class SchemaWaits:
             "such records aside"
         )
         return InvalidRequestError(message, stream=partition.topic, shard=partition.number)
-
-
-def _of_events(fetched: Fetched, writers: Writers) -> dict[str, set[Partition]]:
-    """Return partitions whose values are events, by their types."""
-    of_types: dict[str, set[Partition]] = {}
-    for partition in fetched.runs:
-        event_type = writers[partition].rules.event_type if partition in writers else None
-        if event_type is not None:
-            of_types.setdefault(event_type, set()).add(partition)
-    return of_types
 
 
 def _first_named(

@@ -86,6 +86,7 @@ class EventCommands:
         self._lock = threading.Lock()
         self._store: EventStore | None = None
         self._types: TypesOfRoot | None = None
+        self._parse: Callable[[str, int], Command] | None = None
         self._stopping = threading.Event()
         self._maintainer: threading.Thread | None = None
         # Who has the event streams, once a command wanted to write.
@@ -97,10 +98,12 @@ class EventCommands:
         Raises:
             InvalidRequestError: It is none, or what commands need is not installed.
         """
-        with _telling_what_is_missing():
-            from typed_events.language.parse import parse  # noqa: PLC0415 - servers do without
+        if self._parse is None:
+            with _telling_what_is_missing():
+                from typed_events.language.parse import parse  # noqa: PLC0415 - servers do without
 
-        return parse(text, COMMAND_BYTES_MAX)
+            self._parse = parse
+        return self._parse(text, COMMAND_BYTES_MAX)
 
     def execute(self, command: Command, poll: Callable[[], None] | None = None) -> Answer:
         """Do one command; nothing is raised.

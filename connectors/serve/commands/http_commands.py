@@ -49,6 +49,8 @@ _BY_MEDIA: Final[dict[str, AnswerForm]] = {
 _TEXTS: Final = (
     *("", "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"),
 )
+_QUOTED: Final = {number: quote(chr(number)) for number in range(128)}
+_OK: Final = str(HTTPStatus.OK.value)
 _HOW: Final = "a command is sent as the body of a POST, as by curl --data-binary PING http://HOST:PORT/command"
 
 
@@ -115,6 +117,11 @@ class HttpCommands:
         self, writer: AnswerWriter, wanted: StoreRequest, answer: Answer, *, closes: bool
     ) -> tuple[int, str]:
         """Write the answer to a STORE; return the bytes written, and the status."""
+        if wanted.form == "text" and answer.status is Status.OK:
+            # As most are, and a text has nothing of its row.
+            headers = {**_headers("text", Status.OK), MESSAGE: _quoted(answer.message)}
+            body = b"".join(answer_pieces(answer, "text"))
+            return writer.write_whole(HTTPStatus.OK, headers, body, closes=closes), _OK
         return self._send(writer, answer, wanted.form, is_old=False, closes=closes)
 
     def _check(self, request: HttpRequest) -> None:
@@ -142,7 +149,7 @@ class HttpCommands:
         code = CODES[answer.status]
         is_telling = code is not HTTPStatus.OK and form == "arrow"
         form = "json" if is_telling else form
-        headers = _headers(form, answer.status) | {MESSAGE: quote(answer.message)}
+        headers = _headers(form, answer.status) | {MESSAGE: _quoted(answer.message)}
         if code is not HTTPStatus.OK:
             if answer.status is Status.BUSY:
                 headers["Retry-After"] = "1"
@@ -210,6 +217,12 @@ def _text_of(body: bytes, bytes_max: int) -> str:
         raise InvalidRequestError(message) from error
 
 
+def _quoted(text: str) -> str:
+    """Return what `quote` does, of a text of ASCII in a third of its time."""
+    return text.translate(_QUOTED) if text.isascii() else quote(text)
+
+
+@lru_cache(64)
 def _headers(form: AnswerForm, status: Status) -> dict[str, str]:
     return {
         "Content-Type": MEDIA_TYPES[form],

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from storage_core.engine.key_value import Batch
 from storage_core.errors import CorruptionError, InvalidRequestError
@@ -32,10 +33,13 @@ from storage_core.format.keys import (
 )
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import KEY_KEYS, decode_int, encode_int
-from storage_core.platform.arrow import distinct
+from storage_core.platform.arrow import Array, distinct
 
 RECENT_KEYS_MAX: Final = 2**15
 RECENT_BYTES_MAX: Final = 2**22
+_FEW_ROWS: Final = 64
+# In place of a row's key: the last of all numbers is that of rows without one.
+_NO_KEY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,7 @@ class KeyNumbers:
             InvalidRequestError: There is no number left for a key.
             CorruptionError: An entry is not an assigned number.
         """
-        values, codes = distinct(rows.envelope["key"])
-        keys: list[Any] = values.to_pylist()
+        keys, codes = _distinct_keys(rows.envelope["key"])
         numbered = self._recent.find(keys)
         unknown = [position for position, number in enumerate(numbered) if number is None]
         new: dict[bytes, int] = {}
@@ -135,6 +138,20 @@ def numbers_of(
         elif (value := value_at(number_key(key))) is not None:
             numbers.append(_assigned_number(key, value, count))
     return tuple(numbers)
+
+
+def _distinct_keys(column: Array) -> tuple[list[Any], npt.NDArray[np.integer[Any]]]:
+    """Return the keys of rows as they come, each once, and which each row has; -1 is none."""
+    if len(column) > _FEW_ROWS:
+        values, codes = distinct(column)
+        return values.to_pylist(), codes
+    # Of few rows Arrow's own way takes longer than to look at each.
+    places: dict[Any, int] = {}
+    of_rows = [
+        _NO_KEY if key is None else places.setdefault(key, len(places))
+        for key in column.to_pylist()
+    ]
+    return list(places), np.array(of_rows, np.intp)
 
 
 class _RecentKeys:

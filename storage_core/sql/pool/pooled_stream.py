@@ -150,6 +150,29 @@ class PooledStream:
             if instance_of(self._reader, n) == snapshot.epochs[n].instance
         }
 
+    def first_behind(self, snapshot: PooledSnapshot) -> int | None:
+        """Return the least primary of the first rows behind a snapshot; None if none came since.
+
+        Raises:
+            PartGoneError: They are gone again, or the stream is another one by now.
+        """
+        primaries: list[Any] = []
+        for n, end in self._reader.committed().items():
+            place = snapshot.settled.get(n)
+            if place is not None and self._reader.lineage(n) != place.lineage:
+                raise PartGoneError(PART_GONE)
+            start = 0 if place is None else place.address
+            if end <= start:
+                continue
+            try:
+                batches = self._reader.tail(n, start, end, columns=["primary"])
+                first = next((batch for batch in batches if batch.num_rows), None)
+            except LostRangeError as error:
+                raise PartGoneError(PART_GONE) from error
+            if first is not None:
+                primaries += first.column("primary").slice(0, 1).to_pylist()
+        return min(primaries, default=None)
+
     def _row_digest(self, shard: int, address: int) -> str | None:
         if address < 0:
             return None

@@ -199,6 +199,10 @@ class StreamPool(Closing):
         """Return the digest of a row of each shard, as PooledStream has it."""
         return self._opened(snapshot.stream)[0].row_digests(snapshot, addresses)
 
+    def first_behind(self, snapshot: PooledSnapshot) -> int | None:
+        """Return the least primary of what came behind a snapshot, as PooledStream has it."""
+        return self._opened(snapshot.stream)[0].first_behind(snapshot)
+
     def query(
         self,
         wanted: Mapping[str, Owners | None],

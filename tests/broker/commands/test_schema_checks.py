@@ -84,3 +84,37 @@ def test_registry_that_does_not_answer_is_one_line(check: Check, registry: str) 
     assert ran.code == 3
     assert "schema registry" in ran.err
     assert ran.err.count("\n") == 1
+
+
+ORDER = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}},
+    "required": ["amount", "at"],
+}
+NESTED = {"type": "object", "properties": {"lines": {"type": "array"}}}
+
+
+def test_fields_of_a_json_schema_that_are_there_pass(
+    check: Check, registry: str, topic: str
+) -> None:
+    register(registry, f"{topic}-value", json.dumps(ORDER), "JSON")
+    ran = check(value_format="json", primary="field:at", secondary="field:amount")
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (ORDER, "has no field when; it has amount, at"),
+        (NESTED, 'is of no event type: property "lines" is of type array; fields are flat'),
+    ],
+)
+def test_json_schema_that_values_are_not_read_by_is_one_line_with_the_subject(
+    check: Check, registry: str, topic: str, schema: object, said: str
+) -> None:
+    register(registry, f"{topic}-value", json.dumps(schema), "JSON")
+    ran = check(value_format="json", primary="field:when")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert f"subject '{topic}-value', version 1" in ran.err
+    assert ran.err.count("\n") == 1

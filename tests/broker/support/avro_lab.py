@@ -20,11 +20,11 @@ READING = record_schema(("device", "int"), ("at", AT), ("value", "double"))
 START_MS = 1_767_355_200_000
 
 
-def register(registry: str, subject: str, text: str) -> int:
+def register(registry: str, subject: str, text: str, kind: str = "AVRO") -> int:
     """Register a schema and return its id."""
     request = Request(  # noqa: S310 - the registry's own address
         f"{registry}/subjects/{subject}/versions",
-        json.dumps({"schema": text}).encode(),
+        json.dumps({"schema": text, "schemaType": kind}).encode(),
         {"Content-Type": "application/json"},
     )
     with build_opener(ProxyHandler({})).open(request, timeout=WAIT_MAX_S) as answer:

@@ -60,9 +60,15 @@ def _text(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A front end, and its client."""
+    """A front end, and its client.
+
+    Attributes:
+        tell: Has it do a command.
+        served: The server behind it, if there is one.
+    """
 
     tell: Callable[[str], Told]
+    served: Served | None = None
 
 
 @contextmanager
@@ -74,18 +80,18 @@ def open_door(name: str, root: Path, shardlog: Shardlog) -> Iterator[Door]:
     with commanding(root) as served:
         match name:
             case "http":
-                yield Door(lambda text: Told.of_json(posted(served, text)[1]))
+                yield Door(lambda text: Told.of_json(posted(served, text)[1]), served)
             case "command-server":
                 server = f"shardlog://{served.server.address}"
-                yield Door(lambda text: _told_by_command(shardlog, server, text))
+                yield Door(lambda text: _told_by_command(shardlog, server, text), served)
             case "ws":
                 with connect(f"ws://{served.server.address}/ws", compression=None) as socket:
-                    yield Door(lambda text: Told.of_json(_reply_of(socket, text)))
+                    yield Door(lambda text: Told.of_json(_reply_of(socket, text)), served)
             case _:
                 with lines_of(served, name) as lines:
                     lines.send("FORMAT json")
                     lines.line()
-                    yield Door(lambda text: Told.of_json(lines.ask_line(text)))
+                    yield Door(lambda text: Told.of_json(lines.ask_line(text)), served)
 
 
 def _reply_of(socket: ClientConnection, text: str) -> str | bytes:

@@ -1,19 +1,27 @@
 """Goal: whatever is sent, each front end answers with one status and goes on; nothing is a bug.
 
-Commands of every form are mutated: characters changed, cut, doubled and moved between commands.
+Commands of every form are mutated: characters changed, cut, doubled and moved between commands. By
+WebSocket come those that the language is tried by; `make faults KIND=commands` sends 20,000 there.
 """
 
 import json
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
 from tests.events.front_ends.doors import lines_of, posted
 from tests.events.front_ends.test_doors import FORMS
+from tests.events.front_ends.test_websocket import Client, client_of
+from tests.thin import rounds
+from tests.unit.typed_events.language.test_fuzz import SEED, command_text
 from typed_events.answer import Status
 
 ROUNDS = 250
+# By WebSocket, so many of them before an answer is read.
+COMMANDS = rounds("SHARDLOG_FAULT_COMMANDS", few=400, many=20_000)
+AT_ONCE = 16
 MARKS = [
     '"',
     "{",
@@ -77,6 +85,36 @@ def test_mutated_commands_by_line_are_each_answered(served, place, capfd) -> Non
             assert reply[-1].partition(":")[0] in STATUSES, (line, reply)
         assert lines.ask("PING") == ["OK: PONG"]
     assert "Traceback" not in capfd.readouterr().err
+
+
+def answers_to(client: Client, texts: list[str]) -> list[dict[str, Any]]:
+    """Return the answers to messages that are all sent before one is read."""
+    for text in texts:
+        client.socket.send(text)
+    answers = (one for one in client.messages() if "event" not in one)
+    return [next(answers) for _ in texts]
+
+
+def test_random_commands_by_websocket_are_each_answered(served, capfd) -> None:
+    with client_of(served) as client:
+        for first in range(0, COMMANDS, AT_ONCE):
+            numbers = range(first, min(first + AT_ONCE, COMMANDS))
+            texts = [sendable(command_text(Random(f"{SEED} {number}"))) for number in numbers]
+            answers = answers_to(client, texts)
+            for number, answer in zip(numbers, answers, strict=True):
+                assert answer["status"] in STATUSES, (number, answer)
+                assert "\n" not in answer["message"], (number, answer)
+                assert answer["count"] == len(answer["rows"]), (number, answer)
+            begun = [answer["subscription"] for answer in answers if "subscription" in answer]
+            ends = answers_to(client, [f"UNSUBSCRIBE {number}" for number in begun])
+            assert {end["status"] for end in ends} <= {"OK", "NotFound"}, ends
+            assert client.ask("PING")["message"] == "PONG", first
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def sendable(text: str) -> str:
+    """Return a text without halves of characters, which no message of text has."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def test_bytes_that_are_no_text_hurt_nobody(served) -> None:

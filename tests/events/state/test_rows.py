@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage_core import StreamReader
+from storage_core import InvalidRequestError, Stream, StreamReader
 from storage_core.sql import connect
 from tests.events.state.rows import TTL_S, StateBench, put_text
 from tests.events.store.bench import rows_of, stored
@@ -228,6 +228,15 @@ def test_others_see_what_was_stored_with_its_row_in_the_headers(bench):
     headers = [{"key": "row", "value": b"a"}]
     assert table.column("headers").to_pylist() == [headers, headers]
     assert [payload is None for payload in table.column("payload").to_pylist()] == [False, True]
+
+
+def test_rows_of_state_are_not_sealed_by_hand(bench):
+    bench.put("ann", "a", 1)
+    bench.close()
+    with Stream.open(bench.root, "cursor") as stream:
+        with pytest.raises(InvalidRequestError, match="is never_cold"):
+            stream.seal()
+        assert stream.parts() == []
 
 
 def test_sql_of_the_guide_has_the_rows_that_are_there(bench):

@@ -24,7 +24,7 @@ def test_closed_store_says_so_and_may_be_closed_again(bench):
     for text in (EVENT, "PING", "LIST TYPES", "FLUSH", 'DEFINE a FIELDS { "b": "int" }'):
         answer = store.execute(text)
         assert (answer.status, answer.message) == (
-            Status.INTERNAL_ERROR,
+            Status.BUSY,
             "the store of events is closed",
         )
 
@@ -56,7 +56,7 @@ def test_fork_leaves_the_store_to_its_parent(bench):
     if child == 0:
         answer = store.execute(EVENT)
         store.close()
-        is_refused = answer.status is Status.INTERNAL_ERROR and "another process" in answer.message
+        is_refused = answer.status is Status.BAD_REQUEST and "another process" in answer.message
         os._exit(0 if is_refused else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0

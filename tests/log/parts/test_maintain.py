@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core import Environment
+from storage_core import Environment, InvalidRequestError
 from storage_core.testing import ManualClock
 
 REPOSITORY = Path(__file__).parents[3]
@@ -115,8 +115,20 @@ def test_stream_that_is_never_cold_is_left_alone(bench, clock):
     clock.advance(3600)
     assert bench.stream.maintain().is_idle
     assert bench.stream.parts() == []
-    # By hand it can be sealed all the same.
+
+
+def test_stream_that_is_never_cold_is_not_sealed_by_hand(bench):
+    bench.keep(range(50))
     assert bench.stream.seal().rows == 50
+    bench.stream.alter(never_cold=True)
+    bench.keep(range(50, 60))
+    with pytest.raises(InvalidRequestError, match=r"is never_cold: .* become no parts"):
+        bench.stream.seal()
+    # What is sealed already is still looked after.
+    for do in (lambda: bench.stream.seal(rebuild=True), bench.stream.compact, bench.stream.trim):
+        assert do().rows_sealed == 0
+    assert sum(one.entry.rows for one in bench.stream.parts()) == 50
+    assert bench.primaries() == list(range(60))
 
 
 def test_blocks_go_once_they_are_sealed_and_old(bench, clock):

@@ -83,7 +83,7 @@ def test_files_of_before_an_opening_go_in_their_time(bench, clock):
     assert not are_there(files)
 
 
-@pytest.mark.parametrize("do", [Stream.seal, Stream.compact, Stream.maintain])
+@pytest.mark.parametrize("do", [REBUILD, Stream.compact, Stream.maintain])
 def test_files_go_by_hand_and_where_a_stream_is_never_cold(bench, clock, do):
     files = replaced(bench)
     bench.stream.alter(never_cold=True)

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
@@ -217,11 +218,14 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, section: dict[
         pass
 
 
-def test_server_ends_with_a_worker_that_is_killed(bench: Workbench) -> None:
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["answering", "frozen"])
+def test_server_ends_with_a_worker_that_is_killed(bench: Workbench, *, is_frozen: bool) -> None:
     bench.keep([1])
     process, connection = start_talking_child(_have_one, bench.root)
     assert connection.poll(START_MAX_S)
     host, port, pid = connection.recv()
+    if is_frozen:
+        os.kill(pid, signal.SIGSTOP)
     process.kill()
     process.join(START_MAX_S)
 
@@ -233,6 +237,19 @@ def test_server_ends_with_a_worker_that_is_killed(bench: Workbench) -> None:
         return False
 
     await_that(is_free, "an address that is free")
+
+
+def test_server_whose_worker_is_gone_before_it_says_what_to_serve_ends_without_a_word() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = subprocess.run(
+            [sys.executable, "-m", "connectors.serve.server_process", str(listener.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(listener.fileno(),),
+            capture_output=True,
+            check=False,
+            timeout=START_MAX_S,
+        )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
 def test_end_of_the_worker_is_not_held_up_by_a_server_that_stands_still(

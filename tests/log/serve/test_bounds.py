@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,19 @@ def test_idle_connection_makes_room_for_a_new_one(large: Workbench) -> None:
             lambda: served.exchange(LIVE_ONCE).startswith(b"HTTP/1.1 200 "), "one makes room"
         )
         assert sorted(is_answered(sock) for sock in socks) == [False, True, True]
+
+
+def test_client_whose_body_nobody_wants_makes_room_for_a_new_one(
+    large: Workbench, tmp_path: Path
+) -> None:
+    (tmp_path / "tokens").write_text("a-token-of-some-length")
+    with (
+        serving(large.root, connections=1, reserved=0, read_tokens=tmp_path / "tokens") as served,
+        served.connected() as sock,
+    ):
+        sock.sendall(b"POST /v1/streams HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
+        assert sock.recv(1000).startswith(b"HTTP/1.1 401 ")
+        await_that(lambda: served.exchange(LIVE_ONCE).startswith(b"HTTP/1.1 200 "), "it makes room")
 
 
 def is_answered(sock: socket.socket) -> bool:

@@ -70,6 +70,29 @@ def test_request_without_a_known_token_is_told_nothing(bench, tokens, token, pat
             assert answer.status == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/streams/stream-0/read", "/command", "/nope"])
+@pytest.mark.parametrize("expects", ["", "Expect: 100-continue\r\n"])
+def test_body_of_a_client_without_a_known_token_is_not_waited_for(
+    bench, tokens, path, expects
+) -> None:
+    """So it takes no memory: nothing of it is kept."""
+    bench.keep([1])
+    head = f"POST {path} HTTP/1.1\r\nAuthorization: Bearer {OTHER}\r\n{expects}"
+    with serving(bench.root, **tokens) as served, served.connected() as sock:
+        sock.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode())
+        status = b"HTTP/1.1 404 " if path == "/nope" else b"HTTP/1.1 401 "
+        assert sock.recv(len(status)) == status
+
+
+def test_body_that_is_not_kept_leaves_nothing_before_the_next_answer(bench, tokens) -> None:
+    refused = b"POST /v1/streams HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"G" * 300_000
+    live = b"GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n"
+    with serving(bench.root, **tokens) as served:
+        answer = served.exchange(refused + live)
+    assert [line for line in answer.split(b"\r\n") if b"HTTP/1.1" in line][-1].endswith(b"200 OK")
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
 @pytest.mark.parametrize("token", [READ, WRITE])
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer "])
 def test_token_of_either_right_may_read(bench, tokens, token, scheme) -> None:

@@ -31,6 +31,7 @@ from storage_core import (
 )
 from storage_core.protocol import PROTOCOL
 from storage_core.remote.staging_client import StagingClient, create_by_server
+from storage_core.staged_answers import create
 from storage_core.transactions.staged_batch import StagedBatch, Waiting
 from tests.log.serve.relay import Relay
 from tests.log.serve.served import serving
@@ -86,6 +87,12 @@ def test_client_knows_the_stream_as_by_path(bench):
         land(area, NUMBERED, staged(area, NUMBERED, range(4)))
         for name, of in (("is_decided", NUMBERED), ("contents", NUMBERED), ("mark", "app")):
             assert getattr(area, name)(of) == getattr(by_path, name)(of) is not None
+
+
+@pytest.mark.parametrize("options", ["[]", "null", "7", '"shards"'])
+def test_options_of_a_stream_that_are_no_object_are_refused_in_a_line(tmp_path, options):
+    with pytest.raises(InvalidRequestError, match="a JSON object of its options, not"):
+        create(tmp_path, "made", options)
 
 
 def test_stream_is_made_by_a_server_with_its_options(bench):

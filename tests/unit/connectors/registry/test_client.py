@@ -115,6 +115,17 @@ def test_schema_that_is_no_avro_is_said_to_be_none(script, clock) -> None:
         client(script, clock).schema_by_id(7)
 
 
+def test_schema_of_another_kind_is_none_to_a_client(script) -> None:
+    script.answer("/schemas/ids/7", {"schema": INT})
+    script.answer("/schemas/ids/8", {"schema": "{}", "schemaType": "JSON"})
+    registry = RegistryClient(
+        RegistrySettings.parse({"url": script.url, "max.retries": 0}), kind="JSON"
+    )
+    assert registry.schema_by_id(8).text == "{}"
+    with pytest.raises(SchemaNotFoundError, match="schema id 7: is AVRO, not JSON Schema"):
+        registry.schema_by_id(7)
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_registry_that_cannot_answer_then_is_asked_again(script, clock, status) -> None:
     script.answer("/schemas/ids/7", b"<html>", status)

@@ -109,6 +109,25 @@ def test_time_that_nobody_waits_is_refused(timeout: str) -> None:
         decode_body(CALLS["wait"].parameters, body.encode())
 
 
+def test_bound_that_is_told_is_one_that_is_taken() -> None:
+    (limit,) = (one for one in CALLS["read"].parameters if one.name == "limit")
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {2**63 - 1}$"):
+        decode_query((limit,), f"limit={2**63}")
+    assert decode_query((limit,), f"limit={2**63 - 1}") == {"limit": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"ids": [1] * 1_000_001}, "ids: 1000001 values; 1000000 are the most"),
+        ({"columns": ["x" * 8193]}, "columns: 8193 characters; 8192 are the most"),
+    ],
+)
+def test_value_that_is_too_large_is_told_with_its_size(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequestError, match=said):
+        decode_body(CALLS["read"].parameters, json.dumps(values).encode())
+
+
 def test_many_unknown_names_cost_as_little_as_some() -> None:
     body = json.dumps({f"shrad{number}": 1 for number in range(100_000)})
     with pytest.raises(InvalidRequestError, match="did you mean shard") as raised:

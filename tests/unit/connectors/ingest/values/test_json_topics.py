@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 def check(capsys: pytest.CaptureFixture[str], root: Path) -> Check:
     """Return what checks a worker's settings; the stream's by name."""
 
-    def checked(topic: str = "orders", **stream: str) -> Ran:
+    def checked(topic: str = "orders", **stream: str | None) -> Ran:
         settings = {
             "root": str(root),
             "topics": topic,
@@ -40,6 +40,7 @@ def check(capsys: pytest.CaptureFixture[str], root: Path) -> Check:
                     "key_mode": "dictionary",
                     **stream,
                 }.items()
+                if value is not None
             },
         }
         options = [f"--set={name}={value}" for name, value in settings.items()]
@@ -78,4 +79,12 @@ def test_what_values_of_a_topic_cannot_be_is_one_line(
     ran = check(**stream)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_values_of_no_type_need_a_registry(check: Check) -> None:
+    ran = check(event_type=None)
+    assert (ran.code, ran.out) == (2, "")
+    assert '"json" asks a schema registry' in ran.err
+    assert 'or the type that values are events of, as stream.event_type = "order"' in ran.err
     assert ran.err.count("\n") == 1

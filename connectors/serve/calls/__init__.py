@@ -1,0 +1,1 @@
+"""What the calls of the protocol are answered."""

@@ -1,0 +1,1 @@
+"""Queries beside what becomes of the rows: seals, trims, expiry, restarts, restores."""
