@@ -25,6 +25,7 @@ OF_FILES: Final = {
     "tests/broker/spark/test_kafka_format.py": "Spark of Kafka",
     "tests/broker/spark/test_typed_chain.py": "Spark of Kafka",
     "tests/broker/spark/test_whole_chain.py": "Spark of Kafka",
+    "tests/events/front_ends/test_doors.py": "doors",
     "tests/faults/test_damage.py": "damage",
     "tests/unit/connectors/cli/test_exit_codes.py": "exit codes",
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",

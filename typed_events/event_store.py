@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from storage_core import Environment, PartBuilder, TieringReport
+from storage_core.platform.closing import Closing
+from storage_core.platform.overriding import override
 from storage_core.remote.addresses import refuse_servers
 from typed_events.answer import Answer
 from typed_events.errors import CommandError, NotFoundError
@@ -58,7 +59,7 @@ from typed_events.subscriptions.subscriptions import Subscriptions
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot, no_such_type
 
 
-class EventStore:
+class EventStore(Closing):
     """Commands over the event streams of a root. Any thread may call it; a context manager.
 
     What only reads needs no ownership. The first command that writes locks all event streams until
@@ -233,6 +234,7 @@ class EventStore:
             return {}
         return maintain(self._writer.call(_themselves), builder)
 
+    @override
     def close(self) -> None:
         """Store what waits, end subscriptions, close the streams; closing twice is fine.
 
@@ -246,18 +248,6 @@ class EventStore:
             closing.callback(self._queries.close)
             closing.callback(self._writer.close)
             self._subscriptions.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _answer(  # noqa: PLR0911 - one for each command
         self, command: Command, poll: Callable[[], None] | None

@@ -7,7 +7,6 @@ a row group is not read. Each column chunk is compared with its digest as it is 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -53,12 +52,7 @@ class PartFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._bytes.close()
 
     def read(self, group: int, columns: Sequence[str]) -> pa.Table:

@@ -15,14 +15,15 @@ nothing else (engine.py, statements.py, part_files.py).
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from os import PathLike
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
+from storage_core.platform.closing import Closing
 from storage_core.platform.name_suggestions import likely_name, listed_names
+from storage_core.platform.overriding import override
 from storage_core.remote.addresses import names_servers
 from storage_core.remote.options import ServerOptions
 from storage_core.sql.access.path_streams import PathStreams, ReadablePart, RootStreams
@@ -89,7 +90,7 @@ def connect(  # noqa: PLR0913 - one parameter an option
     return Streams(root, streams, options, server)
 
 
-class Streams:
+class Streams(Closing):
     """Streams of a root as tables of DuckDB. One thread at a time."""
 
     def __init__(
@@ -123,17 +124,7 @@ class Streams:
                 self._load(self._names)
             undo.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
+    @override
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()

@@ -113,6 +113,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.landing",
     "storage_core.staged_answers",
     "storage_core.platform.arrow",
+    "storage_core.platform.closing",
     "storage_core.platform.handle_pool",
     "storage_core.remote.staging_client",
     "storage_core.transactions.staged_batch",

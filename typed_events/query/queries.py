@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import pyarrow as pa
 
 from storage_core import Clock, InvalidRequestError, SystemClock
+from storage_core.platform.closing import Closing
 from storage_core.platform.name_suggestions import unknown_names
+from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import Owners, PooledSnapshot
 from storage_core.sql.pool.stream_pool import (
     PooledAnswer,
@@ -60,7 +61,7 @@ Poll = Callable[[], None]
 Select = Callable[[Mapping[str, Side], Texts], Selection]
 
 
-class Queries:
+class Queries(Closing):
     """Answers queries over a root. Any thread; close it after its last answer.
 
     Attributes:
@@ -88,17 +89,7 @@ class Queries:
         self._types = types or FieldsOfTypes(TypesOfRoot(self._root).current)
         self.others = OtherStreams(self._root, self._streams)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
+    @override
     def close(self) -> None:
         """Close what is open."""
         self._streams.close()

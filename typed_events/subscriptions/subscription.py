@@ -7,7 +7,6 @@ The subscriber's thread takes the frames, and reads by itself what lies before i
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
@@ -20,6 +19,8 @@ from storage_core import (
     ShardlogError,
     SystemClock,
 )
+from storage_core.platform.closing import Closing
+from storage_core.platform.overriding import override
 from storage_core.sql.pool.pooled_stream import PooledSnapshot
 from storage_core.sql.pool.stream_ranges import StreamRanges
 from typed_events.errors import CommandError
@@ -76,7 +77,7 @@ class Sources(Protocol):
         ...
 
 
-class Subscription:
+class Subscription(Closing):
     """Frames, one after the other. One thread takes them; any thread closes it.
 
     Attributes:
@@ -198,6 +199,7 @@ class Subscription:
             self._is_ended = True
             self._changed.notify_all()
 
+    @override
     def close(self) -> None:
         """End it; any thread, and closing twice is fine."""
         with self._changed:
@@ -226,17 +228,6 @@ class Subscription:
                 return frame
             if self._is_closed:
                 raise StopIteration
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _refuse_if_ended(self) -> None:
         if self._is_ended:

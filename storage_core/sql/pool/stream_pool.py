@@ -16,7 +16,6 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Condition, Lock
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 import pyarrow as pa
@@ -29,7 +28,9 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.platform.clock import SystemClock
+from storage_core.platform.closing import Closing
 from storage_core.platform.fork_guard import Home
+from storage_core.platform.overriding import override
 from storage_core.sql.engine import EngineOptions
 from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
 from storage_core.sql.pool.engine import Build, PooledEngine
@@ -74,7 +75,7 @@ class Release(Protocol):
         ...
 
 
-class PooledAnswer:
+class PooledAnswer(Closing):
     """The rows of a query, made while they are taken. One thread at a time.
 
     Whoever does not take all of them closes it.
@@ -115,6 +116,7 @@ class PooledAnswer:
             raise StopIteration
         return batch
 
+    @override
     def close(self) -> None:
         """Let go of rows that are not wanted; closing twice is fine."""
         self._end(is_sound=True)
@@ -129,17 +131,6 @@ class PooledAnswer:
         """Let go of rows that nobody took."""
         self.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 def _some(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
@@ -150,7 +141,7 @@ def _some(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBa
             return
 
 
-class StreamPool:
+class StreamPool(Closing):
     """The streams of a root that stay open. Any thread."""
 
     def __init__(self, root: str | PathLike[str], options: PoolOptions | None = None) -> None:
@@ -167,17 +158,6 @@ class StreamPool:
         self._idle: list[PooledEngine] = []
         self._engines = 0
         self._is_closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def names(self) -> list[str]:
         """Return the names of all streams."""
@@ -286,6 +266,7 @@ class StreamPool:
                 raise
         raise UnavailableError(_GONE)
 
+    @override
     def close(self) -> None:
         """Close all; a query that runs ends by an error, or with its rows.
 

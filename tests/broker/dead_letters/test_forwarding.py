@@ -142,24 +142,24 @@ def test_worker_fetches_no_faster_than_dead_letters_go_once_a_shard_keeps_its_li
     worker = lab.worker(topic, dead_letters_only_max=0, round_records_max=2000, **settings)
     worker.await_event("partition opened")
     counts = [0]
+    with StreamReader.open(lab.root, topic.name) as reader:
 
-    def is_whole() -> bool:
-        counts.append(dead_letters_kept(lab, topic))
-        return lab.committed(topic) == {0: LETTERS}
+        def is_whole() -> bool:
+            counts.append(dead_letters_kept(reader))
+            return lab.committed(topic) == {0: LETTERS}
 
-    await_that(is_whole, lambda: f"{LETTERS} records; {worker.said()}", 3 * WAIT_MAX_S)
+        await_that(is_whole, lambda: f"{LETTERS} records; {worker.said()}", 3 * WAIT_MAX_S)
     # A round in flight, and what is gathered and fetched beside it.
     assert max(counts) < 30_000, max(counts)
     await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")
     assert worker.stop() == 0
 
 
-def dead_letters_kept(lab: Lab, topic: Topic) -> int:
+def dead_letters_kept(reader: StreamReader) -> int:
     """Return how many a store has counted and not let go."""
-    with StreamReader.open(lab.root, topic.name) as reader:
-        reader.refresh()
-        stats = reader.stats()
-        return stats.dead_letters - stats.dead_letters_cleared
+    reader.refresh()
+    stats = reader.stats()
+    return stats.dead_letters - stats.dead_letters_cleared
 
 
 def test_letter_that_is_too_large_for_the_topic_stands_in_the_way_of_no_other(lab: Lab) -> None:

@@ -63,31 +63,31 @@ FORMS = (
 )
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Told]:
+    """What `execute` answers to each form."""
+    with EventStore.open(tmp_path_factory.mktemp("alike")) as store:
+        return [Told.of_answer(store.execute(form)) for form in FORMS]
+
+
 @pytest.mark.parametrize("name", DOORS)
-def test_each_form_is_answered_as_by_execute(name, tmp_path, shardlog) -> None:
-    with (
-        EventStore.open(tmp_path / "alike") as store,
-        open_door(name, tmp_path / "root", shardlog) as door,
-    ):
-        wrong = {
-            form: (reply, expected)
-            for form in FORMS
-            if (reply := door.tell(form)) != (expected := Told.of_answer(store.execute(form)))
-        }
-    assert wrong == {}
+def test_each_form_is_answered_as_by_execute(name, tmp_path, shardlog, expected) -> None:
+    with open_door(name, tmp_path / "root", shardlog) as door:
+        replies = [door.tell(form) for form in FORMS]
+    assert differing(replies, expected) == {}
 
 
-def test_each_form_is_answered_alike_on_a_connection_that_stores(tmp_path) -> None:
-    with (
-        EventStore.open(tmp_path / "alike") as store,
-        commanding(tmp_path / "root") as served,
-        storing(served) as client,
-    ):
-        wrong = {}
+def test_each_form_is_answered_alike_on_a_connection_that_stores(tmp_path, expected) -> None:
+    replies = []
+    with commanding(tmp_path / "root") as served, storing(served) as client:
         for form in FORMS:
             if not client.is_handed_over:
                 client.hand_over()
-            reply, expected = client.ask(form).answer, Told.of_answer(store.execute(form))
-            if reply != expected:
-                wrong[form] = (reply, expected)
-    assert wrong == {}
+            replies.append(client.ask(form).answer)
+    assert differing(replies, expected) == {}
+
+
+def differing(replies: list[Told], expected: list[Told]) -> dict[int, tuple[str, Told, Told]]:
+    """Return the forms that were answered otherwise than expected, by their number."""
+    rows = enumerate(zip(FORMS, replies, expected, strict=True))
+    return {number: row for number, row in rows if row[1] != row[2]}

@@ -229,7 +229,9 @@ def test_socket_over_tls_does_what_one_without_does(tmp_path) -> None:
 def test_client_that_takes_nothing_is_cut_and_no_other_waits(tmp_path) -> None:
     with commanding(tmp_path, send_s=1.0) as served, client_of(served) as client:
         client.ask(DEFINE)
-        stores = "; ".join(stored(n) for n in range(5_000))
+        # Twenty megabytes, more than the system takes for a client that reads nothing.
+        long_name = "c" * 1_000
+        stores = "; ".join([stored(1).replace("c-1", long_name)] * 900)
         for _ in range(20):
             assert client.ask(f"BATCH [ {stores} ]")["status"] == "OK"
         with served.connected() as sock:

@@ -102,7 +102,7 @@ class Scenario:
         assert are_alike(rows, expected), (query, rows[:5], expected[:5])
 
 
-@thinned("seed", range(40), count=3)
+@thinned("seed", range(40), count=2)
 def test_queries_answer_what_they_do_over_plain_lists(root, seed):
     scenario = Scenario(root, seed)
     drawn = scenario.drawn
@@ -117,7 +117,7 @@ def test_queries_answer_what_they_do_over_plain_lists(root, seed):
                 scenario.define(drawn.rng.choice(TYPES))
 
 
-@thinned("seed", range(40), count=3)
+@thinned("seed", range(40), count=2)
 def test_sequences_are_those_of_a_naive_join(root, seed):
     scenario = Scenario(root, seed + 1000)
     drawn = scenario.drawn

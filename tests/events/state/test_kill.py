@@ -9,12 +9,11 @@ from pathlib import Path
 from random import Random
 
 from storage_core import SystemClock
-from tests.children import start_child
+from tests.events.killed import kill_after
 from tests.events.state.clients import CLIENTS, ClientsPlan, noted_steps, rows_after, run_clients
 from tests.events.state.rows import StateBench
 from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.thin import rounds
-from tests.waiting import await_that
 
 ROUNDS = rounds("SHARDLOG_FAULT_EVENTS", few=2, many=100)
 STEPS_MAX = 200
@@ -27,21 +26,13 @@ def test_killed_store_keeps_the_changes_that_it_acknowledged(root: Path) -> None
         plan = ClientsPlan(root / "root", root / "notes")
         StateBench(plan.root).close()
         for _ in range(ROUNDS):
-            kill_after(plan, chance.randrange(STEPS_MAX))
+            kill_after(
+                chance.randrange(STEPS_MAX),
+                lambda: len(list(noted_steps(plan.notes))),
+                run_clients,
+                plan,
+            )
             check(plan)
-
-
-def kill_after(plan: ClientsPlan, steps: int) -> None:
-    """Let clients change rows, and kill them once so many steps more are noted."""
-    wanted = len(list(noted_steps(plan.notes))) + steps
-    process = start_child(run_clients, plan)
-    await_that(
-        lambda: len(list(noted_steps(plan.notes))) >= wanted or not process.is_alive(),
-        f"{wanted} notes",
-        wait_s=600,
-    )
-    process.kill()
-    process.join()
 
 
 def check(plan: ClientsPlan) -> None:

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from random import Random
 
-from tests.children import start_child
+from tests.events.killed import kill_after
 from tests.events.store.bench import StoreBench
 from tests.events.store.clients import (
     CLIENTS,
@@ -25,7 +25,6 @@ from tests.events.store.clients import (
 )
 from tests.faults.support.campaign import fault_seed, naming_seed
 from tests.thin import rounds
-from tests.waiting import await_that
 
 ROUNDS = rounds("SHARDLOG_FAULT_EVENTS", few=3, many=200)
 STEPS_MAX = 400
@@ -41,21 +40,13 @@ def test_killed_store_keeps_what_it_acknowledged_once(root: Path) -> None:
             bench.define(event_type, client="int", step="int")
         bench.close()
         for _ in range(ROUNDS):
-            kill_after(plan, chance.randrange(STEPS_MAX))
+            kill_after(
+                chance.randrange(STEPS_MAX),
+                lambda: len(list(steps_noted(plan.notes))),
+                run_clients,
+                plan,
+            )
             check(plan)
-
-
-def kill_after(plan: ClientsPlan, steps: int) -> None:
-    """Let clients store, and kill them once so many steps more are noted."""
-    wanted = len(list(steps_noted(plan.notes))) + steps
-    process = start_child(run_clients, plan)
-    await_that(
-        lambda: len(list(steps_noted(plan.notes))) >= wanted or not process.is_alive(),
-        f"{wanted} notes",
-        wait_s=600,
-    )
-    process.kill()
-    process.join()
 
 
 def check(plan: ClientsPlan) -> None:

@@ -18,7 +18,7 @@ from typed_events.subscriptions.subscriptions import Subscriptions
 CONDITIONS = 25
 
 
-@thinned("seed", range(60), count=3)
+@thinned("seed", range(60), count=2)
 def test_condition_takes_the_rows_of_a_list(root: Path, seed: int) -> None:
     drawn = Drawn(seed)
     fields = drawn.fields()

@@ -165,7 +165,7 @@ class Scenario:
         return sum(map(follower.wants, self.bench.events))
 
 
-@thinned("seed", range(40), count=4)
+@thinned("seed", range(40), count=2)
 def test_subscribers_are_told_what_plain_lists_have(make_bench, seed):
     chance = Random(seed)
     bench = make_bench(
