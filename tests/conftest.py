@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
 from tests.groups import group_of, pytest_xdist_make_scheduler
-from tests.times import (
+from tests.times.recording import (
     pytest_runtest_makereport,
     pytest_runtest_protocol,
     pytest_terminal_summary,

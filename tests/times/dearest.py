@@ -1,4 +1,4 @@
-"""`python -m tests.dearest FILE`: the table of the 40 dearest tests in docs/TESTING.md, anew.
+"""`python -m tests.times.dearest FILE`: the table of the 40 dearest tests in docs/TESTING.md, anew.
 
 FILE is what `SHARDLOG_TEST_TIMES=FILE make test` wrote. What a test proves stays as it is in the
 table; of tests that come in, the last lines name those whose text is to be written.
