@@ -47,12 +47,16 @@ def checkpoint_of(places: Places) -> str:
 
 def around(places: Places, event_type: str, shard: int) -> tuple[str, str]:
     """Return what of a checkpoint stands before and behind the place in one shard."""
+    shards = places[event_type]
+    if len(places) == len(shards) == 1:
+        # As most subscribers have it.
+        return f"{event_type}/{shard}:", ""
     before = [
         *_entries({name: at for name, at in places.items() if name < event_type}),
-        *_entries({event_type: {n: at for n, at in places[event_type].items() if n < shard}}),
+        *_entries({event_type: {n: at for n, at in shards.items() if n < shard}}),
     ]
     behind = [
-        *_entries({event_type: {n: at for n, at in places[event_type].items() if n > shard}}),
+        *_entries({event_type: {n: at for n, at in shards.items() if n > shard}}),
         *_entries({name: at for name, at in places.items() if name > event_type}),
     ]
     left = "".join(f"{entry}," for entry in before)

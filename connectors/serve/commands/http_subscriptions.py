@@ -12,7 +12,7 @@ and once the server is to stop.
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -227,6 +227,12 @@ def _text_of(frame: "Frame") -> str:
     else:
         name = "caught_up" if isinstance(frame, CaughtUp) else "heartbeat"
         checkpoint = frame.checkpoint
+    return _checkpoint_event(name, checkpoint)
+
+
+@lru_cache(maxsize=_TEXTS_MAX)
+def _checkpoint_event(name: str, checkpoint: str) -> str:
+    """Return the event of a checkpoint: subscribers of a type stand at the same ones."""
     data = json_text({"checkpoint": checkpoint})
     return f"id: {checkpoint}\nevent: {name}\ndata: {data}\n\n"
 

@@ -91,20 +91,23 @@ class LiveSubscriber:
     def _send(self) -> bool:
         """Send frames; return whether that can go on without waiting and reading."""
         frames = self.subscription
-        while is_following := frames.is_following:
+        frame: Frame | None = None
+        while frames.is_following:
             texts: list[str] = []
             size = 0
             while size < _SENT_AT_ONCE and (frame := frames.poll(0)) is not None:
                 texts.append(self._text_of(frame))
                 size += len(texts[-1])
-            if not texts:
-                break
-            piece = self._framed("".join(texts).encode())
-            self.sent_bytes += len(piece)
-            self.rest = self._connection.send_now(piece)
-            if self.rest:
-                return False
-        return is_following
+            if texts:
+                piece = self._framed("".join(texts).encode())
+                self.sent_bytes += len(piece)
+                self.rest = self._connection.send_now(piece)
+                if self.rest:
+                    return False
+            if frame is None:
+                # All was sent; whatever comes wakes the sender again.
+                return frames.is_following
+        return False
 
 
 class LiveSender:
