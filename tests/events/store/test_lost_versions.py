@@ -1,4 +1,4 @@
-"""Goal: an older copy of `_types` that is put back hides no field of a row, nor gives a version twice.
+"""Goal: an older copy of `_types` that is put back hides no field, nor gives a version twice.
 
 Method: `_types` is copied, versions and types are defined and stored behind that, and the copy is
 put back while nobody has the store open.
