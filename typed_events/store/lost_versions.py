@@ -33,9 +33,9 @@ def define_unlisted(name: str, streams: OwnedStreams, now_us: int) -> None:
 
 def _define_lost(name: str, stream: Stream, streams: OwnedStreams, now_us: int) -> None:
     versions = streams.stored_types.versions(name)
-    known = [stored.event_type.version for stored in versions]
+    numbers = [stored.event_type.version for stored in versions]
     ttl_s = versions[-1].event_type.ttl_s if versions else ttl_of(stream.options)
-    for event_type in _lost_versions(name, stream, known):
+    for event_type in _lost_versions(name, stream, numbers):
         streams.add_version(replace(event_type, ttl_s=ttl_s), now_us)
         streams.refresh_types()
         _log.warning(

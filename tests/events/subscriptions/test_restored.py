@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError
+from storage_core.platform.overriding import override
 from tests.events.subscriptions.subscribed import SubscribedBench, Subscriber, without_proofs
 from tests.log.expiry.shelf import Shelf
 from tests.log.fixtures import make_bench as make_log
@@ -116,12 +117,12 @@ def test_checkpoint_of_a_type_of_which_nothing_was_told_is_gone_on_from(bench, t
     bench.store("pay", "ann", amount=1)
     subscriber = bench.subscribe(text)
     subscriber.until(CaughtUp)
-    told = len(subscriber.events)
+    before = len(subscriber.events)
     bench.make_anew("order", amount="int", note="string | null")
     store_orders(bench, range(4))
     resumed = bench.resume(subscriber)
     resumed.next(4)
-    assert [event["event_type"] for event in resumed.events[told:]] == ["order"] * 4
+    assert [event["event_type"] for event in resumed.events[before:]] == ["order"] * 4
 
 
 # --- under a subscription ------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def test_live_subscription_goes_on_where_a_type_of_which_nothing_was_told_is_mad
     with EventStore.open(bench.root) as reading:
         subscriber = Subscriber(reading.subscribe(text), text)
         subscriber.until(CaughtUp)
-        told = len(subscriber.events)
+        before = len(subscriber.events)
         for amounts in (range(0), range(3)):
             other = replacement(bench, None, amounts)
             shutil.rmtree(bench.root / "order")
@@ -209,7 +210,7 @@ def test_live_subscription_goes_on_where_a_type_of_which_nothing_was_told_is_mad
             other.rename(bench.root / "order")
             shutil.rmtree(other.parent)
         subscriber.next(3)
-        assert [event["event_type"] for event in subscriber.events[told:]] == ["order"] * 3
+        assert [event["event_type"] for event in subscriber.events[before:]] == ["order"] * 3
 
 
 def _is_gone(subscriber: Subscriber) -> bool:
@@ -238,6 +239,7 @@ class PassingTypes(TypesOfRoot):
     is_readable = True
     refused = 0
 
+    @override
     def current(self) -> StoredTypes:
         if not self.is_readable:
             self.refused += 1
