@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
+
+import pyarrow as pa
 
 from storage_core import (
     Environment,
@@ -25,7 +27,7 @@ from typed_events.errors import CommandError, NotFoundError
 from typed_events.store.attached import KEY_LAST, decode_number
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.submission import Place
-from typed_events.types.event_type import ttl_text
+from typed_events.types.event_type import EventType, ttl_text
 from typed_events.types.stored_types import TYPES_STREAM, StoredTypes, is_root
 
 JOURNAL_STREAM: Final = "_batches"
@@ -183,6 +185,39 @@ class OwnedStreams:
             raise CommandError(_other_rows(name))
         self.by_type[name] = owned
 
+    def add_unlisted(self, name: str) -> OwnedStream | None:
+        """Open the stream of events of a name that no type has; None where there is none."""
+        names = set(list_streams(self._root))
+        if name in self.by_type or name not in names:
+            return None
+        described = describe_stream(self._root, name)
+        ttl_s = ttl_of(described.options)
+        expected = self._options.of_type(ttl_s)
+        if described.origin is not None or _nature(described.options) != _nature(expected):
+            return None
+        stream = self._opened(name, None, names)
+        owned = OwnedStream.of(name, stream, is_state=ttl_s is not None)
+        if owned.has_events_alone and any(entry.registry_id > 0 for entry in stream.schemas()):
+            self.by_type[name] = owned
+            return owned
+        self._open.remove(stream)
+        stream.close()
+        return None
+
+    def add_version(self, event_type: EventType, now_us: int) -> None:
+        """Store a version of a type, durably; `refresh_types` reads it."""
+        versions = self.stored_types.versions(event_type.name)
+        # Rising, as each version of a type must stand behind the one before.
+        latest = max((stored.defined_us for stored in versions), default=0)
+        row: dict[str, Any] = {
+            "primary": pa.array([max(now_us, latest + 1)], pa.int64()),
+            "key": pa.array([event_type.name.encode()], pa.binary()),
+            "payload": pa.array([event_type.avro_text.encode()], pa.binary()),
+            "version": pa.array([event_type.version], pa.uint16()),
+        }
+        self.types.append_batch(pa.RecordBatch.from_pydict(row))
+        self.types.commit()
+
     def stream_of(self, name: str) -> OwnedStream:
         """Return the stream of a type.
 
@@ -298,6 +333,12 @@ class OwnedStreams:
         is_ours = _nature(options) == _nature(expected)
         if described.origin is not None or not is_ours:
             raise CommandError(_other_rows(name))
+
+
+def ttl_of(options: StreamOptions) -> int | None:
+    """Return how long rows of a stream of state live; None for events."""
+    lives = options.retention if options.never_cold else None
+    return None if lives is None else int(lives.total_seconds())
 
 
 def _nature(options: StreamOptions) -> tuple[object, ...]:

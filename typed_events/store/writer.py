@@ -23,6 +23,7 @@ from storage_core import (
 from typed_events.errors import BusyError, ConflictError
 from typed_events.store.group_commit import GroupCommit, not_known, storing_failed
 from typed_events.store.journal import finish_last
+from typed_events.store.lost_versions import define_lost
 from typed_events.store.options import EventStoreOptions
 from typed_events.store.owned_streams import OwnedStreams
 from typed_events.store.submission import Submission, Unit
@@ -315,6 +316,7 @@ class Writer:
             streams = OwnedStreams.open(self._root, self._options, self._environment)
             try:
                 finish_last(streams)
+                define_lost(streams)
             except BaseException:
                 streams.abandon()
                 raise

@@ -82,6 +82,8 @@ def place_at(ranges: StreamRanges, shard: int, address: int) -> Place:
 def refuse_stale(ranges: StreamRanges, shard: int, place: Place) -> Instance:
     """Refuse a place that is not of this log; one whose row has expired since cannot be judged.
 
+    Before the first address no row is, so nothing was told that may be another one by now.
+
     Returns:
         The instance of the shard for which it holds.
 
@@ -89,7 +91,7 @@ def refuse_stale(ranges: StreamRanges, shard: int, place: Place) -> Instance:
         StaleCheckpointError: Another row is there, or none.
     """
     instance = ranges.instance(shard)
-    if place.proof is None:
+    if place.proof is None or not place.address:
         return instance
     now = place_at(ranges, shard, place.address).proof
     assert now is not None, "it is made by now"

@@ -286,6 +286,7 @@ class Subscription(Closing):
         if source is None:
             track.leave()
             track.is_missing = True
+            track.opened_anew_at = None
             return
         try:
             if not track.is_live:

@@ -13,7 +13,7 @@ from storage_core import (
     ClosedError,
     CorruptionError,
     ForeignDataError,
-    InvalidRequestError,
+    ShardlogError,
     SystemClock,
     UnavailableError,
     list_streams,
@@ -259,7 +259,10 @@ class Subscriptions(Sources):
 
     @override
     def refuse_stale(self, name: str, places: Mapping[int, Place]) -> None:
-        """Refuse places that a stream does not have, by what is there now; it is opened anew."""
+        """Refuse places that a stream does not have, by what is there now; it is opened anew.
+
+        One that is gone is awaited by whoever was told nothing of it.
+        """
         self._retire(name)
         if self._closing.is_set():
             return
@@ -270,6 +273,8 @@ class Subscriptions(Sources):
                 return
         except (CorruptionError, ForeignDataError, UnavailableError):
             # It cannot be told; the subscriber is told what failed.
+            return
+        if not any(place.address for place in places.values()):
             return
         message = f"{name} was dropped or moved away while it was subscribed to"
         raise StaleCheckpointError(message)
@@ -294,8 +299,8 @@ class Subscriptions(Sources):
             try:
                 # A stream may be there before its type is, and is followed once both are.
                 names = {*list_streams(self._root)}, self.names()
-            except InvalidRequestError:
-                # The root is gone; who reads is told so.
+            except ShardlogError:
+                # The root is gone, or cannot be read; who reads is told so.
                 continue
             if names != before:
                 before = names

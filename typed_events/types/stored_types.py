@@ -95,7 +95,8 @@ class StoredTypes:
         for stored in versions:
             if stored.event_type.version == version:
                 return stored
-        message = f"type {name} has no version {version}: its newest is {len(versions)}"
+        newest = versions[-1].event_type.version
+        message = f"type {name} has no version {version}: its newest is {newest}"
         raise CommandError(message)
 
 

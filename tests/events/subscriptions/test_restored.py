@@ -9,17 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from storage_core import CorruptionError
+from storage_core.platform.overriding import override
 from tests.events.subscriptions.subscribed import SubscribedBench, Subscriber, without_proofs
 from tests.log.expiry.shelf import Shelf
 from tests.log.fixtures import make_bench as make_log
 from tests.snapshots import copy_of
+from tests.waiting import await_that
 from typed_events.errors import ExpiredEventsError, StaleCheckpointError
 from typed_events.event_store import EventStore
 from typed_events.language.commands import Subscribe
+from typed_events.query.fields import FieldsOfTypes
 from typed_events.subscriptions.frames import CaughtUp, Rows
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.subscription import Subscription
 from typed_events.subscriptions.subscriptions import Subscriptions
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
 __all__ = ["make_log"]
 DEFINE = 'DEFINE order FIELDS { amount: "int", note: "string | null" }'
@@ -107,6 +112,19 @@ def test_checkpoint_of_versions_before_is_read_without_a_proof(bench) -> None:
         bench.resume(resumed)
 
 
+@pytest.mark.parametrize("text", FORMS)
+def test_checkpoint_of_a_type_of_which_nothing_was_told_is_gone_on_from(bench, text) -> None:
+    bench.store("pay", "ann", amount=1)
+    subscriber = bench.subscribe(text)
+    subscriber.until(CaughtUp)
+    before = len(subscriber.events)
+    bench.make_anew("order", amount="int", note="string | null")
+    store_orders(bench, range(4))
+    resumed = bench.resume(subscriber)
+    resumed.next(4)
+    assert [event["event_type"] for event in resumed.events[before:]] == ["order"] * 4
+
+
 # --- under a subscription ------------------------------------------------------------------------
 
 
@@ -173,6 +191,61 @@ def test_live_subscription_is_told_that_its_stream_is_gone(bench) -> None:
         shutil.rmtree(bench.root / "order")
         with pytest.raises(StaleCheckpointError, match="order was dropped or moved away"):
             subscriber.until(Rows)
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_live_subscription_goes_on_where_a_type_of_which_nothing_was_told_is_made_anew(
+    bench, text
+) -> None:
+    bench.store("pay", "ann", amount=1)
+    bench.store_of_events.close()
+    with EventStore.open(bench.root) as reading:
+        subscriber = Subscriber(reading.subscribe(text), text)
+        subscriber.until(CaughtUp)
+        before = len(subscriber.events)
+        for amounts in (range(0), range(3)):
+            other = replacement(bench, None, amounts)
+            shutil.rmtree(bench.root / "order")
+            await_that(lambda: _is_gone(subscriber), "it is not seen that the stream is gone")
+            other.rename(bench.root / "order")
+            shutil.rmtree(other.parent)
+        subscriber.next(3)
+        assert [event["event_type"] for event in subscriber.events[before:]] == ["order"] * 3
+
+
+def _is_gone(subscriber: Subscriber) -> bool:
+    assert not isinstance(subscriber.subscription.poll(0.01), Rows)
+    return subscriber.subscription._tracks["order"].is_missing
+
+
+def test_types_that_cannot_be_read_for_a_while_join_all_once_they_can(bench) -> None:
+    types = PassingTypes(bench.root)
+    subscriptions = Subscriptions(bench.root, types=FieldsOfTypes(types.current))
+    with subscriptions.subscribe(Subscribe(None, start="start")) as subscription:
+        subscriber = Subscriber(subscription, "SUBSCRIBE * FROM START")
+        subscriber.until(CaughtUp)
+        types.is_readable = False
+        await_that(lambda: types.refused > 1, "nobody looked for types")
+        types.is_readable = True
+        bench.define("late", amount="int")
+        bench.store("late", "ann", amount=1)
+        assert [event["event_type"] for event in subscriber.next(1)] == ["late"]
+    subscriptions.close()
+
+
+class PassingTypes(TypesOfRoot):
+    """The types of a root whose files are not there for a while, as while they are put back."""
+
+    is_readable = True
+    refused = 0
+
+    @override
+    def current(self) -> StoredTypes:
+        if not self.is_readable:
+            self.refused += 1
+            message = "stream.json is missing though there are shards"
+            raise CorruptionError(message)
+        return super().current()
 
 
 # --- expired -------------------------------------------------------------------------------------
