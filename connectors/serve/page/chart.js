@@ -51,11 +51,13 @@ function chartOf(rows, plot, figure, width) {
   const series = all.slice(0, SERIES_MAX).map((one) => ({ ...one, points: new Map([...one.points].filter(([place]) => drawn.has(place))) }));
   const range = rangeOf(series.flatMap((one) => [...one.points.values()]));
   if (!range) return emptyState(`${figure}: there is no number to draw.`);
-  const frame = frameOf(places, range, isTimed, plot.kind, width);
+  // A line needs two places: one alone would be a dot.
+  const kind = places.length < 2 ? "bar" : plot.kind;
+  const frame = frameOf(places, range, isTimed, kind, width);
   const title = `${figure} by ${plot.x}${plot.series ? ` and ${plot.series}` : ""}`;
   const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(range[0])} to ${numberText(range[1])}` });
   svg.append(...gridOf(frame), ...axisOf(frame));
-  for (const [at, one] of series.entries()) svg.append(...(plot.kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
+  for (const [at, one] of series.entries()) svg.append(...(kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
   const heading = make("h3", null, title, make("span", { class: "quiet" }, daysOf(frame)));
   const chart = make("div", { class: "chart" }, heading, svg);
   if (plot.series) chart.append(legendOf(series));
