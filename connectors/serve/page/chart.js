@@ -113,9 +113,11 @@ function frameOf(places, [least, largest], isTimed, kind, width) {
     frame.x = (place) => frame.left + ((Date.parse(place) - first) / (last - first || 1)) * span;
     frame.band = Math.max(1, Math.min(90, (step / (last - first || 1)) * span));
   } else {
-    frame.band = span / Math.max(1, places.length);
-    frame.x = (place) => frame.left + (places.indexOf(place) + 0.5) * frame.band;
-    frame.band = Math.min(frame.band, 90);
+    const step = span / Math.max(1, places.length);
+    const numbers = new Map(places.map((place, at) => [place, at]));
+    frame.x = (place) => frame.left + (numbers.get(place) + 0.5) * step;
+    frame.step = step;
+    frame.band = Math.min(step, 90);
   }
   return frame;
 }
@@ -144,8 +146,10 @@ function gridOf(frame) {
 function axisOf(frame) {
   const room = Math.max(1, Math.floor((frame.right - frame.left) / 95));
   if (!frame.times) {
-    const every = Math.ceil(frame.places.length / room);
-    const chars = Math.max(3, Math.floor((frame.band * every) / 7));
+    // Short names have room beside each other where long ones are left out.
+    const longest = Math.max(...frame.places.map((place) => (isTime(place) ? timeText(place) : place).length));
+    const every = Math.min(Math.ceil(frame.places.length / room), Math.ceil((longest * 7) / frame.step));
+    const chars = Math.max(3, Math.floor((frame.step * every) / 7));
     return frame.places.filter((_, at) => at % every === 0).map((place) => {
       const text = isTime(place) ? timeText(place) : place;
       const said = text.length > chars ? `${text.slice(0, chars - 1)}…` : text;

@@ -1,5 +1,7 @@
 """What somebody does first on the page: runs its examples, copies an answer, watches a query."""
 
+import pytest
+
 from tests.events.page.opened import Opened
 
 EXAMPLE = (
@@ -74,3 +76,13 @@ def test_watching_a_query_takes_its_context_and_condition(page: Opened) -> None:
         "document.getElementById('live-text').textContent.startsWith('SUBSCRIBE \"order\" FROM')"
     )
     page.click("live-pause")
+
+
+@pytest.mark.parametrize("width", [390, 1500])
+def test_names_of_bars_stand_along_the_whole_axis(page: Opened, width: int) -> None:
+    page.browser.size(width, 900)
+    page.run("PLOT COUNT OF order WHERE amount < 3 BY context_id")
+    page.until("document.querySelector('.chart .bar-of')")
+    assert {"c-0", "c-1", "c-2"} <= set(page.texts(".chart text"))
+    place = "Number([...document.querySelectorAll('.chart .bar-of')].at(-1).getAttribute('x'))"
+    assert page.value(f"{place} > document.querySelector('.chart svg').clientWidth * 0.6")
