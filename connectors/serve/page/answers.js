@@ -133,14 +133,20 @@ async function showPlan(shown, text) {
   shown.replaceChildren(asked.plan.isOk ? tableOf(asked.plan.rows, "Steps of the query", true) : emptyState(asked.plan.message));
 }
 
+// A value as it is copied: as the server has it, where a table shows less of times; in one line.
+function copiedText(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "object") return jsonText(value).replaceAll(/\n\s*/g, " ");
+  return String(value).replaceAll(/[\t\n\r]/g, " ");
+}
+
 async function copyAnswer() {
   const { answer } = asked;
   const isJson = byId("form-json").getAttribute("aria-selected") === "true";
   const columns = columnsOf(answer.rows);
-  const cell = (value) => (value === null || value === undefined ? "" : valueText(typeof value === "string" ? value.replaceAll(/[\t\n\r]/g, " ") : value));
   const text = isJson
     ? jsonText({ status: answer.status, message: answer.message, rows: answer.rows })
-    : [columns, ...answer.rows.map((row) => columns.map((name) => cell(row[name])))].map((line) => line.join("\t")).join("\n");
+    : [columns, ...answer.rows.map((row) => columns.map((name) => copiedText(row[name])))].map((line) => line.join("\t")).join("\n");
   try {
     await navigator.clipboard.writeText(text);
     say("copy", "Copied");

@@ -51,11 +51,13 @@ function chartOf(rows, plot, figure, width) {
   const series = all.slice(0, SERIES_MAX).map((one) => ({ ...one, points: new Map([...one.points].filter(([place]) => drawn.has(place))) }));
   const range = rangeOf(series.flatMap((one) => [...one.points.values()]));
   if (!range) return emptyState(`${figure}: there is no number to draw.`);
-  const frame = frameOf(places, range, isTimed, plot.kind, width);
+  // A line needs two places: one alone would be a dot.
+  const kind = places.length < 2 ? "bar" : plot.kind;
+  const frame = frameOf(places, range, isTimed, kind, width);
   const title = `${figure} by ${plot.x}${plot.series ? ` and ${plot.series}` : ""}`;
   const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${frame.height}`, height: frame.height, role: "img", "aria-label": `${title}: ${plural(places.length, "place")}, from ${numberText(range[0])} to ${numberText(range[1])}` });
   svg.append(...gridOf(frame), ...axisOf(frame));
-  for (const [at, one] of series.entries()) svg.append(...(plot.kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
+  for (const [at, one] of series.entries()) svg.append(...(kind === "line" ? lineOf(one, at, frame) : barsOf(one, at, frame, series.length)));
   const heading = make("h3", null, title, make("span", { class: "quiet" }, daysOf(frame)));
   const chart = make("div", { class: "chart" }, heading, svg);
   if (plot.series) chart.append(legendOf(series));
@@ -111,9 +113,11 @@ function frameOf(places, [least, largest], isTimed, kind, width) {
     frame.x = (place) => frame.left + ((Date.parse(place) - first) / (last - first || 1)) * span;
     frame.band = Math.max(1, Math.min(90, (step / (last - first || 1)) * span));
   } else {
-    frame.band = span / Math.max(1, places.length);
-    frame.x = (place) => frame.left + (places.indexOf(place) + 0.5) * frame.band;
-    frame.band = Math.min(frame.band, 90);
+    const step = span / Math.max(1, places.length);
+    const numbers = new Map(places.map((place, at) => [place, at]));
+    frame.x = (place) => frame.left + (numbers.get(place) + 0.5) * step;
+    frame.step = step;
+    frame.band = Math.min(step, 90);
   }
   return frame;
 }
@@ -142,8 +146,10 @@ function gridOf(frame) {
 function axisOf(frame) {
   const room = Math.max(1, Math.floor((frame.right - frame.left) / 95));
   if (!frame.times) {
-    const every = Math.ceil(frame.places.length / room);
-    const chars = Math.max(3, Math.floor((frame.band * every) / 7));
+    // Short names have room beside each other where long ones are left out.
+    const longest = Math.max(...frame.places.map((place) => (isTime(place) ? timeText(place) : place).length));
+    const every = Math.min(Math.ceil(frame.places.length / room), Math.ceil((longest * 7) / frame.step));
+    const chars = Math.max(3, Math.floor((frame.step * every) / 7));
     return frame.places.filter((_, at) => at % every === 0).map((place) => {
       const text = isTime(place) ? timeText(place) : place;
       const said = text.length > chars ? `${text.slice(0, chars - 1)}…` : text;

@@ -3,6 +3,7 @@
 const LIVE_ROWS_MAX = 200;
 const FRESH_MAX = 50;
 const PAINT_EVERY_MS = 150;
+const OF_CONDITIONS = new Set("AND OR NOT IN LIKE IS NULL TRUE FALSE".split(" "));
 const AGAIN_MS = [500, 1000, 2000, 5000];
 const live = { text: "", checkpoint: null, rows: [], count: 0, stopping: null, isCaughtUp: false, timer: null, seen: [] };
 
@@ -16,15 +17,44 @@ function liveText() {
 
 // Go to the live view with what a text asks for.
 function watchText(text) {
-  const words = tokensOf(text).filter((token) => token.word.trim()).map((token) => token.word);
   if (/^SUBSCRIBE\b/i.test(text)) {
     selectView("tab-live");
     return startLive(text.replace(/;\s*$/, ""));
   }
-  const at = words.findIndex((word) => known.has(word));
-  byId("live-type").value = at >= 0 ? words[at] : "*";
+  const { type, context, where } = watchedOf(lastCommand(text));
+  byId("live-type").value = type;
+  byId("live-context").value = context;
+  byId("live-where").value = where;
   selectView("tab-live");
   return startLive(liveText());
+}
+
+// What of a query a subscription takes, too: its type, context and condition.
+function watchedOf(text) {
+  const tokens = tokensOf(text).filter((token) => token.word.trim());
+  const nameOf = (word) => (word.startsWith('"') ? parsedName(word) : word);
+  const at = tokens.findIndex((token) => known.has(nameOf(token.word)));
+  if (at < 0) return { type: "*", context: "", where: "" };
+  const clauses = tokens.slice(at + 1);
+  const begins = (name) => clauses.findIndex((token) => token.kind === "word" && token.word.toUpperCase() === name);
+  const [forAt, whereAt] = [begins("FOR"), begins("WHERE")];
+  const condition = whereAt < 0 ? [] : clauses.slice(whereAt + 1);
+  const end = condition.findIndex((token) => token.kind === "word" && !OF_CONDITIONS.has(token.word.toUpperCase()));
+  const taken = end < 0 ? condition : condition.slice(0, end);
+  const last = taken.at(-1);
+  return {
+    type: nameOf(tokens[at].word),
+    context: forAt < 0 ? "" : nameOf(clauses[forAt + 1]?.word ?? ""),
+    where: last ? text.slice(taken[0].at, last.at + last.word.length) : "",
+  };
+}
+
+function parsedName(word) {
+  try {
+    return JSON.parse(word);
+  } catch {
+    return word;
+  }
 }
 
 function startLive(text) {

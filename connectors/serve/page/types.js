@@ -1,7 +1,8 @@
 // The types that there are, with their fields, and examples of what to ask of them.
 
+const defineStep = (name) => ["Define a type", `DEFINE ${name} FIELDS { amount: "int", status: ["new", "paid", "sent"], note: "string | null" }`];
 const FIRST_STEPS = [
-  ["Define a type", 'DEFINE order FIELDS { amount: "int", status: ["new", "paid", "sent"], note: "string | null" }'],
+  defineStep("order"),
   ["Store an event", 'STORE order FOR ann PAYLOAD { "amount": 5, "status": "new" }'],
 ];
 // More are described once somebody opens or names them.
@@ -114,8 +115,16 @@ function examplesOf(name, type) {
   if (other) examples.push(["What follows what", `QUERY ${name} FOLLOWED BY ${quoted(other)} LINKED BY context_id LIMIT 20`]);
   examples.push(["What a query skips", `EXPLAIN QUERY ${name} SINCE ${new Date().toISOString().slice(0, 10)}`]);
   examples.push(["As they are stored", `SUBSCRIBE ${name} FROM START`]);
-  examples.push(FIRST_STEPS[0]);
+  examples.push(defineStep(unusedName("order")));
   return examples;
+}
+
+// A name that no type has: whoever runs an example changes nothing that is there.
+function unusedName(name) {
+  const used = new Set([...known.keys()].map((one) => one.toLowerCase()));
+  let unused = name;
+  for (let number = 2; used.has(unused); number += 1) unused = `${name}_${number}`;
+  return unused;
 }
 
 function startTypes() {

@@ -26,7 +26,7 @@ def _stores() -> str:
     return "\n".join([*rows, f'{hostile}"status": "new", "note": "{HOSTILE}", "at": 1769860800 }}'])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """The page of a server that has events, in a browser."""
     place: Path = tmp_path_factory.mktemp("page")
