@@ -20,8 +20,8 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.ids.heads.grouping import Grouping, Int32s, Int64s, Judged
 
 HEADS_CAPACITY: Final = 2**18
-# What was put is sorted in by so many parts, or when somebody asks.
-_PARTS_MAX: Final = 16
+# What was put is sorted in when it was put so many times, or when somebody asks.
+_LATEST_MAX: Final = 16
 _TWO: Final = 2
 _PLACE_BITS: Final = 32
 
@@ -91,68 +91,102 @@ def heads_after(
 
 
 class HeadTable:
-    """Heads in memory, sorted by id. One thread at a time."""
+    """Heads in memory, sorted by id. One thread at a time.
+
+    They lie in parts: what was put last is sorted into one, and a part that is not half as large as
+    the one before it is merged with that. So a head is merged some times, and what a batch costs
+    does not grow with how many heads there are.
+    """
 
     def __init__(self, capacity: int = HEADS_CAPACITY, heads: Heads | None = None) -> None:
         """Start empty or with heads; above `capacity` heads that are on disk are let go."""
         self._capacity = capacity
-        self._heads = Heads.none_for(np.empty(0, dtype=np.int32)) if heads is None else heads
+        # Of an id in several parts the last has its head.
+        self._parts = [Heads.none_for(np.empty(0, dtype=np.int32)) if heads is None else heads]
         self._latest: list[Heads] = []
 
     def __len__(self) -> int:
-        return len(self._settled().ids)
+        return len(self._merged().ids)
 
     @property
     def heads(self) -> Heads:
         """A copy of all heads in memory."""
-        settled = self._settled()
-        return Heads(settled.ids, settled.values.copy())
+        merged = self._merged()
+        return Heads(merged.ids, merged.values.copy())
 
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
-        settled = self._settled()
-        positions, present = _places(settled, ids)
-        if present.all():
-            return Heads(ids, settled.values[positions]), present
-        heads = Heads.none_for(ids)
-        heads.values[present] = settled.values[positions[present]]
+        self._sort_in()
+        heads, present = Heads.none_for(ids), np.zeros(len(ids), dtype=np.bool_)
+        for part in self._parts:
+            positions, is_here = _places(part, ids)
+            if is_here.all():
+                heads, present = Heads(ids, part.values[positions]), is_here
+                continue
+            heads.values[is_here] = part.values[positions[is_here]]
+            present |= is_here
         return heads, present
 
     def put(self, heads: Heads) -> None:
         """Remember heads, ids ascending, in place of what was known of them."""
+        rest = heads
         if not self._latest:
-            settled = self._heads
-            positions, present = _places(settled, heads.ids)
-            if present.all():
-                settled.values[positions] = heads.values
-                return
-        self._latest.append(Heads(heads.ids, heads.values.copy()))
-        if len(self._latest) == _PARTS_MAX:
-            self._settled()
+            for part in reversed(self._parts):
+                positions, is_here = _places(part, rest.ids)
+                if is_here.all():
+                    part.values[positions] = rest.values
+                    return
+                part.values[positions[is_here]] = rest.values[is_here]
+                rest = rest.where(~is_here)
+        self._latest.append(Heads(rest.ids, rest.values.copy()))
+        if len(self._latest) == _LATEST_MAX:
+            self._sort_in()
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""
-        settled = self._settled()
-        return settled.where(settled.last >= written_through)
+        self._sort_in()
+        # Of the heads of an id none has a larger `last` than the newest.
+        chosen = [part.where(part.last >= written_through) for part in self._parts]
+        return _newest(chosen)
 
     def evict(self, written_through: int) -> None:
         """Above capacity, let go of the oldest heads that are on disk, down to half of it."""
-        settled = self._settled()
-        count = len(settled.ids)
-        if count <= self._capacity:
+        if self._count_at_most() <= self._capacity:
             return
-        last = settled.last
+        merged = self._merged()
+        count = len(merged.ids)
+        # What is nearly full would soon have to be merged again.
+        if count <= self._capacity * 3 // 4:
+            return
+        last = merged.last
         oldest_kept = np.partition(last, count - self._capacity // 2)[count - self._capacity // 2]
-        self._heads = settled.where((last >= written_through) | (last >= oldest_kept))
+        self._parts = [merged.where((last >= written_through) | (last >= oldest_kept))]
 
-    def _settled(self) -> Heads:
-        """Return all heads, sorted, once what was put since is among them."""
+    def _count_at_most(self) -> int:
+        """Return how many heads there are, those of an id in several parts counted in each."""
+        return sum(len(part.ids) for part in (*self._parts, *self._latest))
+
+    def _sort_in(self) -> None:
+        """Make a part of what was put since, and merge it with those that are not much larger."""
         if self._latest:
-            parts = [self._heads, *self._latest]
-            # IMPORTANT: in this order; after an interruption between the two it is done again.
-            self._heads = _with_one(*parts) if len(parts) == _TWO else _newest(parts)
-            self._latest = []
-        return self._heads
+            size = sum(len(heads.ids) for heads in self._latest)
+            begin = len(self._parts)
+            while begin and len(self._parts[begin - 1].ids) < 2 * size:
+                begin -= 1
+                size += len(self._parts[begin].ids)
+            self._merge_from(begin)
+
+    def _merged(self) -> Heads:
+        """Return all heads, as one part."""
+        if self._latest or len(self._parts) > 1:
+            self._merge_from(0)
+        return self._parts[0]
+
+    def _merge_from(self, begin: int) -> None:
+        parts = [*self._parts[begin:], *self._latest]
+        # IMPORTANT: in this order; after an interruption between the two it is done again.
+        self._parts = [*self._parts[:begin], _newest(parts)]
+        self._latest = []
 
 
 def _places(table: Heads, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
@@ -175,6 +209,10 @@ def _with_one(table: Heads, heads: Heads) -> Heads:
 
 def _newest(parts: Sequence[Heads]) -> Heads:
     """Return the last head of each id."""
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == _TWO:
+        return _with_one(*parts)
     ids = np.concatenate([part.ids for part in parts])
     places = ids.astype(np.int64) << _PLACE_BITS | np.arange(len(ids))
     places.sort()

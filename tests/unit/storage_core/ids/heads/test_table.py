@@ -1,6 +1,9 @@
 """Heads: what a plain loop over normal rows would remember of each id."""
 
+import tracemalloc
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,3 +122,60 @@ def test_table_within_its_capacity_keeps_everything():
     table.put(heads_of({key: (0, 0, key) for key in range(8)}))
     table.evict(written_through=100)
     assert len(table) == 8
+
+
+def many_heads(ids: range) -> Heads:
+    """Return heads of these ids, one of each."""
+    return Heads(np.array(ids, dtype=np.int32), np.full((len(ids), 3), 5))
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["stores alone", "asks between"])
+def test_heads_of_new_ids_take_no_copy_of_those_there_are(asks):
+    table = HeadTable()
+    table.put(many_heads(range(100_000)))
+    assert len(table) == 100_000
+    tracemalloc.start()
+    try:
+        for new in range(100_000, 100_640):
+            table.put(many_heads(range(new, new + 1)))
+            if asks:
+                table.find(int32_array([7, new]))
+        # All of them are 2.8 MB.
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert len(table) == 100_640
+
+
+def test_fresh_heads_and_an_eviction_take_no_copy_of_those_there_are():
+    table = HeadTable()
+    table.put(many_heads(range(100_000)))
+    assert len(table) == 100_000
+    tracemalloc.start()
+    try:
+        for new in range(100_000, 100_064):
+            table.put(Heads(int32_array([new]), np.full((1, 3), new)))
+            assert table.fresh(new).ids.tolist() == [new]
+            table.evict(new + 1)
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+
+
+@few
+@given(st.lists(head_dicts, min_size=18, max_size=40), st.integers(-1, 40))
+def test_table_of_several_parts_is_a_dictionary(puts, written_through):
+    table, plain = HeadTable(), dict[int, Head]()
+    table.put(many_heads(range(100, 200)))
+    plain |= dict.fromkeys(range(100, 200), (5, 5, 5))
+    for last, heads in enumerate(puts):
+        newer = {key: (primary, address, last) for key, (primary, address, _) in heads.items()}
+        table.put(heads_of(newer))
+        plain |= newer
+        if last % 5 == 0:
+            stored, present = table.find(int32_array(range(-9, 110)))
+            assert dict_of(stored) == {key: plain[key] for key in range(-9, 110) if key in plain}
+            assert present.tolist() == [key in plain for key in range(-9, 110)]
+    fresh = dict_of(table.fresh(written_through))
+    assert fresh == {key: head for key, head in plain.items() if head[2] >= written_through}
+    assert dict_of(table.heads) == plain
