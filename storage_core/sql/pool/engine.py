@@ -30,6 +30,7 @@ class PooledEngine:
         self._files = PartFiles(verify_checksums=options.verify_checksums)
         self._connection = open_engine(options, self._files)
         self._calls = Interruptible(self._connection.interrupt)
+        self._reader: pa.RecordBatchReader | None = None
         self._hot: list[str] = []
         self._streams: set[str] = set()
 
@@ -58,14 +59,22 @@ class PooledEngine:
         text = build(
             snapshots, {name: self._select(snapshot) for name, snapshot in snapshots.items()}
         )
+
+        def opened() -> pa.RecordBatchReader:
+            # Noted by the thread of the call: who waits for that may end before it does.
+            self._reader = self._connection.sql(text).to_arrow_reader(_BATCH_ROWS)
+            return self._reader
+
         with self.translated():
-            reader = self._calls.call(
-                lambda: self._connection.sql(text).to_arrow_reader(_BATCH_ROWS), poll
-            )
+            reader = self._calls.call(opened, poll)
         return reader.schema, self._batches(reader, poll)
 
     def release(self) -> None:
-        """Let go of the rows and parts of the last query."""
+        """Let go of the rows and parts of the last query, and of what it has not told yet."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            # NOTE: DuckDB (2.0) does nothing else while there is more, whoever still refers to it.
+            reader.close()
         for name in self._hot:
             self._connection.unregister(name)
         for stream in self._streams:

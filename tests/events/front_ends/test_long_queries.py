@@ -5,6 +5,7 @@ Method: 300,000 events, and a query that takes many seconds to find that none of
 
 import os
 import signal
+from collections.abc import Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from bench.child import memory_peak
+from storage_core.sql.pool.stream_pool import StreamPool
 from tests.events.front_ends.doors import commanding, posted
 from tests.events.stored import StoredEvents
 from tests.log.serve.served import ANSWER_MAX_S, Served
@@ -93,6 +95,30 @@ def test_what_ends_a_query_gives_its_place_to_the_next(root) -> None:
             with pytest.raises(TimeoutError):
                 queries.query(query, end)
         assert queries.query(parse("QUERY order LIMIT 1")).message == "OK"  # type: ignore[arg-type]
+
+
+def test_query_that_nobody_wants_once_its_rows_are_there_ends_by_its_reason(tmp_path) -> None:
+    with StoredEvents(tmp_path) as stored:
+        stored.define("order", {"number": "int"})
+        stored.store("order", ["ann"] * 5_000, [{"number": number} for number in range(5_000)])
+
+    def build(_: object, texts: Mapping[str, str]) -> str:
+        # Rows, which come after some tenths of a second.
+        slow = "(SELECT max(hash(i)) FROM range(100_000_000) AS counted(i)) IS NOT NULL"
+        return f"SELECT * FROM ({texts['order']}) WHERE {slow}"
+
+    with StreamPool(tmp_path) as pool:
+        pool.query({"order": None}, lambda _, texts: texts["order"]).close()
+        (engine,) = pool._idle
+
+        def end() -> None:
+            # Behind the search its thread is free.
+            engine._calls._thread.submit(int).result()
+            raise TimeoutError
+
+        with pytest.raises(TimeoutError):
+            pool.query({"order": None}, build, end)
+        assert not pool.query({"order": None}, lambda _, texts: texts["order"]).is_empty
 
 
 def answered_lines(address: str, accept: str) -> int:
