@@ -12,7 +12,7 @@ from ssl import SSLSocket, SSLWantReadError
 from typing import Final
 
 from connectors.serve.http_request import HttpRequest, parse_head
-from connectors.serve.refusals import RefusedError
+from connectors.serve.refusals import RefusedError, no_room
 from connectors.serve.settings import Bounds
 from storage_core import Clock, UnavailableError
 
@@ -34,6 +34,10 @@ _ENDED: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLER
 
 class GoneError(UnavailableError):
     """The client went away, was too slow, or was cut; nobody is left to be told."""
+
+
+def _gone(error: OSError) -> GoneError:
+    return GoneError(f"the client went away: {error}")
 
 
 class Connection:
@@ -93,8 +97,7 @@ class Connection:
             self._socket.settimeout(self._bounds.request_s)
             return self._socket.recv(1, socket.MSG_PEEK) in (b"", _HANDSHAKE)
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
 
     def next_request(self, takes_body: Callable[[HttpRequest], bool]) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.
@@ -113,14 +116,11 @@ class Connection:
         if not self._received and not self._receive(idle_until_s):
             return None
         until_s = self._begin_request() + self._bounds.request_s
-        end = self._received.find(_HEAD_END)
-        while end < 0:
-            if len(self._received) > self._bounds.head_bytes:
-                raise RefusedError(431, "the headers are too large", closes=True)
+        bytes_max = self._bounds.head_bytes
+        while (end := self._received.find(_HEAD_END)) < 0 and len(self._received) <= bytes_max:
             if not self._receive(until_s):
                 return None
-            end = self._received.find(_HEAD_END)
-        if end > self._bounds.head_bytes:
+        if not 0 <= end <= bytes_max:
             raise RefusedError(431, "the headers are too large", closes=True)
         head = bytes(self._received[:end])
         del self._received[: end + len(_HEAD_END)]
@@ -135,10 +135,15 @@ class Connection:
         self.waiting_since_s = None
         return request.with_body(body) if body else request
 
-    def next_line(self, bytes_max: int) -> bytes | None:
+    def next_line(self, bytes_max: int, has_room: Callable[[int], bool]) -> bytes | None:
         """Return the next line, without its end; None where the client has ended the connection.
 
+        Args:
+            bytes_max: The longest.
+            has_room: Tells whether there is room for one of so many bytes.
+
         Raises:
+            BusyError: There is no room for it; it is passed over.
             RefusedError: It is longer than so many bytes, or the connection ended within it.
             GoneError: It did not come in time.
         """
@@ -149,6 +154,9 @@ class Connection:
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
+            if not has_room(min(searched, bytes_max)):
+                self._pass_line(until_s)
+                raise no_room()
             if searched > bytes_max or not self._receive(until_s):
                 end = bytes_max + 1
                 break
@@ -162,6 +170,13 @@ class Connection:
         del self._received[: end + 1]
         self.waiting_since_s = None
         return line.removesuffix(b"\r")
+
+    def _pass_line(self, until_s: float) -> None:
+        while (end := self._received.find(b"\n")) < 0:
+            self._received.clear()
+            if not self._receive(until_s):
+                return
+        del self._received[: end + 1]
 
     def _begin_request(self) -> float:
         """Count what is moved, and the time of the answer, from now; return what time it is."""
@@ -184,7 +199,7 @@ class Connection:
         while len(self._received) < size:
             if not self._receive(until_s):
                 raise RefusedError(400, "the body ended early", closes=True)
-        body = bytes(self._received[:size])
+        body = bytes(memoryview(self._received)[:size])
         del self._received[:size]
         return body
 
@@ -266,8 +281,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return not self.is_cut
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
         self._received += received
         return bool(received)
 
@@ -314,8 +328,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return piece
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
 
     def is_gone(self) -> bool:
         """Tell whether the client has ended the connection while it is answered."""
@@ -432,8 +445,7 @@ class Connection:
                 if sent - counted >= _TAKEN_MIN:
                     counted, until_s = sent, now_s + self._bounds.send_s
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
         finally:
             self.stalled_since_s = None
         return size
@@ -458,8 +470,7 @@ class Connection:
                 if came - counted >= _TAKEN_MIN:
                     counted, next_s = came, now_s + self._bounds.send_s
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
         finally:
             self.stalled_since_s = None
 
@@ -472,15 +483,18 @@ class Connection:
 
     def _receive(self, until_s: float) -> bool:
         """Receive something until a time; return whether the client may send more."""
-        remaining_s = until_s - self._clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
+        remaining_s = until_s - now_s
         if remaining_s <= 0 or self.is_cut:
             message = "the client takes too long to ask"
             raise GoneError(message)
+        self.stalled_since_s = now_s
         try:
             self._socket.settimeout(remaining_s)
             received = self._socket.recv(_RECEIVED_AT_ONCE)
         except OSError as error:
-            message = f"the client went away: {error}"
-            raise GoneError(message) from error
+            raise _gone(error) from error
+        finally:
+            self.stalled_since_s = None
         self._received += received
         return bool(received)

@@ -28,6 +28,7 @@ _GAUGES: Final = {
     "subscriptions": "Subscriptions that are answered.",
     "answers": "Answers with rows that are being sent.",
     "held_bytes": "Bytes of rows that answers hold until they are sent.",
+    "body_bytes": "Bytes of the bodies that requests hold, small ones left out.",
     "waits": "Clients that wait for an address to be committed.",
     "streams": "Streams that are open.",
     "stagings": "Requests whose rows are being staged.",

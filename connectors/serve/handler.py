@@ -24,6 +24,7 @@ import typer
 from connectors.monitoring.metrics_text import CONTENT_TYPE, encode_families
 from connectors.serve.answer_slots import AnswerSlots
 from connectors.serve.answer_writer import AnswerWriter, Sink, header_lines
+from connectors.serve.calls.body_room import BodyRoom
 from connectors.serve.calls.call_answers import JSON, CallAnswers, no_such_path
 from connectors.serve.commands.event_commands import EventCommands
 from connectors.serve.commands.front_end import FrontEnd
@@ -92,6 +93,7 @@ class Handler:
         self._started_s = clock.monotonic_s()
         self.streams = OpenStreams(settings.root, settings.bounds, clock)
         self.slots = AnswerSlots(settings.bounds.answers, settings.bounds, clock)
+        self.body_room = BodyRoom(settings.bounds, clock)
         self.watch = CommitWatch(clock)
         self.figures = Figures(version, settings.root)
         self.writes = StagedWrites(settings.root, settings.bounds, clock, self.figures)
@@ -101,7 +103,7 @@ class Handler:
         )
         front_end = FrontEnd(
             *(self.events, self._tokens, self.slots, self.subscription_slots),
-            *(settings.bounds, clock, self.figures),
+            *(settings.bounds, clock, self.figures, self.body_room),
         )
         self.stopping = threading.Event()
         self.lines = LineCommands(front_end)
@@ -179,14 +181,16 @@ class Handler:
                 self.figures.add("answers_cut")
         return connection.leave_rows() and keeps
 
-    def takes_body(self, request: HttpRequest) -> bool:
-        """Tell whether a request is read to its end: only of those who may ask at all."""
+    def takes_body(self, connection: Connection, request: HttpRequest) -> bool:
+        """Tell whether a request is read to its end: of those who may ask, while there is room."""
         try:
             self._check_host(request)
             self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
         except RefusedError:
             return False
-        return True
+        size = request.body_bytes
+        # One that is too large is refused by its size.
+        return size > self._bounds.body_bytes or self.body_room.take(connection, size)
 
     def refuse(
         self, writer: AnswerWriter, error: ShardlogError, *, closes: bool

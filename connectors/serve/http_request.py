@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from connectors.serve.refusals import RefusedError
+from connectors.serve.refusals import RefusedError, no_room
 from storage_core.protocol import CALLS
 
 HEADERS_MAX: Final = 64
@@ -77,6 +77,16 @@ class HttpRequest:
         if not (text.isascii() and text.isdecimal()) or len(text) > 15:  # noqa: PLR2004 - digits
             raise RefusedError(400, "Content-Length is no number", closes=True)
         return int(text)
+
+
+def refuse_left_body(request: HttpRequest) -> None:
+    """Refuse a request whose client may ask, and whose body found no room.
+
+    Raises:
+        BusyError: It is so.
+    """
+    if request.body_bytes and not request.body and not request.brings_rows:
+        raise no_room()
 
 
 def parse_head(head: bytes) -> HttpRequest:

@@ -36,6 +36,11 @@ def limit_reached(usage: str) -> str:
     return f"{usage}, the most that this server allows; try again"
 
 
+def no_room() -> BusyError:
+    """Return what a client is told for whose request there is no room beside those of others."""
+    return BusyError(limit_reached("requests hold all the memory there is for them"))
+
+
 def too_many_connections(bounds: Bounds) -> BusyError:
     """Return what a client is told whose connection is one too many."""
     return BusyError(limit_reached(f"{bounds.connections} connections are open"))

@@ -15,6 +15,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Self
 
 from connectors.monitoring.listening import bound_socket
@@ -92,6 +93,7 @@ class ShardServer:
             "subscriptions": lambda: self.handler.subscription_slots.taken,
             "answers": lambda: self.handler.slots.taken,
             "held_bytes": lambda: self.handler.slots.held_bytes,
+            "body_bytes": lambda: self.handler.body_room.held_bytes,
             "waits": lambda: len(self.handler.watch),
             "streams": lambda: len(self.handler.streams),
             "stagings": lambda: self.handler.writes.slots.taken,
@@ -275,6 +277,7 @@ class ShardServer:
 
     def _end(self, connection: Connection) -> None:
         connection.close()
+        self.handler.body_room.leave(connection)
         with self._lock:
             self._connections.discard(connection)
 
@@ -314,9 +317,11 @@ class ShardServer:
     def _answer(self, connection: Connection) -> bool:
         """Answer requests; return whether the thread of those that store goes on with that."""
         stores = 0
+        takes_body = partial(self.handler.takes_body, connection)
         while True:
+            self.handler.body_room.leave(connection)
             try:
-                request = connection.next_request(self.handler.takes_body)
+                request = connection.next_request(takes_body)
             except RefusedError as error:
                 writer = AnswerWriter(connection, self.handler.own_headers)
                 status, sent = self.handler.refuse(writer, error, closes=True)

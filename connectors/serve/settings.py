@@ -25,6 +25,7 @@ class Bounds:
         subscriptions: Subscriptions at once; others wait as long for a place.
         head_bytes: Bytes of a request's line and headers.
         body_bytes: Bytes of its body.
+        bodies_bytes: Bytes of the bodies that all requests hold together, small ones left out.
         command_bytes: Bytes of a body of commands, and of a line of them.
         read_bytes: Bytes of rows that one `read` or `latest` gathers.
         small_bytes: Bytes of them that any read may gather at once; who gathers more waits until
@@ -56,6 +57,7 @@ class Bounds:
     subscriptions: int = 200
     head_bytes: int = 16_384
     body_bytes: int = 8 * 2**20
+    bodies_bytes: int = 128 * 2**20
     command_bytes: int = 2**20
     read_bytes: int = 256 * 2**20
     small_bytes: int = 8 * 2**20

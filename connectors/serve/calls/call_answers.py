@@ -19,7 +19,7 @@ from connectors.serve.answer_writer import AnswerWriter, Piece
 from connectors.serve.commit_watch import CommitWatch
 from connectors.serve.connection import Connection
 from connectors.serve.figures import Figures
-from connectors.serve.http_request import HttpRequest
+from connectors.serve.http_request import HttpRequest, refuse_left_body
 from connectors.serve.open_streams import OpenStreams
 from connectors.serve.refusals import RefusedError, client_error
 from connectors.serve.settings import Bounds, ServeSettings
@@ -117,6 +117,7 @@ class CallAnswers:
             self._tokens.check(request.headers.get(AUTHORIZATION.lower()), "read")
             raise RefusedError(HTTPStatus.NOT_FOUND, error.message) from error
         self._tokens.check(request.headers.get(AUTHORIZATION.lower()), call.right)
+        refuse_left_body(request)
         if call.right == "write" and request.method != "POST":
             raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "this call takes POST")
         number = request.headers.get(PROTOCOL.lower(), str(PROTOCOL_NUMBER))

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.serve.answer_slots import AnswerSlots
+from connectors.serve.calls.body_room import BodyRoom
 from connectors.serve.commands.bodies import Parsed, answered
 from connectors.serve.commands.event_commands import EventCommands, asks
 from connectors.serve.connection import Connection, GoneError
@@ -40,6 +41,7 @@ class FrontEnd:
         bounds: How much an answer takes.
         clock: Time.
         figures: What is counted.
+        body_room: How much requests hold.
     """
 
     events: EventCommands
@@ -49,6 +51,7 @@ class FrontEnd:
     bounds: Bounds
     clock: Clock
     figures: Figures
+    body_room: BodyRoom
 
     def place_for(
         self, commands: Sequence[Parsed], connection: Connection

@@ -18,7 +18,7 @@ from connectors.serve.answer_writer import AnswerWriter
 from connectors.serve.commands.bodies import parsed_text
 from connectors.serve.commands.front_end import FrontEnd
 from connectors.serve.connection import Connection, GoneError
-from connectors.serve.http_request import HttpRequest
+from connectors.serve.http_request import HttpRequest, refuse_left_body
 from connectors.serve.refusals import BusyError, RefusedError
 from storage_core import InvalidRequestError, ShardlogError
 from storage_core.protocol import AUTHORIZATION
@@ -132,6 +132,7 @@ class HttpCommands:
             raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, _HOW)
         refuse_other_origin(request)
         self._front_end.tokens.check(_authorization(request), "read")
+        refuse_left_body(request)
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media not in _TEXTS:
             message = f"a command is text/plain, not {media[:60]}; {_HOW}"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from connectors.output_formats.answer_forms import answer_pieces, failure_line, table_pieces
@@ -47,11 +48,24 @@ class LineCommands:
         Raises:
             GoneError: The client is not there any more.
         """
+        room = self._front_end.body_room
+        try:
+            self._serve(connection, is_ending, partial(room.take, connection))
+        finally:
+            room.leave(connection)
+
+    def _serve(
+        self,
+        connection: Connection,
+        is_ending: Callable[[], bool],
+        has_room: Callable[[int], bool],
+    ) -> None:
         token: str | None = None
         is_json = False
         while not is_ending():
+            self._front_end.body_room.leave(connection)
             try:
-                line = connection.next_line(self._front_end.bounds.command_bytes)
+                line = connection.next_line(self._front_end.bounds.command_bytes, has_room)
                 if line is None or _HTTP.match(line):
                     return
                 if not line.strip():

@@ -6,7 +6,7 @@ sends to it, for as long as any answer may, and is then cut: nothing waits in me
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Final
 
@@ -17,6 +17,7 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
 from connectors.serve.connection import Connection, GoneError
+from connectors.serve.refusals import no_room
 from storage_core import Clock, ShardlogError
 
 _SENT_AT_ONCE: Final = 65_536
@@ -36,11 +37,21 @@ class MessageSocket:
         heard_s: When something came from the client last.
     """
 
-    def __init__(self, connection: Connection, bytes_max: int, clock: Clock) -> None:
-        """Take over a connection whose handshake is done; a message has so many bytes at most."""
+    def __init__(
+        self, connection: Connection, bytes_max: int, clock: Clock, has_room: Callable[[int], bool]
+    ) -> None:
+        """Take over a connection whose handshake is done.
+
+        Args:
+            connection: The connection.
+            bytes_max: The most that a message has.
+            clock: Time.
+            has_room: Tells whether there is room for a message of so many bytes.
+        """
         self._connection = connection
         self._bytes_max = bytes_max
         self._clock = clock
+        self._has_room = has_room
         self._frames = Frames(ConnectionType.SERVER)
         self._lock = threading.RLock()
         self._texts: list[str] = []
@@ -131,7 +142,10 @@ class MessageSocket:
         with self._lock:
             data = self._connection.take_received()
             if not data:
+                if self._part:
+                    self._connection.stalled_since_s = self.heard_s
                 return
+            self._connection.stalled_since_s = None
             self.heard_s = self._clock.monotonic_s()
             self._frames.receive_data(data)
             for event in self._frames.events():
@@ -144,6 +158,8 @@ class MessageSocket:
             if self._part_bytes > self._bytes_max:
                 message = f"a message of more than {self._bytes_max:,} bytes"
                 self._end(CloseReason.MESSAGE_TOO_BIG, message)
+            if not self._has_room(self._part_bytes):
+                self._end(CloseReason.TRY_AGAIN_LATER, no_room().message)
             if event.message_finished:
                 self._texts.append("".join(self._part))
                 self._part, self._part_bytes = [], 0

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wsproto.frame_protocol import CloseReason
@@ -51,7 +52,10 @@ class SocketSession:
         self._authorization = authorization
         self._is_stopping = is_stopping
         self._clock = front_end.clock
-        self._socket = MessageSocket(connection, front_end.bounds.command_bytes, self._clock)
+        self._socket = MessageSocket(
+            *(connection, front_end.bounds.command_bytes, self._clock),
+            partial(front_end.body_room.take, connection),
+        )
         self._subscriptions: dict[int, SocketSubscription] = {}
         self._numbered = 0
         self._holding = ExitStack()
@@ -86,6 +90,7 @@ class SocketSession:
                 self._connection.waiting_since_s = None
                 try:
                     self._answer(text)
+                    self._front_end.body_room.leave(self._connection)
                 except RefusedError as error:
                     self._send(Answer(status_of(error), message_of(error)))
                     return CloseReason.POLICY_VIOLATION, error.message

@@ -65,6 +65,17 @@ def test_line_that_is_too_long_ends_the_connection(lines) -> None:
     assert lines.line() == ""
 
 
+def test_line_without_room_beside_those_of_others_is_busy_and_the_next_one_is_done(
+    tmp_path,
+) -> None:
+    bounds = {"bodies_bytes": 100_000, "command_listen": "127.0.0.1:0"}
+    with commanding(tmp_path / "root", **bounds) as served, lines_of(served) as lines:
+        (reply,) = lines.ask(b"PING" + b" " * 300_000)
+        assert reply.startswith("Busy: requests hold all the memory there is for them")
+        assert lines.ask(b"PING" + b" " * 80_000) == ["OK: PONG"]
+        assert served.metric("shardlog_server_body_bytes") == 0
+
+
 def test_last_line_without_its_end_is_refused(lines) -> None:
     # It may be the beginning of a longer command.
     lines.end('STORE order FOR ann PAYLOAD { "amount": 5 }')

@@ -162,6 +162,15 @@ def test_page_of_the_server_itself_has_one(served) -> None:
         assert client.ask("PING")["message"] == "PONG"
 
 
+def test_message_without_room_beside_those_of_others_closes_by_its_code(tmp_path) -> None:
+    with commanding(tmp_path / "root", bodies_bytes=100_000) as served:
+        with client_of(served) as client:
+            assert client.ask("PING" + " " * 80_000)["message"] == "PONG"
+            client.socket.send("PING" + " " * 300_000)
+            assert client.ended_by()[0] == 1013
+        await_that(lambda: served.metric("shardlog_server_body_bytes") == 0, "it is given back")
+
+
 @pytest.mark.parametrize(
     ("sent", "code"), [(b"PING", 1003), ("x" * (2**20 + 1), 1009), (b"\xff", 1003)]
 )

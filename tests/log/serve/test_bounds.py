@@ -107,6 +107,44 @@ def test_client_whose_body_nobody_wants_makes_room_for_a_new_one(
         await_that(lambda: served.exchange(LIVE_ONCE).startswith(b"HTTP/1.1 200 "), "it makes room")
 
 
+PADDED = b"PING" + b" " * 199_996
+PADDED_HEAD = b"POST /command HTTP/1.1\r\nContent-Length: 200000\r\n\r\n"
+
+
+def test_bodies_that_hold_too_much_together_are_told_to_try_again(large: Workbench) -> None:
+    with (
+        serving(large.root, bodies_bytes=300_000, stalled_s=ANSWER_MAX_S) as served,
+        served.connected() as sock,
+    ):
+        sock.sendall(PADDED_HEAD + PADDED[:100])
+        await_that(
+            lambda: served.metric("shardlog_server_body_bytes") == len(PADDED), "it is let in"
+        )
+        for path in ("/command", "/v1/streams"):
+            code, text = served.post(path, PADDED)
+            assert code == 503
+            assert "requests hold all the memory there is for them" in text
+        # A small one needs no room, on the same connection.
+        assert served.post("/command", b"PING") == (200, "PONG\n")
+        sock.sendall(PADDED[100:])
+        assert sock.recv(12) == b"HTTP/1.1 200"
+        await_that(lambda: served.metric("shardlog_server_body_bytes") == 0, "it is given back")
+        assert served.post("/command", PADDED) == (200, "PONG\n")
+
+
+def test_room_of_a_body_that_does_not_come_is_given_to_another_one(large: Workbench) -> None:
+    with (
+        serving(large.root, bodies_bytes=300_000, stalled_s=0.1) as served,
+        served.connected() as sock,
+    ):
+        sock.sendall(PADDED_HEAD + PADDED[:100])
+        await_that(
+            lambda: served.metric("shardlog_server_body_bytes") == len(PADDED), "it is let in"
+        )
+        await_that(lambda: served.post("/command", PADDED) == (200, "PONG\n"), "another comes in")
+        assert received_of(sock) == b""
+
+
 def is_answered(sock: socket.socket) -> bool:
     """Ask on a connection; return whether it still goes on."""
     try:
