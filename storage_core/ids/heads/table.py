@@ -170,11 +170,11 @@ class HeadTable:
         """Make a part of what was put since, and merge it with those that are not much larger."""
         if self._latest:
             size = sum(len(heads.ids) for heads in self._latest)
-            at = len(self._parts)
-            while at and len(self._parts[at - 1].ids) < 2 * size:
-                at -= 1
-                size += len(self._parts[at].ids)
-            self._merge_from(at)
+            begin = len(self._parts)
+            while begin and len(self._parts[begin - 1].ids) < 2 * size:
+                begin -= 1
+                size += len(self._parts[begin].ids)
+            self._merge_from(begin)
 
     def _merged(self) -> Heads:
         """Return all heads, as one part."""
@@ -182,10 +182,10 @@ class HeadTable:
             self._merge_from(0)
         return self._parts[0]
 
-    def _merge_from(self, at: int) -> None:
-        parts = [*self._parts[at:], *self._latest]
+    def _merge_from(self, begin: int) -> None:
+        parts = [*self._parts[begin:], *self._latest]
         # IMPORTANT: in this order; after an interruption between the two it is done again.
-        self._parts = [*self._parts[:at], _newest(parts)]
+        self._parts = [*self._parts[:begin], _newest(parts)]
         self._latest = []
 
 

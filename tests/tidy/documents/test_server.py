@@ -47,6 +47,7 @@ def test_table_of_metrics_is_that_of_the_server(tmp_path) -> None:
                 "subscriptions",
                 "answers",
                 "held_bytes",
+                "body_bytes",
                 "waits",
                 "streams",
             ),
