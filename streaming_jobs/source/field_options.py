@@ -27,6 +27,8 @@ from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_
 _OPTION: Final = "readerSchema"
 _MODES: Final[tuple[FieldMode, ...]] = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 _RAW: Final = "value"
+# What schemas of event types, and of JSON Schemas, are called (typed_events/types/event_type.py).
+_OF_EVENTS: Final = "shardlog.events."
 _NONE: Final[Any] = pa.array([], pa.binary())
 
 
@@ -101,18 +103,21 @@ def reader_schema(
 
 def _no_fixed_schema(newest: SchemaEntry | None) -> str:
     available = "the store has none yet"
+    choices = "name a version of its subject, SUBJECT --version N, a file <name>.avsc, or its JSON"
     if newest is not None:
         name = AvroSchema.stored(newest.text).full_name
         available = f"the newest in the store is {name}"
-        if newest.registry_id:
+        if name.startswith(_OF_EVENTS):
+            # Their ids are versions, or of a JSON Schema: no registry has an Avro schema by them.
+            choices = "name its JSON, which StreamReader.schemas() has, or a file <name>.avsc"
+        elif newest.registry_id:
             available += (
                 f", registry id {newest.registry_id} (shardlog schema show --id "
                 f"{newest.registry_id})"
             )
     return (
         f"option {_OPTION}: a stream needs a fixed schema, so that restarts read alike; "
-        f"{available}: name a version of its subject, SUBJECT --version N, a file <name>.avsc, or "
-        "its JSON"
+        f"{available}: {choices}"
     )
 
 

@@ -18,7 +18,12 @@ from connectors.cli.input.schema_checks import Checked, checked, registered
 from connectors.cli.output.printing import print_json, print_lines, print_table
 from connectors.cli.parsers.schema import Naming
 from connectors.output_formats.json_text import json_text
-from connectors.registry import Compatibility, RegisteredSchema, read_schema_files
+from connectors.registry import (
+    Compatibility,
+    RegisteredSchema,
+    SchemaNotFoundError,
+    read_schema_files,
+)
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema
 
@@ -81,7 +86,12 @@ def list_(
     levels: dict[str, Compatibility] = {}
     for name in client.subjects():
         versions = client.versions(name)
-        latest = client.latest(name)
+        try:
+            latest = client.latest(name)
+        except SchemaNotFoundError as error:
+            # Of another kind, or deleted meanwhile: the others are listed all the same.
+            typer.echo(f"shardlog: left out: {error}", err=True)
+            continue
         levels[name] = client.compatibility(name)
         rows.append((name, len(versions), latest.version, latest.id, levels[name].level))
     if as_json:

@@ -75,6 +75,19 @@ def test_warning_about_a_hundred_subjects_names_a_few(shardlog) -> None:
     assert "subject-005" not in ran.err
 
 
+def test_subject_of_another_kind_hides_no_other_from_the_list(shardlog) -> None:
+    with scripted() as script:
+        script.answer("/subjects", ["meters-value", "visits-value"])
+        script.answer("/config", {"compatibilityLevel": "FULL_TRANSITIVE"})
+        for subject, kind in (("meters-value", "AVRO"), ("visits-value", "JSON")):
+            latest = {"id": 1, "version": 1, "schema": '"int"', "subject": subject}
+            script.answer(f"/subjects/{subject}/versions", [1])
+            script.answer(f"/subjects/{subject}/versions/latest", {**latest, "schemaType": kind})
+        ran = shardlog("schema", "list", "--registry", script.url)
+    assert (ran.code, len(ran.lines), ran.err.count("\n")) == (0, 2, 1)
+    assert "visits-value, version latest: is JSON, not Avro" in ran.err
+
+
 @pytest.mark.parametrize("text", ["", "x = [", "[schema]\nregistry = 1"])
 def test_configuration_without_a_registry_is_named(shardlog, tmp_path, text) -> None:
     config = tmp_path / "worker.toml"

@@ -352,6 +352,16 @@ def test_stream_needs_a_fixed_schema_and_is_told_the_newest(lab):
         assert "SUBJECT --version N" in str(refused.value)
 
 
+def test_stream_of_an_event_type_is_told_no_schema_of_a_registry(lab):
+    of_type = record_schema(("device", "int"), ("heat", "float"), name="shardlog.events.order")
+    lab.put_values([(0, old(1))], [entry_of(1, of_type)])
+    source = ShardlogSource(lab.options(valueFormat="json"))
+    with pytest.raises(InvalidRequestError) as refused:
+        source.streamReader(source.schema()).initialOffset()
+    assert "events.order: name its JSON, which StreamReader.schemas() has" in str(refused.value)
+    assert "registry id" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
