@@ -37,14 +37,14 @@ function watchedOf(text) {
   if (at < 0) return { type: "*", context: "", where: "" };
   const clauses = tokens.slice(at + 1);
   const begins = (name) => clauses.findIndex((token) => token.kind === "word" && token.word.toUpperCase() === name);
-  const [forAt, whereAt] = [begins("FOR"), begins("WHERE")];
-  const condition = whereAt < 0 ? [] : clauses.slice(whereAt + 1);
+  const [contextAt, conditionAt] = [begins("FOR"), begins("WHERE")];
+  const condition = conditionAt < 0 ? [] : clauses.slice(conditionAt + 1);
   const end = condition.findIndex((token) => token.kind === "word" && !OF_CONDITIONS.has(token.word.toUpperCase()));
   const taken = end < 0 ? condition : condition.slice(0, end);
   const last = taken.at(-1);
   return {
     type: nameOf(tokens[at].word),
-    context: forAt < 0 ? "" : nameOf(clauses[forAt + 1]?.word ?? ""),
+    context: contextAt < 0 ? "" : nameOf(clauses[contextAt + 1]?.word ?? ""),
     where: last ? text.slice(taken[0].at, last.at + last.word.length) : "",
   };
 }

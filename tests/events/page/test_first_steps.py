@@ -38,12 +38,12 @@ def test_example_that_defines_a_type_changes_none_that_is_there(page: Opened) ->
 
 def test_copied_times_have_all_their_digits(page: Opened) -> None:
     page.run("QUERY order WHERE amount < 2 ORDER BY amount")
-    shown = page.cells("timestamp")
+    cells = page.cells("timestamp")
     names, *rows = copied(page)
     times = [row[names.index("timestamp")] for row in rows]
     page.click("form-json")
     page.until("document.querySelector('#shown pre')")
-    assert len(times) == len(shown) == 2
+    assert len(times) == len(cells) == 2
     assert all(f'"timestamp": "{time}"' in page.text("shown") for time in times)
 
 
