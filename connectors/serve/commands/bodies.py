@@ -23,6 +23,8 @@ _untyped: Any = pa  # the stubs take no columns of several types
 _FAILURES: Final[pa.Schema] = _untyped.schema(
     {"line": pa.int64(), "status": pa.string(), "message": pa.string()}
 )
+# Each takes some memory and time until all are answered, however short it is.
+COMMANDS_MAX: Final = 10_000
 _NONE: Final = "there is no command: write one, such as PING"
 
 
@@ -44,12 +46,18 @@ def parsed_text(text: str, events: EventCommands) -> list[Parsed]:
     """Return the commands of a text.
 
     Raises:
-        InvalidRequestError: It has none, or one that asks for rows before another, or what commands
-            need is not installed.
+        InvalidRequestError: It has none, or too many, or one that asks for rows before another, or
+            what commands need is not installed.
     """
     parts = split_commands(text)
     if not parts:
         raise CommandError(_NONE)
+    if len(parts) > COMMANDS_MAX:
+        message = (
+            f"a request has at most {COMMANDS_MAX:,} commands, this one has {len(parts):,}; none "
+            "was done: send them in several requests"
+        )
+        raise CommandError(message)
     commands = [Parsed(part.line, parsed(part.text, events)) for part in parts]
     for entry in commands[:-1]:
         if not isinstance(entry.command, Answer) and asks(entry.command):

@@ -7,6 +7,7 @@ from io import BytesIO
 import pyarrow as pa
 import pytest
 
+from connectors.serve.commands.bodies import COMMANDS_MAX
 from storage_core.protocol import RowStream
 from tests.events.front_ends.doors import commanding, posted
 from tests.log.serve.served import ANSWER_MAX_S
@@ -199,3 +200,13 @@ def test_client_that_goes_away_leaves_nothing_behind(served) -> None:
             sock.sendall(b"POST /command HTTP/1.1\r\nContent-Length: 9\r\n\r\nLIST TYPES")
     assert posted(served, "PING")[0] == 200
     assert served.metric("shardlog_server_answers") == 0
+
+
+def test_too_many_commands_of_a_request_are_refused_before_any_is_done(served) -> None:
+    store = STORE.replace("c-1", "crowd")
+    code, body, _ = posted(served, f"{store}\n" * (COMMANDS_MAX + 1))
+    assert (code, f"at most {COMMANDS_MAX:,} commands" in body.decode()) == (400, True)
+    counted = posted(served, "QUERY order FOR crowd COUNT", Accept="application/json")[1]
+    assert json.loads(counted)["rows"] == [{"count": 0}]
+    code, body, _ = posted(served, "PING;" * COMMANDS_MAX, Accept="text/plain")
+    assert (code, body) == (200, b"10,000 commands done\n")
