@@ -1,10 +1,9 @@
-"""What is closed at the end of a `with`: whoever has `close` gets the rest.
+"""What is closed at the end of a `with`.
 
-class Pool(Closing):
-@override
-def close(self) -> None: ...
+    with Pool() as pool:
+        ...
 
-with Pool() as pool: ...        pool.close() follows, whatever happened
+closes the pool, whatever happened, where `Pool` is a `Closing` and has `close`.
 """
 
 from abc import ABC, abstractmethod
