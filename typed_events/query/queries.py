@@ -248,7 +248,8 @@ class Queries(Closing):
                 name: request.side(name, snapshots.get(name), f"e{number}")
                 for number, name in enumerate(request.names)
             }
-            events = {name: of for name, of in snapshots.items() if name in request.types}
+            opened = self._streams.open_first(snapshots)
+            events = {name: snapshots[name] for name in opened if name in request.types}
             end_us = end_of_moment(events, self._streams.first_behind)
             ended = {name: rows_before(text, end_us) for name, text in texts.items()}
             if len(events) < len(ended):

@@ -184,8 +184,8 @@ def test_a_replay_of_more_types_than_stay_open_opens_those_alone_that_are_not(ro
             opened.clear()
             rows = rows_in(queries.replay(Replay("ctx-1")))
             assert [row["event_type"] for row in rows] == names
-        # To learn whose rows they are, and to read them.
-        assert len(opened) == 2 * (len(names) - 4)
+        # To learn whose rows they are, to read them, and to see what has come behind.
+        assert len(opened) == 3 * (len(names) - 4)
 
 
 def test_a_fork_that_closes_queries_leaves_those_of_its_parent(root):
