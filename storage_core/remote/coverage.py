@@ -157,11 +157,15 @@ def _expired_below(pieces: Sequence[Piece], cursor: int) -> int:
 
 
 def _end_below(pieces: Sequence[Piece], cursor: int) -> int | None:
-    """Return the end of the next rows below an address, of roots that do not reach it."""
+    """Return the end of the next rows below an address, of roots that do not reach it.
+
+    One that does not answer may have got rows since, also where it had none.
+    """
     ends = [
         piece.extent.committed
         for piece in pieces
-        if piece.extent.start < piece.extent.committed < cursor
+        if piece.extent.committed < cursor
+        and (piece.extent.start < piece.extent.committed or piece.root == AWAY)
     ]
     return max(ends, default=None)
 

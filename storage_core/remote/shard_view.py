@@ -126,9 +126,8 @@ class ShardView:
     def _lacking(self, start: int, end: int) -> ShardlogError:
         reached = max((piece.extent.committed for piece in self.pieces), default=0)
         place = self._place(start, end)
-        having = [
-            text for text, last in self.away.items() if last.start < end and start < last.committed
-        ]
+        # Also one that did not reach there when it answered last: it may have gone on since.
+        having = [text for text, last in self.away.items() if last.start < end]
         if having or self.others:
             named = ", ".join(having or self.others)
             message = f"of the servers that answer none has the rows; {named}: not to be had"
