@@ -13,6 +13,11 @@ from storage_core.engine.environment import Environment
 from storage_core.engine.key_value import Batch, KeyValueStore, Recovery, StoreSnapshot
 from storage_core.engine.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from storage_core.format.marker_slot import MarkerState
+from storage_core.platform.clock import SystemClock
+
+# How long a call of a store may take at most, and how often its end is looked for.
+_CALL_MAX_S = 60.0
+_LOOK_EVERY_S = 0.001
 
 
 class SimulatedCrash(BaseException):
@@ -95,8 +100,21 @@ class FaultyDisk:
     def bury(self) -> None:
         """Let go of what the dead process held, as the kernel would."""
         for close in self._closers:
-            close()
+            _close_once_free(close)
         self._closers.clear()
+
+
+def _close_once_free(close: Callable[[], None]) -> None:
+    """Close a store once no other thread is within a call of it, as one of the dead may be."""
+    clock = SystemClock()
+    until_s = clock.monotonic_s() + _CALL_MAX_S
+    while True:
+        try:
+            return close()
+        except RuntimeError as error:
+            if "borrowed" not in str(error) or clock.monotonic_s() >= until_s:
+                raise
+            clock.sleep(_LOOK_EVERY_S)
 
 
 class _FaultyStore:
