@@ -85,6 +85,12 @@ class Coverage:
         starts = [segment.start for segment in self.segments]
         return min([*starts, *(one.start for one in self.lacking)], default=self.end)
 
+    @cached_property
+    def bottom(self) -> int:
+        """The first address of which anything is known; nobody ever told of one below it."""
+        known = (*self.segments, *self.expired, *self.lacking)
+        return min((one.start for one in known), default=self.end)
+
 
 def owner_of(pieces: Sequence[Piece]) -> Piece | None:
     """Return the piece that a worker holds; of several, as beside a frozen one, the longest."""
@@ -157,15 +163,11 @@ def _expired_below(pieces: Sequence[Piece], cursor: int) -> int:
 
 
 def _end_below(pieces: Sequence[Piece], cursor: int) -> int | None:
-    """Return the end of the next rows below an address, of roots that do not reach it.
-
-    One that does not answer may have got rows since, also where it had none.
-    """
+    """Return the end of the next rows below an address, of roots that do not reach it."""
     ends = [
         piece.extent.committed
         for piece in pieces
-        if piece.extent.committed < cursor
-        and (piece.extent.start < piece.extent.committed or piece.root == AWAY)
+        if piece.extent.start < piece.extent.committed < cursor
     ]
     return max(ends, default=None)
 

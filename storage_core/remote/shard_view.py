@@ -54,11 +54,12 @@ class ShardView:
         """Who has what of all that is committed."""
         away = [Piece(AWAY, extent) for extent in self.away.values()]
         whole = covered([*self.pieces, *away], self.end)
-        if not self.others or self.born >= whole.born:
+        born = min(self.born, whole.born)
+        if not self._silent or born >= whole.bottom:
             return whole
-        # One of the others may have what is below.
-        below = AddressRange(self.born, whole.born)
-        return replace(whole, born=self.born, lacking=(below, *whole.lacking))
+        # One of the silent may have what is below, also got since it answered last.
+        below = AddressRange(born, whole.bottom)
+        return replace(whole, born=born, lacking=(below, *whole.lacking))
 
     def committed(self) -> int:
         """Return the exclusive end of the rows that reads return.

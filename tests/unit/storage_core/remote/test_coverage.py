@@ -87,8 +87,3 @@ def test_longest_of_those_that_hold_it_is_the_owner() -> None:
     frozen, owner = piece_of(0, 0, 0, 90, is_held=True), piece_of(1, 80, 80, 120, is_held=True)
     assert owner_of([frozen, owner]) is owner
     assert owner_of([piece_of(0, 0, 0, 90)]) is None
-
-
-def test_rows_that_a_silent_root_may_have_got_since_are_lacking() -> None:
-    pieces = [piece_of(0, 4, 4, 4, is_held=True), piece_of(AWAY, 0, 0, 0, is_held=True)]
-    assert shape(covered(pieces, 4)) == ([], [(0, 4)])
