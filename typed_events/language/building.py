@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from lark import Token, Transformer, v_args
 
 from typed_events.language import commands
+from typed_events.language.checkpoint_text import CHECKPOINT
 from typed_events.language.expressions import (
     And,
     Comparison,
@@ -43,10 +44,6 @@ _CONSTANTS: Final = {"JSON_TRUE": True, "JSON_FALSE": False, "JSON_NULL": None}
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhdw])\Z", re.IGNORECASE)
 _PLACE: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
-_CHECKPOINT: Final = re.compile(
-    r"(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18}(?:@[0-9a-f]{16})?"
-    r"(?:,\s*(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18}(?:@[0-9a-f]{16})?)*+\Z"
-)
 
 
 class _Term(NamedTuple):
@@ -316,7 +313,7 @@ class Builder(Transformer[Token, Any]):
         if tokens[0].type in {"START", "NOW"}:
             return _Clause(word, {"start": tokens[0].type.lower()})
         written = ",".join(map(text_of, tokens))
-        if not _CHECKPOINT.match(written):
+        if not CHECKPOINT.match(written):
             message = (
                 f'"{written}" is no place to begin at: write START, NOW, a position such as 2:41, '
                 "or a checkpoint such as orders/0:12"

@@ -8,16 +8,14 @@ later. `START` is the checkpoint of who has seen nothing yet, where nothing was.
 `0:41`, is the event to begin with.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from storage_core.platform.overriding import override
 from typed_events.errors import CommandError
+from typed_events.language.checkpoint_text import CHECKPOINT
 
 START: Final = "START"
-_PLACE: Final = r"(?:[a-zA-Z0-9._-]{1,249}/)?[0-9]{1,9}:[0-9]{1,18}(?:@[0-9a-f]{16})?"
-_CHECKPOINT: Final = re.compile(rf"{_PLACE}(?:, *{_PLACE})*+\Z")
 
 
 class Place(NamedTuple):
@@ -82,7 +80,7 @@ def places_of(text: str, event_type: str | None) -> dict[str, dict[int, Place]]:
         CommandError: It is of another type, or a position alone where all are subscribed to.
     """
     places: dict[str, dict[int, Place]] = {}
-    if not _CHECKPOINT.match(text):
+    if not CHECKPOINT.match(text):
         message = (
             f'"{text[:60]}" is no checkpoint: one is as order/0:41, with as many as are needed'
         )
