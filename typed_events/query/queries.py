@@ -250,11 +250,10 @@ class Queries(Closing):
             }
             opened = self._streams.open_first(snapshots)
             events = {name: snapshots[name] for name in opened if name in request.types}
-            end_us = end_of_moment(events, self._streams.first_behind)
+            # Times of other streams do not rise.
+            rises = len(events) == len(texts)
+            end_us = end_of_moment(events, self._streams.first_behind) if rises else None
             ended = {name: rows_before(text, end_us) for name, text in texts.items()}
-            if len(events) < len(ended):
-                # Times of other streams do not rise.
-                ended = dict(texts)
             sources = {
                 name: request.source(name, ended.get(name, _NO_ROWS), now_us)
                 for name in request.names
