@@ -23,6 +23,8 @@ from storage_core.platform import xxh3
 
 _CHECKSUM_FIELD = "checksum"
 # Rights and mounts: they do not pass by themselves.
+# The end of the name of a file that has not its own yet.
+DRAFT: Final = ".draft"
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -183,7 +185,7 @@ def sync_directory(path: Path) -> None:
 @contextmanager
 def _drafted(path: Path, data: bytes) -> Iterator[Path]:
     """Write a file beside another, durable but for its name; what fails leaves none behind."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}{DRAFT}")
     try:
         with draft.open("wb") as file:
             file.write(data)

@@ -15,6 +15,7 @@ from typing import Final
 
 from storage_core import SystemClock
 from storage_core.platform.durable_file import (
+    DRAFT,
     encode_document,
     make_directories,
     read_document,
@@ -30,8 +31,7 @@ from typed_events.language.parse import parse
 # No stream has a tilde in its name.
 DIRECTORY: Final = "~remembered"
 _SUFFIX: Final = ".json"
-# What durable_file.py calls a file that has not its name yet. Nobody takes so long to write one.
-_DRAFT: Final = ".draft"
+# Nobody takes so long to write one.
 _DRAFT_AGE_MAX_S: Final = 3_600
 
 
@@ -140,7 +140,7 @@ class RememberedNames:
         before_s = SystemClock().now_ns() / 10**9 - _DRAFT_AGE_MAX_S
         for path in self._paths():
             with suppress(OSError):
-                if path.suffix == _DRAFT and path.stat().st_mtime < before_s:
+                if path.suffix == DRAFT and path.stat().st_mtime < before_s:
                     path.unlink()
 
     def _paths(self) -> list[Path]:
