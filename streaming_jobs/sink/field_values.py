@@ -22,8 +22,9 @@ from streaming_jobs.common.field_columns import CORRUPT_VALUE, OWN_COLUMNS, fiel
 from streaming_jobs.common.spark_features import arrow_schema_of
 
 VALUE: Final = "value"
+CAME_FROM: Final = frozenset({"topic", "partition", "offset"})
 # What the source shows of a row, and the sink leaves out: it is not the row's own to say.
-LEFT_OUT: Final = frozenset({"topic", "partition", "offset", "late", "state", "schema_id"})
+LEFT_OUT: Final = CAME_FROM | {"late", "state", "schema_id"}
 # What the store keeps in place of an id where no registry has the schema.
 _NO_ID: Final = 0
 _SCHEMAS_MAX: Final = 16

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from storage_core import InvalidRequestError, SchemaEntry, Unit
-from streaming_jobs.sink.field_values import LEFT_OUT, FieldValues
+from streaming_jobs.sink.field_values import CAME_FROM, LEFT_OUT, FieldValues
 from streaming_jobs.sink.values import (
     as_headers,
     as_secondary,
@@ -43,7 +43,6 @@ from streaming_jobs.sink.values import (
 )
 
 Form = Literal["records", "kafka"]
-_CAME_FROM: Final = frozenset({"topic", "partition", "offset"})
 _FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
     "records": (
         frozenset({"primary", "secondary", "value"}),
@@ -51,7 +50,7 @@ _FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
     ),
     "kafka": (
         frozenset({"key", "value"}),
-        frozenset({"timestamp", "timestampType", "headers"}) | _CAME_FROM,
+        frozenset({"timestamp", "timestampType", "headers"}) | CAME_FROM,
     ),
 }
 _RECORDS_WITH_KEYS: Final = (
