@@ -132,8 +132,8 @@ class ShardOpening:
         is_naming = names_schemas(origin.value_format, origin.event_type)
         if is_naming and not self._options.value_schemas.registry:
             message = (
-                "its values name schemas of a registry, and none is given: set [schema.registry] "
-                'url = "http://..."'
+                "its values name schemas of a registry, and no registry is named: set "
+                '[schema.registry] url = "http://..."'
             )
             raise InvalidRequestError(message, stream=topic)
         self._check_type(topic, origin.event_type)

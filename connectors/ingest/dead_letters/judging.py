@@ -13,9 +13,10 @@ from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import SchemaName, read_frames
 from connectors.ingest.values.json_values import EventValues, framed_texts
+from connectors.ingest.values.registered_schemas import kind_of_schemas
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Fetched, Partition
-from connectors.registry import RegistryClient, RegistrySettings, SchemaKind
+from connectors.registry import RegistryClient, RegistrySettings
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import MappingRules
 from storage_core import Clock, InvalidRequestError, Stream, StreamReader
@@ -69,8 +70,8 @@ class Judge:
             return
         if not settings.registry:
             message = (
-                "its values name schemas of a registry, and none is given: give the worker's "
-                "settings with --config, or --registry http://..."
+                "its values name schemas of a registry, and no registry is named: give the "
+                "worker's settings with --config, or --registry http://..."
             )
             raise InvalidRequestError(message)
 
@@ -78,7 +79,7 @@ class Judge:
             schemas = opened.schemas(registry_id)
             return schemas[-1].text if schemas else None
 
-        kind: SchemaKind = "AVRO" if rules.value_format == "avro" else "JSON"
+        kind = kind_of_schemas(rules.value_format)
         client = RegistryClient(RegistrySettings.parse(settings.registry), clock, kind=kind)
         self._lookup = SchemaLookup(client, in_store, clock)
 

@@ -6,10 +6,16 @@ store has it without the registry, and who reads rows reads those of either alik
 """
 
 from connectors.registry import RegisteredSchema, SchemaKind
+from connectors.settings.stream_settings import ValueFormat
 from storage_core import InvalidRequestError
 from storage_core.avro import AvroSchema
 from typed_events.types.json_events import json_schema_of
 from typed_events.types.json_schema import type_of_json_schema
+
+
+def kind_of_schemas(value_format: ValueFormat) -> SchemaKind:
+    """Return the kind of the schemas that values of a format name."""
+    return "AVRO" if value_format == "avro" else "JSON"
 
 
 def schema_of_registry(registered: RegisteredSchema, kind: SchemaKind) -> AvroSchema:

@@ -6,12 +6,11 @@ It is tried by `--check`, on the latest schema of each topic's subject, before a
 from collections.abc import Iterator
 
 from connectors.ingest.values.avro_values import mapping_problem
-from connectors.ingest.values.registered_schemas import schema_of_registry
+from connectors.ingest.values.registered_schemas import kind_of_schemas, schema_of_registry
 from connectors.ingest.values.schema_waits import SILENT_S_MIN
 from connectors.registry import (
     RegistryClient,
     RegistrySettings,
-    SchemaKind,
     SchemaNotFoundError,
 )
 from connectors.settings.options import WorkerOptions
@@ -36,7 +35,7 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
         _check_event_type(options, stream.event_type)
         return
     settings = RegistrySettings.parse(options.value_schemas.registry)
-    kind: SchemaKind = "AVRO" if stream.value_format == "avro" else "JSON"
+    kind = kind_of_schemas(stream.value_format)
     client = RegistryClient(
         settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN), kind=kind
     )

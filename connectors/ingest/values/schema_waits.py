@@ -20,10 +20,11 @@ from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.values.avro_values import FramedValues
 from connectors.ingest.values.framing import Frames, SchemaName, name_text, read_frames
 from connectors.ingest.values.json_values import framed_texts
+from connectors.ingest.values.registered_schemas import kind_of_schemas
 from connectors.ingest.values.schema_lookup import SchemaLookup
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from connectors.settings.schema_settings import SchemaSettings
-from connectors.settings.stream_settings import MappingRules, ValueFormat
+from connectors.settings.stream_settings import MappingRules
 from storage_core import Clock, InvalidRequestError, ShardlogError
 
 # A registry that is well answers within that, and a pause costs a partition far more.
@@ -74,7 +75,6 @@ class SchemaWaits:
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
         """Have none wait."""
-        self._format: ValueFormat = "avro" if lookup.kind == "AVRO" else "json"
         self._lookup = lookup
         self._settings = settings
         self._consumer = consumer
@@ -108,7 +108,7 @@ class SchemaWaits:
         yield self._framed(fetched)
 
     def _is_of_format(self, rules: MappingRules) -> bool:
-        return rules.names_schemas and rules.value_format == self._format
+        return rules.names_schemas and kind_of_schemas(rules.value_format) == self._lookup.kind
 
     def close(self) -> bool:
         """Ask for nothing more; return whether somebody is still asking, and cannot be ended."""
@@ -174,7 +174,7 @@ class SchemaWaits:
         stops = lacking | unknown if self._settings.unknown == "quarantine" else lacking
         if stops or self._waits:
             fetched = self._cut(fetched, frames, stops, lacking | unknown)
-        if self._format == "json":
+        if self._lookup.kind == "JSON":
             return fetched, framed_texts(fetched, frames, answered)
         return fetched, FramedValues(frames, answered)
 
