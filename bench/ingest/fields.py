@@ -15,6 +15,7 @@ from typing import Final
 import fastavro
 
 from bench.child import answer_of
+from bench.ingest.filling import fill_topic, first_ms
 from bench.ingest.rates import bare_loop, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
@@ -22,7 +23,7 @@ from bench.workspace import empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.registry import REGISTRY
 from connectors.devtools.server import Server
-from connectors.kafka import Admin, Producer
+from connectors.kafka import Admin
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 
@@ -71,24 +72,10 @@ def _contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 def _fill(bootstrap: str, topic: str, schema_id: int, bad_one_in: int | None) -> Measured:
     """Fill a topic evenly; of so many records one is bad."""
-    settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
-    keys = [(number * 617 % 1000).to_bytes(4, "big") for number in range(_VALUES)]
-    now_ms = _CLOCK.now_ns() // 10**6 - _RECORDS // 100
-    values = _values(schema_id, now_ms)
+    begin_ms = first_ms(_CLOCK.now_ns() // 10**6, _RECORDS)
+    values = _values(schema_id, begin_ms)
     bad = (b"no schema wrote this", values[0][:-3])
-    with Producer(bootstrap, settings) as producer:
-        for number in range(_RECORDS):
-            # Runs of one partition, as batches of producers are.
-            partition = number // 500 % PARTITIONS
-            value = values[number % _VALUES]
-            if bad_one_in and number % bad_one_in == 0:
-                value = bad[number // bad_one_in % len(bad)]
-            producer.send(
-                topic, keys[number % _VALUES], value, now_ms + number // 100, None, partition
-            )
-            if number % 1000 == 0:
-                producer.poll()
-    assert producer.acknowledged == _RECORDS, producer.first_failure
+    fill_topic(bootstrap, topic, _RECORDS, begin_ms, values, bad, bad_one_in)
     return {}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.child import answer_of
+from bench.ingest.filling import fill_topic, first_ms
 from bench.ingest.rates import bare_loop, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
@@ -21,7 +22,7 @@ from bench.workspace import empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.registry import REGISTRY
 from connectors.devtools.server import Server
-from connectors.kafka import Admin, Producer
+from connectors.kafka import Admin
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 from typed_events import EventStore, Status
@@ -91,24 +92,10 @@ def _fill(
     bootstrap: str, topic: str, records: int, schema_id: int, bad_one_in: int | None
 ) -> Measured:
     """Fill a topic evenly; of so many records one is bad."""
-    settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
-    keys = [(number * 617 % 1000).to_bytes(4, "big") for number in range(_VALUES)]
-    now_ms = _CLOCK.now_ns() // 10**6 - records // 100
-    values = _values(schema_id, now_ms)
+    begin_ms = first_ms(_CLOCK.now_ns() // 10**6, records)
+    values = _values(schema_id, begin_ms)
     bad = (values[0][:-3], values[0].replace(b'"ok"', b'"lost"'))
-    with Producer(bootstrap, settings) as producer:
-        for number in range(records):
-            # Runs of one partition, as batches of producers are.
-            partition = number // 500 % PARTITIONS
-            value = values[number % _VALUES]
-            if bad_one_in and number % bad_one_in == 0:
-                value = bad[number // bad_one_in % len(bad)]
-            producer.send(
-                topic, keys[number % _VALUES], value, now_ms + number // 100, None, partition
-            )
-            if number % 1000 == 0:
-                producer.poll()
-    assert producer.acknowledged == records, producer.first_failure
+    fill_topic(bootstrap, topic, records, begin_ms, values, bad, bad_one_in)
     return {}
 
 
