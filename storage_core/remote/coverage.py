@@ -88,8 +88,9 @@ class Coverage:
     @cached_property
     def bottom(self) -> int:
         """The first address of which anything is known; nobody ever told of one below it."""
-        known = (*self.segments, *self.expired, *self.lacking)
-        return min((one.start for one in known), default=self.end)
+        starts = [segment.start for segment in self.segments]
+        starts += [one.start for one in (*self.expired, *self.lacking)]
+        return min(starts, default=self.end)
 
 
 def owner_of(pieces: Sequence[Piece]) -> Piece | None:

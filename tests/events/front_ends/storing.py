@@ -15,7 +15,7 @@ from io import BufferedReader
 from connectors.serve.commands.store_reactor import STORES_IN_A_ROW
 from connectors.serve.connection import Connection
 from tests.events.front_ends.doors import Told
-from tests.log.serve.served import ANSWER_MAX_S, Served, received_of
+from tests.log.serve.served import Served, received_of
 from tests.waiting import await_that
 
 # It is refused, and leaves a store as it was.
@@ -126,11 +126,7 @@ def connected(
     served: Served, token: str | None = None, received_bytes: int | None = None
 ) -> Iterator[StoringClient]:
     """Connect; the system holds few bytes for a client that is told how many."""
-    with socket.socket() as sock:
-        sock.settimeout(ANSWER_MAX_S)
-        if received_bytes is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_bytes)
-        sock.connect((served.server.host, served.server.port))
+    with served.connected(received_bytes) as sock:
         client = StoringClient(served, sock, token)
         try:
             yield client

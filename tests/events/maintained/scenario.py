@@ -70,6 +70,7 @@ class Scenario:
             while not plain.versions:
                 self.define(name)
         self.other = EventStore.open(bench.root)
+        self.answers_compared = 0
 
     def close(self) -> None:
         for _, answer, _ in self._begun:
@@ -310,6 +311,7 @@ class Scenario:
     def _compare(self, query: Query, answer: Answer, expected: Sequence[Event]) -> None:
         assert answer.status is Status.OK, (answer.message, query)
         rows = rows_in(answer)
+        self.answers_compared += 1
         assert are_alike(rows, [*expected]), (query, rows[:5], expected[:5])
 
 

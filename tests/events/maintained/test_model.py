@@ -24,5 +24,6 @@ def test_answers_are_those_of_plain_lists_whatever_became_of_the_rows(make_bench
         for _ in range(STEPS):
             scenario.rng.choice(steps)()
         scenario.end()
+        assert scenario.answers_compared > 0
     finally:
         scenario.close()

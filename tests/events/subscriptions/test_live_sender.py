@@ -13,7 +13,7 @@ import pytest
 from connectors.serve.commands.http_subscriptions import HttpSubscriptions
 from connectors.serve.commands.live_sender import LiveSender
 from tests.events.front_ends.doors import commanding, posted
-from tests.log.serve.served import ANSWER_MAX_S, Served
+from tests.log.serve.served import Served
 from tests.waiting import await_that
 
 SUBSCRIBERS = 20
@@ -74,11 +74,7 @@ def subscribed(
     version: str = "1.1",
 ) -> Iterator[Subscriber]:
     """A subscriber; the system holds few bytes for one that is told how many."""
-    with socket.socket() as sock:
-        sock.settimeout(ANSWER_MAX_S)
-        if received_bytes is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_bytes)
-        sock.connect((served.server.host, served.server.port))
+    with served.connected(received_bytes) as sock:
         subscriber = Subscriber(sock, command, version)
         try:
             yield subscriber

@@ -117,9 +117,13 @@ class Served:
         return sum(values)
 
     @contextmanager
-    def connected(self) -> Iterator[socket.socket]:
-        """A connection of its own."""
-        with socket.create_connection((self.server.host, self.server.port), ANSWER_MAX_S) as sock:
+    def connected(self, received_bytes: int | None = None) -> Iterator[socket.socket]:
+        """A connection of its own; the system holds so few bytes for it, if that is said."""
+        with socket.socket() as sock:
+            sock.settimeout(ANSWER_MAX_S)
+            if received_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_bytes)
+            sock.connect((self.server.host, self.server.port))
             yield sock
 
     def exchange(self, sent: bytes) -> bytes:
@@ -131,10 +135,7 @@ class Served:
     @contextmanager
     def stalled(self, call: str, stream: str, **values: Any) -> Iterator[socket.socket]:
         """A client that asks, and takes nothing beyond the first bytes of its answer."""
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
-            sock.settimeout(ANSWER_MAX_S)
-            sock.connect((self.server.host, self.server.port))
+        with self.connected(_RECEIVED_BYTES) as sock:
             query = encode_query(CALLS[call].parameters, values)
             target = f"{CALLS[call].path(stream)}?{query}"
             sock.sendall(f"GET {target} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
