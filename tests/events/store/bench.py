@@ -103,12 +103,18 @@ class StoreBench:
     def crash(self) -> None:
         """Let the process be gone, with what it had not given to the system, and open again."""
         writer: Any = self.store_of_events._writer
-        writer._is_closed = True
-        for streams in (writer._streams, writer._left):
-            for stream in streams._open if streams is not None else ():
-                for shard in stream._shards.values():
-                    shard.abandon()
-        writer._streams = writer._left = None
+        # IMPORTANT: the writer's thread is dead before its streams are: one that sees that it is
+        # closed closes what it has, which would commit, and beside another that closes it fails.
+        with writer._changed:
+            owned = [streams for streams in (writer._streams, writer._left) if streams is not None]
+            writer._streams = writer._left = None
+            writer._is_closed = True
+            writer._changed.notify_all()
+        if writer._thread is not None:
+            writer._thread.join()
+        for stream in [stream for streams in owned for stream in streams._open]:
+            for shard in stream._shards.values():
+                shard.abandon()
         self.disk.bury()
         self.reopen()
 
