@@ -53,6 +53,7 @@ class LiveReader:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._woken = threading.Event()
+        self._looked_s = -_LOOK_EVERY_S
         self.rows_read = 0
 
     def attach(self, track: Track, wanted: Wanted) -> None:
@@ -128,7 +129,7 @@ class LiveReader:
         """Offer what is new; wait for it a moment where nothing is."""
         # IMPORTANT: first, so that whoever wakes it behind this is not missed.
         self._woken.clear()
-        ends = self._ranges.ends()
+        ends = self._ends()
         is_new = False
         for shard, end in ends.items():
             if shard not in self._places:
@@ -139,6 +140,14 @@ class LiveReader:
                 self._offer(shard, end)
         if not is_new:
             self._await_rows(ends)
+
+    def _ends(self) -> Mapping[int, int]:
+        """Return where shards end; shards that were added are looked for now and then."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._looked_s + _LOOK_EVERY_S:
+            return self._ranges.committed()
+        self._looked_s = now_s
+        return self._ranges.ends()
 
     def _refuse_other(self, shard: int, instance: Instance) -> None:
         """Refuse a shard whose files were replaced, and have other rows."""

@@ -164,6 +164,37 @@ class Subscription(Closing):
         self._leave()
         return None
 
+    def take_following(self, bytes_max: int) -> list[Frame] | None:
+        """Return what live readers have offered, all at once: what `poll(0)` tells one by one.
+
+        None where `poll` is to say what comes: something is to be read, or there is none to follow.
+        Of the thread that takes frames.
+
+        Args:
+            bytes_max: After about so many bytes of rows it is enough.
+        """
+        if self._frames or self._is_closed or self._is_ended or self._is_to_look:
+            return None
+        if not self._is_caught_up:
+            return None
+        goes_on = True
+        for track in self._turns:
+            pieces = track.take_following(bytes_max)
+            if pieces is None and not track.is_missing:
+                goes_on = False
+            for piece in pieces or ():
+                self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
+                bytes_max -= piece.wanted_rows.size
+            if not goes_on or bytes_max <= 0:
+                break
+        if self._rows_since:
+            self._frames.append(self._checkpoint_now())
+        frames = [*self._frames]
+        self._frames.clear()
+        if frames:
+            self._told_s = self._clock.monotonic_s()
+        return frames if frames or goes_on else None
+
     @property
     def is_following(self) -> bool:
         """Whether `poll(0)` tells what live readers have offered, and reads nothing by itself.

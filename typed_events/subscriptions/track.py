@@ -157,6 +157,31 @@ class Track:
                 del self.targets[shard]
             return None
 
+    def take_following(self, bytes_max: int) -> list[Piece] | None:
+        """Return the next pieces, of about so many bytes, each of which goes on where it stands.
+
+        None where something is to be read or proved before: nothing is taken then.
+        """
+        with self._changed:
+            if not self.is_live or self.targets:
+                return None
+            places = {**self.places}
+            taken, size, rows = [], 0, 0
+            for piece in self._waiting:
+                if (piece.start, piece.proof) != places.get(piece.shard):
+                    return None
+                places[piece.shard] = piece.behind
+                taken.append(piece)
+                size += piece.wanted_rows.size
+                rows += piece.rows
+                if size >= bytes_max:
+                    break
+            for _ in taken:
+                self._waiting.popleft()
+            self._rows -= rows
+            self._bytes -= size
+            return taken
+
     def take(self) -> Piece | None:
         """Return the next piece that has something new, cut to that; None where nothing waits.
 

@@ -63,6 +63,10 @@ class StreamRanges(PooledStream):
         """Return where each shard ends, shards that were added included."""
         return self._reader.refresh()
 
+    def committed(self) -> dict[int, int]:
+        """Return where each shard ends that was there when `ends` was asked last."""
+        return self._reader.committed()
+
     def start(self, shard: int) -> int:
         """Return the first address that a shard still has or will have."""
         return self._reader.start(shard)

@@ -70,9 +70,7 @@ def test_few_rows_of_two_versions_are_told_as_many(root: Path, seed: int) -> Non
         many.close()
 
 
-def test_few_rows_are_told_without_a_query(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_rows_are_told_without_a_query(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(1)
     fields = {"n": "int | null", "s": ["new", "paid"], "u": "uuid", "at": "timestamp", "d": "date"}
     with StoredEvents(root) as stored:
