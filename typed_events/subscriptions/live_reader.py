@@ -20,7 +20,7 @@ from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.proofs import place_at, place_behind, proofs_of, refuse_stale
 from typed_events.subscriptions.track import Piece, Track
-from typed_events.subscriptions.wanted import Wanted
+from typed_events.subscriptions.wanted import Wanted, WantedRows
 
 _LOOK_EVERY_S: Final = 0.25
 _log = logging.getLogger(__name__)
@@ -176,6 +176,12 @@ class LiveReader:
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
         proofs = proofs_of(self._ranges, read)
         results = self._evaluator.wanted_rows(read, proofs, self._types(), wanted)
+        # Who wants the same rows has the same piece.
+        pieces = {
+            id(rows): Piece(shard, place.address, behind, rows, place.proof)
+            for rows in results.values()
+            if isinstance(rows, WantedRows)
+        }
         left = []
         with self._lock:
             self._places[shard] = behind
@@ -186,7 +192,7 @@ class LiveReader:
                 elif isinstance(result := results[of_track.mark], CommandError):
                     track.leave()
                     left.append(track)
-                elif not track.offer(Piece(shard, place.address, behind, result, place.proof)):
+                elif not track.offer(pieces[id(result)]):
                     left.append(track)
             for track in left:
                 del self._tracks[track]

@@ -26,8 +26,8 @@ def told_bytes(frames: Sequence[Frame], framed: Callable[[bytes], bytes], form: 
     first, last = frames[0], frames[-1]
     if len(frames) != 2 or not isinstance(first, Rows) or not isinstance(last, Checkpoint):  # noqa: PLR2004 - a pair
         return framed("".join(map(text_of, frames)).encode())
-    # As those who follow are told mostly.
-    key = f"{form} piece up to {last.text} around {first.around}"
+    # As those who follow are told mostly. The checkpoint is around the rows' own, too.
+    key = f"{form} {last.text}"
     piece: Any = first.made.get(key)
     if piece is None:
         piece = framed(f"{text_of(first)}{text_of(last)}".encode())

@@ -213,7 +213,7 @@ def _framed(
 
 def _rows(subscription: "Subscription", is_over: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
     from typed_events.subscriptions.frames import Rows  # noqa: PLC0415 - as above
-    from typed_events.subscriptions.subscription import conformed  # noqa: PLC0415
+    from typed_events.subscriptions.subscribed_batches import conformed  # noqa: PLC0415
 
     while not is_over():
         frame = subscription.poll(_LOOK_EVERY_S)
