@@ -202,12 +202,12 @@ class Subscription(Closing):
             return self._taken()
         track.places[piece.shard] = piece.behind
         made = piece.wanted_rows.made
-        told: Any = made.get(_ALONE)
-        if told is None:
+        frames: Any = made.get(_ALONE)
+        if frames is None:
             self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
-            told = made[_ALONE] = self._taken()
-        frames: Sequence[Frame] = told
-        return frames
+            frames = made[_ALONE] = self._taken()
+        of_all: Sequence[Frame] = frames
+        return of_all
 
     def _taken(self) -> Sequence[Frame]:
         """Return all that is to be told now, with a checkpoint behind it."""

@@ -305,10 +305,10 @@ class PooledStream:
         """
         if not 0 < sum(batch.num_rows for batch in stored) <= _LOOKED_AT_MAX:
             return self._current_schemas()
-        there = numbers_of(self._schemas.entries).keys() | {(None, None)}
+        ours = numbers_of(self._schemas.entries).keys() | {(None, None)}
         for batch in stored:
             columns = (batch.column(name) for name in ("schema_id", "schema_fingerprint"))
-            if not there >= {*zip(*(column.to_pylist() for column in columns), strict=True)}:
+            if not ours >= {*zip(*(column.to_pylist() for column in columns), strict=True)}:
                 return self._current_schemas()
         return self._schemas
 

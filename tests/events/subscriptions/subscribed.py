@@ -120,7 +120,7 @@ class SubscribedBench:
         self._options = SubscriptionOptions(**options)
         self._shards = shards
         self.events: list[Event] = []
-        self._subscribers: list[Subscriber] = []
+        self.subscribers: list[Subscriber] = []
         self.store_of_events = self._opened()
 
     def _opened(self) -> EventStore:
@@ -155,14 +155,14 @@ class SubscribedBench:
 
     def subscribe(self, text: str) -> Subscriber:
         # Each second one is told as the thread is told that sends for many.
-        self._subscribers.append(
+        self.subscribers.append(
             Subscriber(
                 self.store_of_events.subscribe(text),
                 text,
-                takes_following=len(self._subscribers) % 2 == 1,
+                takes_following=len(self.subscribers) % 2 == 1,
             )
         )
-        return self._subscribers[-1]
+        return self.subscribers[-1]
 
     def resume(self, subscriber: Subscriber) -> Subscriber:
         """Return who goes on from the last checkpoint, and has been told the same."""
@@ -218,7 +218,7 @@ class SubscribedBench:
         self.define(event_type, **fields)
 
     def close(self) -> None:
-        for subscriber in self._subscribers:
+        for subscriber in self.subscribers:
             subscriber.close()
         self.store_of_events.close()
 

@@ -75,15 +75,18 @@ def test_few_rows_are_told_without_a_query(root: Path, monkeypatch: pytest.Monke
     fields = {"n": "int | null", "s": ["new", "paid"], "u": "uuid", "at": "timestamp", "d": "date"}
     with StoredEvents(root) as stored:
         stored.define("order", fields)
-        stored.store("order", ["a"], [drawn.event(fields) | {"s": "paid"}])
+        stored.store("order", ["b", "a"], [drawn.event(fields) | {"s": "paid"} for _ in "12"])
 
         def refuse(*_: object) -> Iterator[None]:
             pytest.fail("DuckDB is asked")
 
         monkeypatch.setattr(RangeQueries, "rows", refuse)
         subscriptions = Subscriptions(root)
-        told = told_until_caught_up(subscriptions, Subscribe("order", start="start"))
-        assert [(row["id"], row["s"]) for row in told.to_pylist()] == [("0:0", "paid")]
+        table = told_until_caught_up(subscriptions, Subscribe("order", start="start"))
+        assert [(row["id"], row["s"]) for row in table.to_pylist()] == [
+            ("0:0", "paid"),
+            ("0:1", "paid"),
+        ]
         subscriptions.close()
 
 
