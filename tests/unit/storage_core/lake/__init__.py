@@ -1,0 +1,1 @@
+"""Tests of the inner modules of the lake."""
