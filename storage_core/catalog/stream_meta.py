@@ -57,7 +57,7 @@ _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shard
 _FEATURES_FIELD: Final = "features"
 _SPANS: Final = (
     *("retention", "sync_interval", "wait_max"),
-    *("seal_after", "keep_hot", "keep_replaced"),
+    *("seal_after", "keep_hot", "keep_replaced", "lake_lag", "lake_history"),
 )
 
 
