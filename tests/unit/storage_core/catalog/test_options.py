@@ -113,6 +113,14 @@ def test_secret_in_the_place_of_a_table_is_refused_and_not_repeated(uri):
     assert "hush" not in str(refused.value)
 
 
+def test_stream_without_a_table_is_read_by_programs_that_know_no_lake():
+    names = {"lake", "lake_lag", "lake_history"}
+    assert names & encode_options(StreamOptions()).keys() == set()
+    table = StreamOptions(lake="/var/lake/telemetry", lake_history=timedelta(days=1))
+    assert names & encode_options(table).keys() == {"lake", "lake_history"}
+    assert decode_options(encode_options(table)) == table
+
+
 def test_what_never_becomes_parts_has_no_table():
     with pytest.raises(InvalidRequestError, match=r"^lake: what is never_cold"):
         StreamOptions(lake="/var/lake/telemetry", never_cold=True)
@@ -155,5 +163,5 @@ def test_retention_is_judged_by_the_windows_there_are():
 @pytest.mark.parametrize("name", [one.name for one in fields(StreamOptions)])
 def test_option_that_a_stream_was_made_before_has_its_default(name):
     written = encode_options(StreamOptions())
-    del written[name]
+    written.pop(name, None)
     assert decode_options(written) == StreamOptions()
