@@ -1,1 +1,1 @@
-"""Tests of the inner modules of the lake."""
+"""The lake: what of it needs no store."""
