@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from storage_core import StreamReader
+from storage_core.avro import AvroSchema
 from storage_core.lake.publication import stream_of
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.report import PublishReport
@@ -56,6 +57,11 @@ class PublishLab(PartsLab):
     @override
     def append(self, rng: np.random.Generator, count: int) -> None:
         super().append(rng, count)
+        self._ever_visible |= self.visible()
+
+    @override
+    def append_bodies(self, schema: AvroSchema, bodies: list[Any], registry_id: int) -> None:
+        super().append_bodies(schema, bodies, registry_id)
         self._ever_visible |= self.visible()
 
     def fill(self, count: int) -> Self:
