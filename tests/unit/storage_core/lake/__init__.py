@@ -1,0 +1,1 @@
+"""The lake's values: targets, ids, columns, names of files."""
