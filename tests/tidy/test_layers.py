@@ -37,7 +37,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("stream_maintenance", "stream_writes", "remote"),
         ("stream", "reader", "roots"),
         ("remote_reader", "staging", "sql", "export"),
-        ("answering", "landing", "owners_reader"),
+        ("answering", "landing", "owners_reader", "lake"),
         ("staged_answers",),
         ("__init__",),
     ),
@@ -72,6 +72,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
+    "deltalake": ("storage_core/lake/",),
     "duckdb": ("storage_core/sql/engine.py",),
     "fsspec": ("storage_core/sql/part_file_system.py",),
     "confluent_kafka": ("connectors/kafka/",),
@@ -87,6 +88,7 @@ DOORS = {
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
+    "deltalake",
     "duckdb",
     "fastavro",
     "fsspec",
@@ -131,6 +133,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql.stream_view",
     "storage_core.sql.type_unification",
     "storage_core.export",
+    "storage_core.lake",
     "storage_core.avro",
     "storage_core.platform.disk_usage",
     "storage_core.platform.durable_file",
