@@ -28,14 +28,17 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.lake.app_id import LakeStream
-from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
-from storage_core.lake.delta_state import (
+from storage_core.lake.delta.state import (
     checkpoint_paths,
     file_sizes,
     history_properties,
     latest_version,
     log_path,
 )
+from storage_core.lake.delta.table_checks import refuse_unusable
+from storage_core.lake.delta.table_creation import make_table
+from storage_core.lake.delta.vacuum import deletable_files
+from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
 from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.shard_change import (
     SHARD,
@@ -44,10 +47,7 @@ from storage_core.lake.shard_change import (
     TableFile,
     shard_directory,
 )
-from storage_core.lake.table_checks import refuse_unusable
-from storage_core.lake.table_creation import make_table
 from storage_core.lake.target import LakeTarget
-from storage_core.lake.vacuum import deletable_files
 from storage_core.platform.clock import Clock, SystemClock
 
 __all__ = ["LakeConflictError", "LakeFileGoneError", "LakeTable", "TableFile"]

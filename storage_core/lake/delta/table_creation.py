@@ -13,9 +13,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from storage_core.errors import ForeignDataError
 from storage_core.lake.app_id import LakeStream
-from storage_core.lake.atomic_create import OWN_DIRECTORY, refuse_if_not_atomic
+from storage_core.lake.delta.atomic_create import OWN_DIRECTORY, refuse_if_not_atomic
+from storage_core.lake.delta.state import HISTORY_DEFAULT, history_properties, log_path
 from storage_core.lake.delta_errors import store_errors
-from storage_core.lake.delta_state import HISTORY_DEFAULT, history_properties, log_path
 from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.shard_change import SHARD
 from storage_core.lake.target import LakeTarget
