@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.report import ShardPublished
+from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.target import LakeTarget
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.stores import DirectoryStore

@@ -16,8 +16,8 @@ from storage_core import (
     TieringReport,
     UnavailableError,
 )
-from storage_core.lake.publication import Publication
 from storage_core.lake.publish import publish_shard, publish_stream
+from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.status import lake_status
 from storage_core.lake.table import LakeConflictError, LakeTable
 from storage_core.platform.clock import SystemClock

@@ -17,7 +17,7 @@ from storage_core.errors import (
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
-from storage_core.lake.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
 from storage_core.lake.target import LakeTarget
