@@ -32,7 +32,7 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.parts.snapshot import part_path, parts_directory
+from storage_core.parts.snapshot import listed_part, parts_directory
 from storage_core.parts.typed_columns import Writer
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
@@ -53,7 +53,7 @@ from storage_core.tiering.work import (
     SealWork,
     Work,
 )
-from storage_core.verify.part_checks import difference
+from storage_core.verify.part_checks import part_difference
 from storage_core.write.opened_shard import ShardContext
 
 # Blocks of few rows are on_rows together: each would cost as much as thousands of rows.
@@ -124,14 +124,19 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) ->
         CorruptionError: One is damaged or gone.
     """
     for part in work.parts if isinstance(work, CompactWork) else ():
-        path = part_path(directory, part)
-        if damage := difference(path, part):
+        listed = listed_part(shard, directory, part)
+        if damage := part_difference(listed):
             message = (
                 f"a part {damage}, so it cannot be merged with others; "
                 "`seal` with rebuild builds it again"
             )
             raise CorruptionError(
-                message, stream=stream, shard=shard, path=path, start=part.first, end=part.last + 1
+                message,
+                stream=stream,
+                shard=shard,
+                path=listed.path,
+                start=part.first,
+                end=part.last + 1,
             )
 
 

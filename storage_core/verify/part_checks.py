@@ -8,7 +8,7 @@ from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_PART_LIST, KEY_PARTS, KEY_SEALED
 from storage_core.parts.footer import read_error
 from storage_core.parts.part_proof import digest_of
-from storage_core.parts.snapshot import part_path, parts_directory, read_index
+from storage_core.parts.snapshot import Part, listed_part, parts_directory, read_index
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
@@ -37,12 +37,22 @@ def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) 
                 f"a part has rows up to {part.last}, but rows are sealed only below {state.sealed}"
             )
             findings.add("part", message, *place[:2], KEY_SEALED)
-        path = part_path(directory, part)
-        message = difference(path, part)
-        read += path.is_file()
+        listed = listed_part(view.shard, directory, part)
+        message = part_difference(listed)
+        read += listed.path.is_file()
         if message:
-            findings.add("part", f"{part.file_name} {message}", *place, file=path)
+            findings.add("part", f"{part.file_name} {message}", *place, file=listed.path)
     return read
+
+
+def part_difference(part: Part) -> str:
+    """Say what is wrong with the file of a part, wherever it is; nothing if all is well.
+
+    Raises:
+        InvalidRequestError: This process has no right to read it, which says nothing of the file.
+        UnavailableError: It cannot be read now.
+    """
+    return difference(part.path, part.entry)
 
 
 def difference(path: Path, part: PartEntry) -> str:

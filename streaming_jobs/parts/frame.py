@@ -115,7 +115,7 @@ def _files(
             rows = (
                 spark.read.options(**_OPTIONS)
                 .schema(schema)
-                .parquet(*map(_as_written, files.paths))
+                .parquet(*(_as_written(str(part.path)) for part in files.parts))
             )
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
