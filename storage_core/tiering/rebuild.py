@@ -53,7 +53,8 @@ def rebuild_parts(shard: Shard) -> list[TieringStep]:
 
 def _choose(part: PartEntry, shard: Shard, view: ShardSnapshot) -> Plan | None:
     directory = parts_directory(shard.context.directory)
-    damage = part_difference(listed_part(view.shard, directory, part))
+    # One that the lake has needs no blocks.
+    damage = part_difference(listed_part(view.shard, directory, part), reads_lake=False)
     if not damage or part not in index_of(view).entries:
         return None
     return Plan(
