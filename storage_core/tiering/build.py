@@ -173,7 +173,7 @@ def build(source: SourceRows, directory: Path, work: BuildWork, on_rows: OnRows)
         _drained(source.rows), has_keys=source.has_keys, writers=writers, on_rows=on_rows
     )
     parts = tuple(
-        replace(_write_part(table, number, directory, work.now_ms, on_rows), level=level)
+        replace(_write_part(table, number, directory, work, on_rows), level=level)
         for number, table in enumerate(tables, work.number)
     )
     sync_directory(directory)
@@ -198,7 +198,7 @@ def _level_of(work: BuildWork) -> int:
 
 
 def _write_part(
-    table: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows
+    table: PartRows, number: int, directory: Path, work: BuildWork, on_rows: OnRows
 ) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = table.rows
@@ -211,7 +211,7 @@ def _write_part(
         primary_max=int(primaries.max()),
         rows=rows.num_rows,
         size=0,
-        sealed_at_ms=now_ms,
+        sealed_at_ms=work.now_ms,
         level=0,
         is_out_of_order=table.is_out_of_order,
         digest=b"",
@@ -220,7 +220,9 @@ def _write_part(
         footer_digest=b"",
     )
     path = directory / part.file_name
-    proof = write_part(path, rows, table.order, on_rows)
+    # Else each would be written again as it is published.
+    has_split_floats = not work.is_for_lake
+    proof = write_part(path, rows, table.order, on_rows, has_split_floats=has_split_floats)
     prove_part(path, rows, on_rows)
     return replace(part, **asdict(proof))
 

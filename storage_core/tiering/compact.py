@@ -57,7 +57,7 @@ def _choose(shard: Shard, view: ShardSnapshot) -> Plan | None:
         shard.maintenance.compacted_parts = index
         return None
     return Plan(
-        CompactWork(parts, view.state.parts, now_ms(shard)),
+        CompactWork(parts, view.state.parts, now_ms(shard), shard.options.lake is not None),
         check=partial(_refuse_short, view, parts, directory),
         change=put_new_generation,
         report=partial(_report, parts),

@@ -58,7 +58,7 @@ def _choose(part: PartEntry, shard: Shard, view: ShardSnapshot) -> Plan | None:
     if not damage or part not in index_of(view).entries:
         return None
     return Plan(
-        RebuildWork(part, view.state.parts, now_ms(shard)),
+        RebuildWork(part, view.state.parts, now_ms(shard), shard.options.lake is not None),
         check=lambda _: None,
         change=put_new_generation,
         report=partial(_report, part, damage),

@@ -27,7 +27,7 @@ def verify_followed(
     directory: Path,
     progress: Progress | None,
     fingerprint_of: FingerprintOf | None,
-    limits: VerifyLimits = VerifyLimits(),
+    limits: VerifyLimits = VerifyLimits(),  # noqa: B008 - it never changes
 ) -> VerifyReport:
     """Verify one shard that is read, not written.
 
