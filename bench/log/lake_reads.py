@@ -21,7 +21,7 @@ from bench.log.indexed import RANGE_ROWS, ROWS, fill, id_in_turns, ranges
 from bench.measure import Contestant, Experiment, Measured, Row, latencies
 from storage_core import StreamReader
 from storage_core.lake import publish_stream
-from storage_core.lake.lake_parts import CACHE_VARIABLE
+from storage_core.lake.absent.lake_parts import CACHE_VARIABLE
 
 _STREAM: Final = "away"
 _READS: Final = 400

@@ -17,10 +17,10 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
+from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
-from storage_core.lake.lake_parts import LakeParts, lake_cache
-from storage_core.lake.local_files import let_files_go
 from storage_core.lake.mirror import MirrorStep, ShardListing
 from storage_core.lake.report import ShardPublished
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile

@@ -17,7 +17,7 @@ from storage_core.parts.snapshot import Part
 
 # NOTE: the lake stands above this room. It is loaded by its name, here alone, and only where a file
 # is absent: else each call between a read and a file would hand down what few streams have.
-_LAKE: Final = "storage_core.lake.lake_parts"
+_LAKE: Final = "storage_core.lake.absent.lake_parts"
 
 
 class AbsentParts(Protocol):

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from storage_core.lake.byte_cache import ByteCache
+from storage_core.lake.absent.byte_cache import ByteCache
 from storage_core.testing import ManualClock
 
 KIB = 2**10
@@ -88,9 +88,9 @@ def test_many_may_use_one_directory(tmp_path, clock):
     def used(cache):
         for _ in range(200):
             number = next(numbers) % 50
-            kept = cache.get(f"a-{number}")
-            assert kept in (None, bytes([number]) * 4 * KIB)
-            if kept is None:
+            cached = cache.get(f"a-{number}")
+            assert cached in (None, bytes([number]) * 4 * KIB)
+            if cached is None:
                 cache.put(f"a-{number}", bytes([number]) * 4 * KIB)
 
     with ThreadPoolExecutor(len(caches)) as threads:

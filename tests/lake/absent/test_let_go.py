@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from storage_core import CorruptionError, StreamOptions, StreamReader
-from storage_core.lake.byte_cache import ByteCache
-from storage_core.lake.lake_parts import LakeParts
-from storage_core.lake.local_files import let_files_go
+from storage_core.lake.absent.byte_cache import ByteCache
+from storage_core.lake.absent.lake_parts import LakeParts
+from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.target import lake_target
 from storage_core.testing import ManualClock
 from tests.lake.absent.away import copy_to, lake_path

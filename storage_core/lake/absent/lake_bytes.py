@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
-from storage_core.lake.byte_cache import ByteCache
+from storage_core.lake.absent.byte_cache import ByteCache
 from storage_core.lake.delta_errors import LakeFileGoneError
 from storage_core.lake.file_store import FileStore
 from storage_core.parts.snapshot import Part
@@ -69,10 +69,10 @@ class FileUnits:
             return False
         return all(
             xxh3.xxh3_64_intdigest(
-                data[self.ranges.offsets[each] - begin : self.ranges.end_of(each) - begin]
+                data[self.ranges.offsets[place] - begin : self.ranges.end_of(place) - begin]
             )
-            == self.ranges.digests[each]
-            for each in range(self.firsts[number], self.firsts[number + 1])
+            == self.ranges.digests[place]
+            for place in range(self.firsts[number], self.firsts[number + 1])
         )
 
 
@@ -114,14 +114,14 @@ class LakeFile:
         with self.explained():
             data = self.files.read(self.path, offset, size, self.part.entry.size)
         if len(data) != size:
-            what = f"ends at byte {offset + len(data)}"
-            raise self.damage(what)
+            difference = f"ends at byte {offset + len(data)}"
+            raise self.damage(difference)
         return data
 
-    def damage(self, what: str) -> CorruptionError:
+    def damage(self, difference: str) -> CorruptionError:
         """Return what tells that the lake has something else than the part list says."""
         entry = self.part.entry
-        message = f"the lake's file of a part {what}: {self.path} in {self.uri}"
+        message = f"the lake's file of a part {difference}: {self.path} in {self.uri}"
         return CorruptionError(
             message, shard=self.part.shard, start=entry.first, end=entry.last + 1
         )
@@ -219,8 +219,8 @@ class LakeBytes:
         """
         end = offset + size
         if end > self._size:
-            what = f"has {self._size} bytes"
-            raise self._file.damage(what)
+            difference = f"has {self._size} bytes"
+            raise self._file.damage(difference)
         pieces = []
         while offset < min(end, self._footer_begin):
             begin, data = self._around(offset, min(end, self._footer_begin))
@@ -260,8 +260,8 @@ class LakeBytes:
         entry = self._file.part.entry
         data = self._file.read(self._footer_begin, entry.footer_bytes)
         if xxh3.xxh3_128_digest(data) != entry.footer_digest:
-            what = "has another footer"
-            raise self._file.damage(what)
+            difference = "has another footer"
+            raise self._file.damage(difference)
         self._cache.put(self._name(self._footer_begin, self._size), data)
         return data
 
@@ -312,7 +312,7 @@ class LakeBytes:
             place, end = units.place(number), units.place(number + 1)
             unit = view[place - begin : end - begin]
             if not units.is_proven(number, unit):
-                what = f"differs at bytes {place} to {end}"
-                raise self._file.damage(what)
+                difference = f"differs at bytes {place} to {end}"
+                raise self._file.damage(difference)
             self._cache.put(self._name(place, end), bytes(unit))
         return data

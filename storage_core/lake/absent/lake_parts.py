@@ -22,10 +22,10 @@ from typing import Final
 from storage_core.catalog.root_file import STREAM_FILE
 from storage_core.catalog.stream_meta import OPTIONS_FILE, read_meta, read_settings
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.lake.byte_cache import CACHE_BYTES_MAX, ByteCache
+from storage_core.lake.absent.byte_cache import CACHE_BYTES_MAX, ByteCache
+from storage_core.lake.absent.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFile, UnitsCache
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image import image_name
-from storage_core.lake.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFile, UnitsCache
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.snapshot import Part
@@ -72,8 +72,8 @@ class LakeParts:
         try:
             LakeBytes(file, self._cache, self._units).bring_footer()
         except FileNotFoundError as error:
-            what = "is not there"
-            raise file.damage(what) from error
+            difference = "is not there"
+            raise file.damage(difference) from error
 
     def local_copies(self, parts: Sequence[Part]) -> list[Path]:
         """Return files of this machine that have whole parts, for a while."""
@@ -112,8 +112,8 @@ class LakeParts:
                 digest.update(data)
                 yield data
         if digest.digest() != part.entry.digest:
-            what = "does not match its digest"
-            raise self._file(part).damage(what)
+            difference = "does not match its digest"
+            raise self._file(part).damage(difference)
 
 
 def lake_parts(stream_directory: Path) -> LakeParts | None:
