@@ -10,7 +10,7 @@ from storage_core.platform.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from storage_core.lake.options_file import lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
-    from storage_core.lake.report import (
+    from storage_core.lake.publishing.report import (
         LakeStatus,
         PublishReport,
         ShardLakeStatus,
@@ -24,7 +24,12 @@ else:
         {
             "options_file": ("lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
-            "report": ("LakeStatus", "PublishReport", "ShardLakeStatus", "ShardPublished"),
+            "publishing.report": (
+                "LakeStatus",
+                "PublishReport",
+                "ShardLakeStatus",
+                "ShardPublished",
+            ),
             "status": ("lake_status", "shard_status"),
             "target": ("LakeTarget", "lake_target"),
         },
