@@ -15,7 +15,7 @@ from storage_core.tiering.expired_parts import remove_expired_parts
 from storage_core.tiering.part_builder import PartBuilder
 from storage_core.tiering.report import TieringReport
 from storage_core.verify.schema_checks import fingerprint_of
-from storage_core.verify.verify import Progress, VerifyReport, verify_shard
+from storage_core.verify.verify import Progress, VerifyLimits, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
 
@@ -191,19 +191,22 @@ class StreamMaintenance:
         step = partial(trim_shard, keep_hot_ms=span_ms("keep_hot", keep_hot))
         return run_all(self._shards.opened().values(), step, progress, builds=False)
 
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
+    def verify(self, progress: Progress | None = None, *, reads_lake: bool = False) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.
 
         Args:
             progress: Called every so many blocks with the shard, the address that was reached,
                 and the exclusive end.
+            reads_lake: Whether to read the parts that only the lake has; else it is asked whether
+                it has them.
 
         Raises:
             UnavailableError: The disk does not read a file now; what was found before is not told.
         """
         report = VerifyReport()
         for shard in self._shards.opened().values():
-            check = partial(verify_shard, shard, progress, fingerprint_of=fingerprint_of)
+            limits = VerifyLimits(reads_lake=reads_lake)
+            check = partial(verify_shard, shard, progress, limits, fingerprint_of)
             report = report.plus(shard.guard.maintain(check))
         return report
 

@@ -56,6 +56,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     5. Commit: the files, and the published address, at once. If somebody else has committed since
        1, all begins there; so it does if a part was deleted meanwhile.
     6. Read back: load the table again; it has the files and the address.
+    7. Let go, once nothing is left to publish: files of parts that the stream's own lake has go
+       from this machine `keep_local` after they were made (local_files.py).
 
     A crash before 5 leaves files that no version of the table names, which vacuum deletes; one
     behind it leaves nothing. Any process may publish, and several at once.
@@ -155,7 +157,7 @@ def _publish(publication: Publication, shard: int, commits_max: int | None) -> S
             continue
         tries = 0
         done = last if done is None else done.then(last)
-    return done
+    return publication.with_files_gone(done) if done.is_whole else done  # 7
 
 
 def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPublished:

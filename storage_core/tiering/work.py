@@ -23,6 +23,7 @@ class SealWork:
         generation: Of the shard; what has expired since is gone.
         number: Of the first part that is built; the others have those behind it.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     begin: int
@@ -30,6 +31,7 @@ class SealWork:
     generation: int
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,13 @@ class CompactWork:
         parts: Neighbours of one level and value schema.
         number: Of the part that is built.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     parts: tuple[PartEntry, ...]
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,13 @@ class RebuildWork:
         part: It.
         number: Of the part that is built in its place.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     part: PartEntry
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 The steps of `publish_shard` are its methods. One thread at a time.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,12 +21,16 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
+from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
-from storage_core.lake.target import LakeTarget
+from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.read.follow.follower import ShardFollower
@@ -64,6 +70,26 @@ class Publication:
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
         self._rows = 0
+
+    def with_files_gone(self, published: ShardPublished) -> ShardPublished:
+        """Let the files of a shard's parts go that the loaded table has; return how many did too.
+
+        Only the stream's own lake counts, since reads look there, and only whoever may write in the
+        shard's directory deletes files.
+
+        Raises:
+            CorruptionError: The store has another file than the part list says.
+            UnavailableError: The store cannot be read now, or the disk refuses.
+        """
+        options, shard = self._reader.options, published.shard
+        directory = self._files.shard_directory(shard)
+        is_own = options.lake is not None and lake_target(options.lake).uri == self._target.uri
+        may_write = is_own and options.keep_local is not None and os.access(directory, os.W_OK)
+        if self._table is None or not may_write:
+            return published
+        lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
+        gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
+        return replace(published, files_gone=gone.parts)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
@@ -141,6 +167,8 @@ class Publication:
         for added in step.adds:
             part = self._part(shard, added.entry)
             with self._explained(part):
+                # Of a part that another lake has, a copy.
+                part = replace(part, path=local_files([part])[0])
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]

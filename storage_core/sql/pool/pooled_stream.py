@@ -204,7 +204,7 @@ class PooledStream:
         files = self._reader.rows.shards.files
         shards = snapshot_of_shards(self._reader, files)
         try:
-            groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
+            groups = part_groups((n, files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
         self._forget_rows_of_before({n: shard.epoch for n, shard in shards.items()})
