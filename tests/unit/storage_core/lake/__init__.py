@@ -1,0 +1,1 @@
+"""The lake: what of it needs no store."""
