@@ -9,11 +9,40 @@ from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from storage_core.lake.options_file import lake_options, option_texts
+    from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.report import (
+        LakeStatus,
+        PublishReport,
+        ShardLakeStatus,
+        ShardPublished,
+    )
+    from storage_core.lake.status import lake_status, shard_status
+    from storage_core.lake.target import LakeTarget, lake_target
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
-        {"options_file": ("lake_options", "option_texts")},
+        {
+            "options_file": ("lake_options", "option_texts"),
+            "publish": ("publish_shard", "publish_stream", "target_of"),
+            "report": ("LakeStatus", "PublishReport", "ShardLakeStatus", "ShardPublished"),
+            "status": ("lake_status", "shard_status"),
+            "target": ("LakeTarget", "lake_target"),
+        },
         extra="lake",
     )
 
-__all__: Final = ["lake_options", "option_texts"]
+__all__: Final = [
+    "LakeStatus",
+    "LakeTarget",
+    "PublishReport",
+    "ShardLakeStatus",
+    "ShardPublished",
+    "lake_options",
+    "lake_status",
+    "lake_target",
+    "option_texts",
+    "publish_shard",
+    "publish_stream",
+    "shard_status",
+    "target_of",
+]

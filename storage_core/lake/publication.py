@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from storage_core.catalog import root_file
-from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    ShardlogError,
+    UnavailableError,
+)
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
@@ -21,7 +26,6 @@ from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
-from storage_core.verify.part_checks import difference
 
 
 class Publication:
@@ -121,7 +125,6 @@ class Publication:
         for added in step.adds:
             part = self._part(shard, added.entry)
             with self._explained(part):
-                _refuse_damaged(self._files.meta.name, part)
                 made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
         return files
@@ -181,9 +184,15 @@ class Publication:
         except (FileNotFoundError, ShardlogError) as error:
             if part.entry not in self.parts(part.shard).entries:
                 raise PartGoneError(PART_GONE) from error
-            if isinstance(error, ShardlogError):
-                raise
-            raise damaged_part(self._files.meta.name, part, "a part is missing") from error
+            if isinstance(error, FileNotFoundError):
+                raise self._damaged(part, "a part is missing") from error
+            if type(error) is CorruptionError:
+                raise self._damaged(part, error.message) from error
+            raise
+
+    def _damaged(self, part: Part, damage: str) -> CorruptionError:
+        message = f"{damage}, so it cannot be published; `seal` with rebuild builds it again"
+        return damaged_part(self._files.meta.name, part, message)
 
 
 def stream_of(reader: StreamReader) -> LakeStream:
@@ -203,15 +212,3 @@ def follower_of(reader: StreamReader, shard: int) -> ShardFollower:
         return follower
     message = "the lake is made of a stream's files: open it by the path of its root"
     raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)
-
-
-def _refuse_damaged(stream: str, part: Part) -> None:
-    """Refuse a part whose file is not that of the part list, since its bytes would be published.
-
-    Raises:
-        CorruptionError: It is damaged or missing.
-    """
-    damage = difference(part.path, part.entry)
-    if damage:
-        message = f"a part {damage}, so it cannot be published; `seal` with rebuild builds it again"
-        raise damaged_part(stream, part, message)

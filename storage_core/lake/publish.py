@@ -16,6 +16,7 @@ from typing import Final
 from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.lake.mirror import StepLimits, next_step
+from storage_core.lake.options_file import lake_options
 from storage_core.lake.publication import Publication
 from storage_core.lake.report import PublishReport, ShardPublished
 from storage_core.lake.table import LakeConflictError
@@ -124,7 +125,7 @@ def target_of(reader: StreamReader) -> LakeTarget:
     if uri is None:
         message = "the stream has no lake: set its option `lake`, or name a place"
         raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)
-    return lake_target(uri)
+    return lake_target(uri, lake_options())
 
 
 def _publish(publication: Publication, shard: int, commits_max: int | None) -> ShardPublished:

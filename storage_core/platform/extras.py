@@ -7,6 +7,7 @@ from storage_core.errors import InvalidRequestError
 
 EXTRA_OF: Final[Mapping[str, str]] = {
     "confluent_kafka": "kafka",
+    "deltalake": "lake",
     "duckdb": "sql",
     "fastavro": "avro",
     "fsspec": "sql",

@@ -72,6 +72,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
+    "deltalake": ("storage_core/lake/",),
     "duckdb": ("storage_core/sql/engine.py",),
     "fsspec": ("storage_core/sql/part_file_system.py",),
     "confluent_kafka": ("connectors/kafka/",),
@@ -87,6 +88,7 @@ DOORS = {
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
+    "deltalake",
     "duckdb",
     "fastavro",
     "fsspec",

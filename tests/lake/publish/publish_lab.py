@@ -7,6 +7,7 @@ with dying(3, behind=True): ...   behind it: the store took the call, nobody hea
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,17 +18,20 @@ from typing import Any, Final, Self
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from storage_core import StreamReader
+from storage_core.avro import AvroSchema
 from storage_core.lake.publication import stream_of
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.report import PublishReport
 from storage_core.lake.table import LakeTable
-from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.lake.target import LakeTarget
 from storage_core.platform.overriding import override
 from storage_core.testing import SimulatedCrash
+from tests.lake.support.stores import DirectoryStore, Store
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
 
 # All calls by which publishing changes a table or looks at it again.
@@ -41,17 +45,23 @@ Place = tuple[int, int]
 class PublishLab(PartsLab):
     """A stream, its writer, and its table in a directory or a bucket."""
 
-    def __init__(self, root: Path, target: LakeTarget | None = None, **options: Any) -> None:
+    def __init__(self, root: Path, store: Store | None = None, **options: Any) -> None:
         options.setdefault("block_records", 20)
         super().__init__(root / "log", **options)
-        self.table = root / "table"
-        self.target = target or lake_target(str(self.table))
+        store = store or DirectoryStore(root)
+        self.target = store.target()
+        self.changes = Changes(store, self.target)
         self.rng = np.random.default_rng(7)
         self._ever_visible: set[Place] = set()
 
     @override
     def append(self, rng: np.random.Generator, count: int) -> None:
         super().append(rng, count)
+        self._ever_visible |= self.visible()
+
+    @override
+    def append_bodies(self, schema: AvroSchema, bodies: list[Any], registry_id: int) -> None:
+        super().append_bodies(schema, bodies, registry_id)
         self._ever_visible |= self.visible()
 
     def fill(self, count: int) -> Self:
@@ -89,8 +99,9 @@ class PublishLab(PartsLab):
 
     def places(self) -> list[Place]:
         """Return the shards and addresses of the table's rows, as deltalake reads them."""
-        rows = self.opened().to_pyarrow_table(columns=["shard", "address"]).to_pylist()
-        return sorted((row["shard"], row["address"]) for row in rows)
+        table = self.opened().to_pyarrow_table(columns=["shard", "address"])
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return sorted((int(row["shard"]), int(row["address"])) for row in rows)
 
     def published(self) -> dict[int, int]:
         """Return up to where each shard is published."""
@@ -117,38 +128,46 @@ class PublishLab(PartsLab):
         assert expected <= set(places)
         assert set(places) <= self._ever_visible
         assert all(address < published[shard] for shard, address in places)
+        self.changes.check()
 
 
-def versions(table: Path) -> Iterator[list[dict[str, Any]]]:
-    """Yield the actions of each version of a table in a directory."""
-    for path in sorted((table / "_delta_log").glob("*.json")):
-        yield [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+class Changes:
+    """What a reader sees that follows a table version by version, up to where it is by now."""
 
+    def __init__(self, store: Store, target: LakeTarget) -> None:
+        self._store, self._target = store, target
+        self._versions = 0
+        self._published: dict[str, int] = {}
+        self.rows: Counter[Place] = Counter()
+        """How often the reader has got each row."""
 
-def streamed(table: Path) -> Counter[Place]:
-    """Return how often a reader that follows the table's changes has got each row."""
-    rows: Counter[Place] = Counter()
-    for actions in versions(table):
-        for action in actions:
-            if "add" in action and action["add"]["dataChange"]:
-                shard = int(action["add"]["partitionValues"]["shard"])
-                file = pq.ParquetFile(table / action["add"]["path"])
-                addresses = file.read(columns=["address"]).column("address").to_pylist()
-                rows.update((shard, address) for address in addresses)
-    return rows
+    def check(self) -> None:
+        """Follow the table; see that no version is missing and no published address went back.
 
+        And that no row came twice.
+        """
+        paths = self._store.paths(self._target)
+        commits = [path for path in paths if re.fullmatch(r"_delta_log/\d{20}\.json", path)]
+        assert commits == [f"_delta_log/{at:020}.json" for at in range(len(commits))]
+        for path in commits[self._versions :]:
+            for line in self._store.read(self._target, path).decode().splitlines():
+                self._follow(json.loads(line))
+        self._versions = len(commits)
+        assert set(self.rows.values()) <= {1}
 
-def check_history(table: Path) -> None:
-    """See that a table has one line of versions, and no published address ever went back."""
-    names = [path.stem for path in sorted((table / "_delta_log").glob("*.json"))]
-    assert names == [f"{number:020}" for number in range(len(names))]
-    reached: dict[str, int] = {}
-    for actions in versions(table):
-        for action in actions:
-            if "txn" in action:
-                name, version = action["txn"]["appId"], action["txn"]["version"]
-                assert version >= reached.get(name, 0)
-                reached[name] = version
+    def _follow(self, action: dict[str, Any]) -> None:
+        if "txn" in action:
+            name, version = action["txn"]["appId"], action["txn"]["version"]
+            assert version >= self._published.get(name, 0)
+            self._published[name] = version
+        if "add" in action and action["add"]["dataChange"]:
+            shard = int(action["add"]["partitionValues"]["shard"])
+            self.rows.update((shard, address) for address in self._addresses(action["add"]))
+
+    def _addresses(self, added: dict[str, Any]) -> list[int]:
+        data = pa.BufferReader(self._store.read(self._target, added["path"]))
+        addresses = pq.ParquetFile(data).read(columns=["address"]).column("address")
+        return [int(address) for address in addresses.to_numpy()]
 
 
 @contextmanager

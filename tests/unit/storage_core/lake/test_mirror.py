@@ -60,9 +60,23 @@ class Log:
 
     def _add(self, kind: int, rows: frozenset[int]) -> None:
         number = next(_numbers)
-        digest = number.to_bytes(16, "big")
-        bounds: Any = (min(rows), number, max(rows), 0, 0, len(rows), 1, 0, 0, False)
-        self.parts[PartEntry(*bounds, digest, _KINDS[kind], 1, b"")] = rows
+        entry = PartEntry(
+            first=min(rows),
+            number=number,
+            last=max(rows),
+            primary_min=0,
+            primary_max=0,
+            rows=len(rows),
+            size=1,
+            sealed_at_ms=0,
+            level=0,
+            is_out_of_order=False,
+            digest=number.to_bytes(16, "big"),
+            kind=_KINDS[kind],
+            footer_bytes=1,
+            footer_digest=b"",
+        )
+        self.parts[entry] = rows
 
 
 @dataclass

@@ -1,0 +1,58 @@
+"""Whose a table is, and under which names its shards' `txn` actions are.
+
+A stream that copies a topic is the same in every root that copies it, so that a partition may move
+from machine to machine: its identity is the topic's id. Any other stream is that of its root alone.
+A topic that was made anew under its name, and a stream that was, have other identities, so none of
+them goes on in the table of the one before.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from storage_core.catalog.stream_meta import StreamMeta
+
+_OURS: Final = "shardlog"
+# Delta's description of a table has room for a sentence. It is written with the table at once.
+_DESCRIBED: Final = "shardlog stream "
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStream:
+    """A stream as its table names it.
+
+    Attributes:
+        name: The stream's name.
+        identity: What tells it from others of its name.
+    """
+
+    name: str
+    identity: str
+
+    def app_id(self, shard: int) -> str:
+        """Return the application id of a shard's `txn` actions."""
+        return f"{_OURS}/{self.name}/{self.identity}/{shard}"
+
+    @property
+    def description(self) -> str:
+        """What the table says of itself."""
+        return f"{_DESCRIBED}{self.name} {self.identity}"
+
+
+def lake_stream(meta: StreamMeta, root_id: str) -> LakeStream:
+    """Return what a stream is called in its table.
+
+    Args:
+        meta: The stream.
+        root_id: The id of the root that it lies in.
+    """
+    if meta.origin is not None:
+        return LakeStream(meta.name, meta.origin.topic_id)
+    return LakeStream(meta.name, f"{root_id}-{meta.incarnation}")
+
+
+def described_stream(description: str | None) -> LakeStream | None:
+    """Return the stream that a table's description names; None if it is no table of ours."""
+    if not description or not description.startswith(_DESCRIBED):
+        return None
+    name, _, identity = description.removeprefix(_DESCRIBED).partition(" ")
+    return LakeStream(name, identity) if name and identity else None

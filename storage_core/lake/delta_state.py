@@ -1,0 +1,40 @@
+"""What a loaded Delta table says that delta-rs' public names do not tell, or only at more cost."""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from deltalake import DeltaTable
+
+HISTORY_DEFAULT: Final = timedelta(days=7)
+_LOG_KEPT: Final = "delta.logRetentionDuration"
+_FILES_KEPT: Final = "delta.deletedFileRetentionDuration"
+_INTERVAL: Final = re.compile(r"interval (\d+) seconds?\Z")
+
+
+def file_sizes(delta: DeltaTable) -> dict[str, int]:
+    """Return the path of each file of the loaded version, and how many bytes it has."""
+    return delta._table.get_add_file_sizes()  # noqa: SLF001 - the public name gives URIs, without sizes
+
+
+def latest_version(delta: DeltaTable) -> int:
+    """Return the newest version that the store has; it is not loaded."""
+    return delta._table.get_latest_version()  # noqa: SLF001 - there is no public name
+
+
+def history_properties(keep: timedelta) -> dict[str, str]:
+    """Return the properties of a table that let old versions be read for a time."""
+    interval = f"interval {keep // timedelta(seconds=1)} seconds"
+    return {_LOG_KEPT: interval, _FILES_KEPT: interval}
+
+
+def history_of(configuration: Mapping[str, str]) -> timedelta:
+    """Return how long files of older versions are kept, as a table's properties say."""
+    interval = _INTERVAL.match(configuration.get(_FILES_KEPT) or "")
+    return HISTORY_DEFAULT if interval is None else timedelta(seconds=int(interval[1]))
+
+
+def log_path(version: int) -> str:
+    """Return the path below a table of the file that a commit is."""
+    return f"_delta_log/{version:020d}.json"

@@ -1,0 +1,124 @@
+"""What a commit changes of one shard: files added and removed, and the address published then.
+
+Pure, but for the names of Delta's actions: what follows from a state of the shard's files, and
+which state comes of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from deltalake.transaction import AddAction, RemoveAction
+
+from storage_core.errors import InvalidRequestError
+
+SHARD: Final = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file that a commit adds.
+
+    Attributes:
+        path: Its path below the table.
+        size: Its bytes.
+        rows: Its rows.
+        stats: Delta's statistics, as JSON.
+        is_new: Whether its rows were in no file before; who streams the table reads these alone.
+    """
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFiles:
+    """What a version of the table has of a shard.
+
+    Attributes:
+        table_id: The random id of the table.
+        published: Up to which address it is published; None if it never was.
+        sizes: Its files, and how many bytes each has.
+    """
+
+    table_id: str
+    published: int | None
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardChange:
+    """What one commit changes.
+
+    Attributes:
+        shard: The shard.
+        adds: Files that were uploaded.
+        removes: Paths of files whose rows are in those that are added, or have expired.
+        end: The exclusive end of the addresses that are published then.
+    """
+
+    shard: int
+    adds: Sequence[TableFile]
+    removes: Sequence[str]
+    end: int
+
+    def refuse_senseless(self, before: ShardFiles) -> None:
+        """Refuse what no caller asks for who compared with this state of the shard.
+
+        Raises:
+            InvalidRequestError: It does not follow from the state.
+        """
+        directory = shard_directory(self.shard)
+        unknown = [path for path in self.removes if path not in before.sizes]
+        misplaced = [
+            file.path
+            for file in self.adds
+            if not file.path.startswith(directory) or file.path in before.sizes
+        ]
+        falls = before.published is not None and self.end < before.published
+        if unknown or misplaced or falls:
+            message = (
+                f"the commit does not follow from what was loaded: published {before.published} to "
+                f"{self.end}, unknown files {unknown}, misplaced files {misplaced}"
+            )
+            raise InvalidRequestError(message, shard=self.shard)
+
+    def after(self, before: ShardFiles) -> ShardFiles:
+        """Return what the commit makes of a state of the shard."""
+        sizes = {path: size for path, size in before.sizes.items() if path not in self.removes}
+        sizes |= {file.path: file.size for file in self.adds}
+        return ShardFiles(before.table_id, self.end, sizes)
+
+    def actions(self, before: ShardFiles, now_ms: int) -> list[AddAction | RemoveAction]:
+        """Return Delta's actions.
+
+        Rows that expired are no change either to who streams the table: none is read again.
+
+        Args:
+            before: What the loaded version has of the shard.
+            now_ms: The time.
+        """
+        values: dict[str, str | None] = {SHARD: str(self.shard)}
+        adds = [
+            AddAction(file.path, file.size, values, now_ms, file.is_new, file.stats)
+            for file in self.adds
+        ]
+        removes = [
+            RemoveAction(
+                path,
+                data_change=False,
+                deletion_timestamp=now_ms,
+                size=before.sizes[path],
+                partition_values=values,
+            )
+            for path in self.removes
+        ]
+        return [*adds, *removes]
+
+
+def shard_directory(shard: int) -> str:
+    """Return how the path of each file of a shard begins."""
+    return f"{SHARD}={shard}/"

@@ -1,0 +1,431 @@
+"""The Delta table of a stream: loaded, made, changed by one commit at a time.
+
+A commit names the files that are added and removed, and in the shard's `txn` action up to which
+address its rows are published: one atomic step. It takes the version after the loaded one, or none:
+of two who loaded one version, one is refused. Where what others committed meanwhile concerns other
+shards alone, it takes a later version; else the caller must compare anew.
+
+An answer may be lost behind a commit that was taken, so after any failure the table is loaded again
+and tells what became of it. What was taken is read back.
+
+One thread at a time.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from storage_core.errors import (
+    CorruptionError,
+    ForeignDataError,
+    ShardlogError,
+    UnavailableError,
+)
+from storage_core.lake.app_id import LakeStream
+from storage_core.lake.atomic_create import OWN_DIRECTORY, refuse_if_not_atomic
+from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
+from storage_core.lake.delta_state import (
+    HISTORY_DEFAULT,
+    file_sizes,
+    history_properties,
+    latest_version,
+    log_path,
+)
+from storage_core.lake.file_store import FileStore, store_options
+from storage_core.lake.shard_change import (
+    SHARD,
+    ShardChange,
+    ShardFiles,
+    TableFile,
+    shard_directory,
+)
+from storage_core.lake.table_checks import refuse_unusable
+from storage_core.lake.target import LakeTarget
+from storage_core.lake.vacuum import deletable_files
+from storage_core.platform.clock import Clock, SystemClock
+
+__all__ = ["LakeConflictError", "LakeFileGoneError", "LakeTable", "TableFile"]
+
+# How often a commit takes a later version, where others publish other shards meanwhile.
+TRIES_MAX: Final = 50
+CHECKPOINT_EVERY: Final = 10
+_NS_A_MS: Final = 1_000_000
+_CLOCK: Final = SystemClock()
+_ONCE: Final = CommitProperties(max_commit_retries=0)
+# What delta-rs does behind a commit could fail behind one that was taken.
+_NOTHING_BEHIND: Final = PostCommitHookProperties(
+    create_checkpoint=False, cleanup_expired_logs=False
+)
+
+
+class LakeTable:
+    """The table of one stream, as it was when it was loaded last."""
+
+    def __init__(
+        self, target: LakeTarget, stream: LakeStream, delta: DeltaTable, clock: Clock
+    ) -> None:
+        """Hold a table that was loaded and checked; `open` and `create` do so.
+
+        Args:
+            target: Where it is.
+            stream: The stream.
+            delta: The table.
+            clock: Tells when files are added and removed.
+        """
+        self._target = target
+        self._stream = stream
+        self._delta = delta
+        self._clock = clock
+        self._store = FileStore(target)
+        self._sizes: dict[str, int] | None = None
+
+    @classmethod
+    def open(cls, target: LakeTarget, stream: LakeStream, *, clock: Clock = _CLOCK) -> Self | None:
+        """Load the table of a stream; None where there is none.
+
+        Raises:
+            ForeignDataError: The table is of another stream, or none of shardlog.
+            UnsupportedFormatError: It needs features of Delta that shardlog does not have.
+            InvalidRequestError: It has a property that breaks its promises, or the store refuses.
+            UnavailableError: The store does not answer.
+        """
+        with store_errors(target.uri, "loading the table"):
+            try:
+                delta = DeltaTable(target.uri, storage_options=store_options(target))
+            except TableNotFoundError:
+                return None
+        refuse_unusable(delta, target, stream)
+        return cls(target, stream, delta, clock)
+
+    @classmethod
+    def create(
+        cls, target: LakeTarget, stream: LakeStream, columns: pa.Schema, *, clock: Clock = _CLOCK
+    ) -> Self:
+        """Make the table of a stream, or open the one that somebody else made meanwhile.
+
+        Args:
+            target: Where it is to be.
+            stream: The stream.
+            columns: Its columns; `shard` is added where they lack it.
+            clock: Tells when files are added and removed.
+
+        Raises:
+            ForeignDataError: Something else lies there.
+            InvalidRequestError: The store lets two create one file at once (atomic_create.py); or
+                Delta has no such type as a column's.
+            UnavailableError: The store does not answer.
+        """
+        files = FileStore(target)
+        files.make_directory()
+        made = cls.open(target, stream, clock=clock)
+        if made is not None:
+            return made
+        _refuse_other_files(files, target)
+        refuse_if_not_atomic(target)
+        with store_errors(target.uri, "making the table"):
+            schema = Schema.from_arrow(_with_shard(columns))
+            # Of somebody who made one meanwhile the next lines tell.
+            with _lost_races_ignored():
+                DeltaTable.create(
+                    target.uri,
+                    schema,
+                    mode="error",
+                    partition_by=[SHARD],
+                    name=stream.name,
+                    description=stream.description,
+                    configuration=history_properties(HISTORY_DEFAULT),
+                    storage_options=store_options(target),
+                    commit_properties=_ONCE,
+                    post_commithook_properties=_NOTHING_BEHIND,
+                )
+        opened = cls.open(target, stream, clock=clock)
+        if opened is None:
+            message = f"{target.uri}: the store does not show the table that it took"
+            raise UnavailableError(message, stream=stream.name)
+        files.sync(log_path(0))
+        return opened
+
+    @property
+    def version(self) -> int:
+        """The version that was loaded."""
+        return self._delta.version()
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns, `shard` among them."""
+        # It comes by Arrow's interface between libraries, of which its types do not tell.
+        return pa.schema(self._delta.schema().to_arrow())  # type: ignore[arg-type] # as above
+
+    def published(self, shard: int) -> int | None:
+        """Return up to which address a shard's rows are in the table; None if none ever were."""
+        with self._errors("reading up to where a shard is published"):
+            return self._delta.transaction_version(self._stream.app_id(shard))
+
+    def files(self, shard: int | None = None) -> dict[str, int]:
+        """Return the paths and sizes of the table's files.
+
+        Args:
+            shard: The shard whose files; None for those of all.
+        """
+        if self._sizes is None:
+            with self._errors("listing the table's files"):
+                self._sizes = file_sizes(self._delta)
+        directory = "" if shard is None else shard_directory(shard)
+        return {path: size for path, size in self._sizes.items() if path.startswith(directory)}
+
+    def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
+        """Add columns that the table does not have, and load it again.
+
+        Raises:
+            LakeConflictError: Somebody else has committed since the table was loaded.
+        """
+        with self._altering("adding columns"):
+            self._delta.alter.add_columns(
+                list(Schema.from_arrow(pa.schema(fields)).fields),
+                commit_properties=_ONCE,
+                post_commithook_properties=_NOTHING_BEHIND,
+            )
+
+    def put(self, path: str, file: Path) -> None:
+        """Upload a file whole; no version names it yet.
+
+        Raises:
+            UnavailableError: The store refuses, or does not have all of it afterwards.
+        """
+        self._store.put(path, file)
+
+    def get(self, path: str, into: Path) -> None:
+        """Download a file whole.
+
+        Raises:
+            LakeFileGoneError: The store has none.
+            UnavailableError: The store refuses, or the file cannot be written.
+        """
+        self._store.get(path, into)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return bytes of a file that the loaded version names; fewer at its end.
+
+        Raises:
+            LakeFileGoneError: The version does not name it, or the store has none.
+            UnavailableError: The store refuses.
+        """
+        file_size = self.files().get(path)
+        if file_size is None:
+            message = f"the table at {self._target.uri} has no file {path}"
+            raise LakeFileGoneError(message, stream=self._stream.name)
+        return self._store.read(path, offset, size, file_size)
+
+    def commit(
+        self, shard: int, adds: Sequence[TableFile], removes: Sequence[str], end: int
+    ) -> None:
+        """Add and remove files of a shard, and say up to where it is published.
+
+        1. Commit as the version after the loaded one, if there is none yet.
+        2. If that fails, load the table: the commit was taken, and its answer lost; or nothing of
+           the shard has changed, and all begins at 1; or the caller must compare anew.
+        3. Read back: the table has the address, and the store each file that was added.
+
+        The newest version is loaded on return, and after a failure if it can be.
+
+        Args:
+            shard: The shard.
+            adds: Files that were uploaded.
+            removes: Paths of files whose rows are in those that are added, or have expired.
+            end: The exclusive end of the addresses that are published then.
+
+        Raises:
+            LakeConflictError: Somebody else has changed the shard since the table was loaded.
+            UnavailableError: The store refuses, or does not have what it took.
+        """
+        change = ShardChange(shard, adds, removes, end)
+        before, loaded = self._shard_files(shard), self.version
+        change.refuse_senseless(before)
+        for _ in range(TRIES_MAX):
+            try:
+                with self._errors("committing to the table"):
+                    self._commit(change, before)  # 1
+            except (LakeConflictError, UnavailableError) as error:
+                self.reload()  # 2
+                after = self._shard_files(shard)
+                if after == change.after(before):
+                    break
+                if not isinstance(error, LakeConflictError):
+                    raise
+                if after != before:
+                    raise self._conflict() from error
+            else:
+                self.reload()
+                break
+        else:
+            raise self._conflict()
+        self._read_back(change, loaded)  # 3
+        if self.version % CHECKPOINT_EVERY == 0:
+            # The commit counts whether or not a checkpoint can be written; a later one will be.
+            with suppress(UnavailableError):
+                self.checkpoint()
+
+    def reload(self) -> None:
+        """Load the newest version of the table.
+
+        Raises:
+            ForeignDataError: The table is gone, or another one lies there.
+            UnavailableError: The store does not answer.
+        """
+        with suppress(ShardlogError), self._errors("looking for a newer version"):
+            if latest_version(self._delta) == self.version:
+                return
+        opened = type(self).open(self._target, self._stream, clock=self._clock)
+        if opened is None:
+            message = f"the table at {self._target.uri} is gone"
+            raise ForeignDataError(message, stream=self._stream.name)
+        self._delta = opened._delta  # noqa: SLF001 - of this class
+        self._sizes = None
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the loaded version, from which the table is loaded faster."""
+        with self._errors("writing a checkpoint"):
+            self._delta.create_checkpoint()
+
+    def expire_history(self, keep: timedelta) -> None:
+        """Delete commits of the log that are older than a time, behind a checkpoint.
+
+        Args:
+            keep: How long a version can be read after there is a newer one. `vacuum` leaves the
+                files of such versions alone.
+
+        Raises:
+            LakeConflictError: Somebody else has committed since the table was loaded.
+        """
+        wanted = history_properties(keep)
+        if not wanted.items() <= self._delta.metadata().configuration.items():
+            self._set_properties(wanted)
+        self.checkpoint()
+        with self._errors("deleting old versions of the log"):
+            self._delta.cleanup_metadata()
+
+    def vacuum(self, grace: timedelta, *, dry_run: bool) -> list[str]:
+        """Delete files that no version names which can still be read; return their paths.
+
+        Args:
+            grace: How old a file is at least that was uploaded and that no version ever named.
+            dry_run: Delete nothing.
+
+        Raises:
+            UnavailableError: The store refuses; some files may be deleted.
+        """
+        self.reload()
+        with self._errors("looking for files that no version names"):
+            deletable = deletable_files(self._delta, self._store, grace, self._clock)
+        # Somebody may have committed one of them meanwhile.
+        self.reload()
+        paths = sorted(set(deletable) - self.files().keys())
+        if not dry_run:
+            for path in paths:
+                self._store.delete(path)
+        return paths
+
+    def _set_properties(self, properties: Mapping[str, str]) -> None:
+        with self._altering("setting how long versions are kept"):
+            self._delta.alter.set_table_properties(dict(properties), commit_properties=_ONCE)
+
+    def _commit(self, change: ShardChange, before: ShardFiles) -> None:
+        """Commit as the version after the loaded one, and as no other."""
+        try:
+            self._delta.create_write_transaction(
+                change.actions(before, self._clock.now_ns() // _NS_A_MS),
+                "append",
+                self._delta.schema(),
+                partition_by=[SHARD],
+                commit_properties=CommitProperties(
+                    custom_metadata={SHARD: str(change.shard), "published": str(change.end)},
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(self._stream.app_id(change.shard), change.end)],
+                ),
+                post_commithook_properties=_NOTHING_BEHIND,
+            )
+        except CommitFailedError as error:
+            raise self._conflict() from error
+
+    def _shard_files(self, shard: int) -> ShardFiles:
+        with self._errors("reading what the table is"):
+            table_id = str(self._delta.metadata().id)
+        return ShardFiles(table_id, self.published(shard), self.files(shard))
+
+    def _read_back(self, change: ShardChange, loaded: int) -> None:
+        """See that the newest version and the store have what was committed, or more."""
+        published = self.published(change.shard)
+        # Another owner may have gone on from there meanwhile.
+        if published is None or published < change.end or self.version <= loaded:
+            message = (
+                f"the table at {self._target.uri} does not show a commit that was taken; its store "
+                "must show what was written before"
+            )
+            raise UnavailableError(message, stream=self._stream.name, shard=change.shard)
+        sizes = self.files(change.shard)
+        paths = [file.path for file in change.adds if file.path in sizes]
+        for path, stored in zip(paths, self._store.sizes(paths), strict=True):
+            if stored != sizes[path]:
+                message = f"the store has {stored} bytes of {sizes[path]} of {path}"
+                raise CorruptionError(message, stream=self._stream.name, shard=change.shard)
+        for version in range(loaded + 1, self.version + 1):
+            self._store.sync(log_path(version))
+
+    @contextmanager
+    def _altering(self, doing: str) -> Iterator[None]:
+        """Change the table itself, and load it then."""
+        try:
+            with self._errors(doing):
+                try:
+                    yield
+                except CommitFailedError as error:
+                    raise self._conflict() from error
+        finally:
+            self.reload()
+        self._store.sync(log_path(self.version))
+
+    def _conflict(self) -> LakeConflictError:
+        message = f"somebody else has committed to the table at {self._target.uri}"
+        return LakeConflictError(message, stream=self._stream.name)
+
+    def _errors(self, doing: str) -> AbstractContextManager[None]:
+        return store_errors(self._target.uri, doing)
+
+
+@contextmanager
+def _lost_races_ignored() -> Iterator[None]:
+    """Pass over what delta-rs says where somebody else has made the table."""
+    try:
+        yield
+    except CommitFailedError:
+        return
+    except DeltaError as error:
+        if "already exists" not in str(error):
+            raise
+
+
+def _with_shard(columns: pa.Schema) -> pa.Schema:
+    if SHARD in columns.names:
+        return columns
+    return columns.insert(0, pa.field(SHARD, pa.int32()))
+
+
+def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
+    """Refuse a place where something lies already.
+
+    Raises:
+        ForeignDataError: There is a file or a directory that no table of ours was made with.
+    """
+    others = [file.path for file in files.listed("") if file.path != OWN_DIRECTORY]
+    if others:
+        message = (
+            f"there is no table at {target.uri}, but files ({', '.join(sorted(others)[:3])}); "
+            "name an empty place"
+        )
+        raise ForeignDataError(message)

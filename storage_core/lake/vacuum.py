@@ -1,0 +1,62 @@
+"""Which files below a table can be deleted: those that no version names which can still be read.
+
+    named now, or by a version not older than the history      stay
+    named only by older versions                               can be deleted
+    never named, and younger than the grace                    stay: they may be about to be
+    never named, and older                                     can be deleted: an upload that ended
+
+Only files that are called as ours are, in directories of shards, can be deleted at all.
+"""
+
+import re
+from datetime import timedelta
+from math import ceil
+from typing import Final
+
+from deltalake import DeltaTable
+
+from storage_core.lake.delta_state import file_sizes, history_of
+from storage_core.lake.file_store import FileStore
+from storage_core.platform.clock import Clock
+
+# The end is that of an upload to a directory of this machine, which has not its own name yet.
+_OURS: Final = re.compile(r"shard=\d+/\d{20}-\d{20}-[0-9a-f]{32}(-[0-9a-f]{32})?\.parquet(#\d+)?\Z")
+_SHARD: Final = re.compile(r"shard=\d+\Z")
+_NS_A_MS: Final = 1_000_000
+
+
+def deletable_files(
+    delta: DeltaTable, store: FileStore, grace: timedelta, clock: Clock
+) -> list[str]:
+    """Return the paths of files that can be deleted.
+
+    Args:
+        delta: The table's newest version.
+        store: Its files.
+        grace: How old a file is that was uploaded and is taken for forgotten.
+        clock: The clock.
+    """
+    directories = [file.path for file in store.listed("") if file.is_directory]
+    stored = [
+        file
+        for directory in directories
+        if _SHARD.match(directory)
+        for file in store.listed(directory)
+        if _OURS.match(file.path)
+    ]
+    before_ms = clock.now_ns() // _NS_A_MS - grace // timedelta(milliseconds=1)
+    named = file_sizes(delta)
+    removed = _removed(delta, 0)
+    history = history_of(delta.metadata().configuration)
+    expired = _removed(delta, ceil(history / timedelta(hours=1)))
+    return [
+        file.path
+        for file in stored
+        if file.path not in named
+        and (file.path in expired or (file.path not in removed and file.written_ms < before_ms))
+    ]
+
+
+def _removed(delta: DeltaTable, hours: int) -> set[str]:
+    """Return the files that were removed at least some hours ago, as far as the log still says."""
+    return set(delta.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False))

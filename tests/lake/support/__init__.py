@@ -1,0 +1,1 @@
+"""An S3 server, what may stand before it, and tables on both kinds of store."""
