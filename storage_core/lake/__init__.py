@@ -10,6 +10,7 @@ from storage_core.platform.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from storage_core.lake.options_file import lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publisher import LakePublisher, PublishOrder
     from storage_core.lake.report import (
         LakeStatus,
         PublishReport,
@@ -24,6 +25,7 @@ else:
         {
             "options_file": ("lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publisher": ("LakePublisher", "PublishOrder"),
             "report": ("LakeStatus", "PublishReport", "ShardLakeStatus", "ShardPublished"),
             "status": ("lake_status", "shard_status"),
             "target": ("LakeTarget", "lake_target"),
@@ -32,8 +34,10 @@ else:
     )
 
 __all__: Final = [
+    "LakePublisher",
     "LakeStatus",
     "LakeTarget",
+    "PublishOrder",
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
