@@ -1,1 +1,1 @@
-"""Tests of the lake: a stream as a Delta table, in a directory and in a bucket."""
+"""The lake: a stream's Delta table in a directory and on an object store."""
