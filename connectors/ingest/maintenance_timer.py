@@ -26,7 +26,7 @@ _LOCK_DIRECTORY: Final = "~maintained"
 class MaintenanceTimer:
     """Maintains the parts of the worker's shards."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what maintenance concerns
         self,
         root: Path,
         every_s: float,

@@ -15,7 +15,7 @@ from typing import Final
 from connectors.kafka import Partition
 
 LOG_EVERY_S: Final = 600.0
-# Numbers of files, addresses and seconds make no other kind, nor does what a library says in detail.
+# Numbers of files, addresses and seconds make no other kind, nor do the words of a library.
 _DETAIL: Final = re.compile(r"\[.*\]|\d+")
 
 

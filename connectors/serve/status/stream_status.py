@@ -119,7 +119,6 @@ class StreamStatuses:
         reading = self._readings[name] = _Reading(mark, now_s, values, bytes_at_s)
         return reading
 
-
     def _lake_of(self, name: str, reader: StreamReader) -> Mapping[str, Any] | None:
         """Return how far a stream was published; None of one that no worker publishes."""
         figures = lake_figures(self._root, name, reader, self._clock.now_ns())

@@ -1,4 +1,4 @@
-"""What failed is tried later and later: a stream's store for all of its shards, a shard by itself."""
+"""What failed is tried later and later: a stream's store for all shards, damage for its own."""
 
 import pytest
 
