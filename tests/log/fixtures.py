@@ -22,9 +22,11 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made in it
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """An empty folder that is gone afterwards."""
+    """An empty folder that is gone afterwards, with all that tests put beside it."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
+        root = Path(folder) / "root"
+        root.mkdir()
+        yield root
 
 
 @pytest.fixture
