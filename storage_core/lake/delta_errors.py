@@ -50,6 +50,11 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "the options of the lake are wrong",
     ),
     (
+        r"Invalid data type for Delta Lake",
+        InvalidRequestError,
+        "Delta has no such type",
+    ),
+    (
         r"Permission denied|Read-only file system|Operation not permitted|not a directory",
         InvalidRequestError,
         "this process may not use the directory of the lake",

@@ -420,9 +420,14 @@ def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
     """Refuse a place where something lies already.
 
     Raises:
-        ForeignDataError: There is a file or a directory that no table of ours was made with.
+        ForeignDataError: There are files.
     """
-    others = [file.path for file in files.listed("") if file.path != OWN_DIRECTORY]
+    others = [
+        file.path
+        for file in files.listed("")
+        # Directories of this machine may be empty.
+        if file.path != OWN_DIRECTORY and (not file.is_directory or files.has_files(file.path))
+    ]
     if others:
         message = (
             f"there is no table at {target.uri}, but files ({', '.join(sorted(others)[:3])}); "
