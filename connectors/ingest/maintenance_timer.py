@@ -120,8 +120,8 @@ class MaintenanceTimer:
                     bytes=outcome.bytes_built,
                 )
 
-    def seal(self, stream: Stream) -> None:
-        """Seal all that is committed in a stream's shards now. Any thread.
+    def build_all(self, stream: Stream) -> None:
+        """Make parts of all that is committed in a stream's shards. Any thread.
 
         Raises:
             ShardlogError: It cannot be, or not now.

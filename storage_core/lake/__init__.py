@@ -10,8 +10,8 @@ from storage_core.platform.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from storage_core.lake.options_file import lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
-    from storage_core.lake.publisher import LakePublisher, PublishOrder
-    from storage_core.lake.report import (
+    from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
+    from storage_core.lake.publishing.report import (
         LakeStatus,
         PublishReport,
         ShardLakeStatus,
@@ -25,8 +25,13 @@ else:
         {
             "options_file": ("lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
-            "publisher": ("LakePublisher", "PublishOrder"),
-            "report": ("LakeStatus", "PublishReport", "ShardLakeStatus", "ShardPublished"),
+            "publishing.publisher": ("LakePublisher", "PublishOrder"),
+            "publishing.report": (
+                "LakeStatus",
+                "PublishReport",
+                "ShardLakeStatus",
+                "ShardPublished",
+            ),
             "status": ("lake_status", "shard_status"),
             "target": ("LakeTarget", "lake_target"),
         },

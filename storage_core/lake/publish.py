@@ -15,10 +15,10 @@ from typing import Final
 
 from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import CorruptionError, InvalidRequestError
-from storage_core.lake.mirror import StepLimits, next_step
 from storage_core.lake.options_file import lake_options
-from storage_core.lake.publication import Publication
-from storage_core.lake.report import PublishReport, ShardPublished
+from storage_core.lake.publishing.mirror import StepLimits, next_step
+from storage_core.lake.publishing.publication import Publication
+from storage_core.lake.publishing.report import PublishReport, ShardPublished
 from storage_core.lake.table import LakeConflictError
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows

@@ -3,9 +3,9 @@
 from os import PathLike
 from typing import Final
 
-from storage_core.lake.publication import follower_of, stream_of
 from storage_core.lake.publish import target_of
-from storage_core.lake.report import LakeStatus, ShardLakeStatus
+from storage_core.lake.publishing.publication import follower_of, stream_of
+from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock, SystemClock

@@ -166,8 +166,8 @@ class LakeTimer:
         if isinstance(outcome, ShardlogError | OSError):
             self._counts.lake_failures[topic] += 1
             # That of a table or a store is the same for all of its shards.
-            at = partition if is_of_shard(outcome) else Partition(topic, WHOLE_TOPIC)
-            self._failures.note(at, str(outcome), self._now_s)
+            concerned = partition if is_of_shard(outcome) else Partition(topic, WHOLE_TOPIC)
+            self._failures.note(concerned, str(outcome), self._now_s)
             return
         for number, done in outcome.items():
             self._unpublished.published(Partition(topic, number), done.end)

@@ -50,9 +50,9 @@ class LastPublish:
     def publish(self, writers: Mapping[Partition, PartitionWriter]) -> None:
         """Seal and publish what partitions have committed, for as long as it may take."""
         streams = {
-            at: stream
-            for at, stream in lake_streams(writers).items()
-            if self._lake.has_unpublished(at, stream)
+            partition: stream
+            for partition, stream in lake_streams(writers).items()
+            if self._lake.has_unpublished(partition, stream)
         }
         if not streams or not self._wait_s:
             return
@@ -69,7 +69,7 @@ class LastPublish:
         is_over.set()
         while not outcomes.empty():
             self._lake.take(*outcomes.get())
-        left = sum(self._lake.has_unpublished(at, stream) for at, stream in streams.items())
+        left = sum(self._lake.has_unpublished(*item) for item in streams.items())
         self._log.info(
             "published before giving back",
             shards=len(streams) - left,
@@ -86,7 +86,7 @@ class LastPublish:
         for partition, stream in streams.items():
             # What cannot be sealed now may have parts that are not published all the same.
             with suppress(ShardlogError, OSError):
-                self._maintenance.seal(stream)
+                self._maintenance.build_all(stream)
             while not is_over.is_set():
                 try:
                     published = self._lake.publish(partition, stream)

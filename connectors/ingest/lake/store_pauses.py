@@ -27,20 +27,21 @@ class StorePauses:
     def has(self, partition: Partition) -> bool:
         """Tell whether a partition's stream pauses, or its shard alone."""
         now_s = self._clock.monotonic_s()
-        return any(now_s < self._until_s.get(at, now_s) for at in (partition.topic, partition))
+        places: tuple[_Place, ...] = (partition.topic, partition)
+        return any(now_s < self._until_s.get(place, now_s) for place in places)
 
     def failed(self, partition: Partition, error: ShardlogError) -> None:
         """Begin a pause, or a longer one."""
-        at = partition if is_of_shard(error) else partition.topic
-        failures = self._in_a_row.get(at, 0)
-        self._in_a_row[at] = failures + 1
-        self._until_s[at] = self._clock.monotonic_s() + min(FIRST_S * 2**failures, LONGEST_S)
+        place = partition if is_of_shard(error) else partition.topic
+        failures = self._in_a_row.get(place, 0)
+        self._in_a_row[place] = failures + 1
+        self._until_s[place] = self._clock.monotonic_s() + min(FIRST_S * 2**failures, LONGEST_S)
 
     def succeeded(self, partition: Partition) -> None:
         """Forget the failures of a partition and of its stream."""
-        for at in (partition.topic, partition):
-            self._in_a_row.pop(at, None)
-            self._until_s.pop(at, None)
+        for place in (partition.topic, partition):
+            self._in_a_row.pop(place, None)
+            self._until_s.pop(place, None)
 
 
 def is_of_shard(error: BaseException) -> bool:

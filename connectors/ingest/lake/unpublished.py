@@ -64,22 +64,22 @@ class UnpublishedRows:
         """Return how long the oldest row of a stream that is not published has waited."""
         return max((state.age_s for state in self.states(topic, stream)), default=0.0)
 
-    def _state(self, stream: Stream, at: Partition, committed: int) -> LakeState:
-        shard = self._shards.get(at)
+    def _state(self, stream: Stream, key: Partition, committed: int) -> LakeState:
+        shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[at] = self._seen_first(stream, at)
+            shard = self._shards[key] = self._seen_first(stream, key)
         if shard.first_ms is None and shard.begin < committed:
-            shard.first_ms = stream.first_committed_ms(at.number, shard.begin)
+            shard.first_ms = stream.first_committed_ms(key.number, shard.begin)
         now_ms = self._clock.now_ns() // _NS_A_MS
         return LakeState(
-            at,
+            key,
             shard.begin if shard.is_certain else None,
             max(committed - shard.begin, 0),
             0.0 if shard.first_ms is None else max(now_ms - shard.first_ms, 0) / 1000,
         )
 
-    def _seen_first(self, stream: Stream, at: Partition) -> _Shard:
-        published = self._notes.published(at, stream.options.lake, stream.lineage(at.number))
+    def _seen_first(self, stream: Stream, key: Partition) -> _Shard:
+        published = self._notes.published(key, stream.options.lake, stream.lineage(key.number))
         if published is not None:
             return _Shard(published, is_certain=True)
-        return _Shard(stream.part_marks()[at.number][0], is_certain=False)
+        return _Shard(stream.part_marks()[key.number][0], is_certain=False)

@@ -24,9 +24,9 @@ from deltalake import DeltaTable
 
 from storage_core import StreamReader
 from storage_core.avro import AvroSchema
-from storage_core.lake.publication import stream_of
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.report import PublishReport
+from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.publishing.report import PublishReport
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.overriding import override

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from storage_core.lake.publish import publish_stream
-from storage_core.lake.report import ShardPublished
+from storage_core import InvalidRequestError, Stream, StreamReader
+from storage_core.lake.publish import publish_shard, publish_stream
+from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.target import LakeTarget
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.stores import DirectoryStore
@@ -30,6 +31,12 @@ class Owner:
         self.copy.append(SHARD, range(start, end))
         self.copy.stream.commit()
         self.copy.stream.seal()
+
+    def reset(self, born: int) -> None:
+        """Put a new log in the place of the one there is, as a reset of a group's offsets does."""
+        self.copy.stream.close()
+        Stream.archive_shards(self.copy.root, NAME, {SHARD: born})
+        self.copy.stream = Stream.open(self.copy.root, NAME)
 
     def publish(self) -> ShardPublished:
         return publish_stream(self.copy.root, NAME, self._target).shards[SHARD]
@@ -57,16 +64,16 @@ class Owners:
     """Roots beside each other, and the one table."""
 
     def __init__(self, root: Path, target: LakeTarget) -> None:
-        self._root, self._target = root, target
+        self._root, self.target = root, target
         self.all: list[Owner] = []
 
     def begin(self, born: int) -> Owner:
-        owner = Owner(self._root / f"root-{len(self.all)}", self._target, born)
+        owner = Owner(self._root / f"root-{len(self.all)}", self.target, born)
         self.all.append(owner)
         return owner
 
     def addresses(self) -> list[int]:
-        rows = DeltaTable(self._target.uri).to_pyarrow_table(columns=["address"])
+        rows = DeltaTable(self.target.uri).to_pyarrow_table(columns=["address"])
         return sorted(rows.column("address").to_numpy().tolist())
 
 
@@ -129,3 +136,30 @@ def test_owners_that_publish_in_turns_double_nothing(owners, changes):
     first.publish()
     assert owners.addresses() == list(range(100, 400))
     changes.check()
+
+
+@pytest.mark.parametrize("born", [100, 150, 200])
+def test_log_that_was_reset_goes_on_from_what_was_published(owners, changes, born):
+    owner = owners.begin(100)
+    owner.seal(100, 150)
+    owner.seal(150, 200)
+    owner.publish()
+    owner.reset(born)
+    assert owner.publish().commits == 0
+    owner.seal(born, 260)
+    owner.publish()
+    assert owners.addresses() == list(range(100, 260))
+    changes.check()
+
+
+def test_archived_log_is_not_published(owners):
+    owner = owners.begin(100)
+    owner.seal(100, 150)
+    with StreamReader.open(owner.copy.root, NAME) as reader:
+        lineage = reader.lineage(SHARD)
+    owner.reset(150)
+    with (
+        StreamReader.open(owner.copy.root, NAME, archived=lineage) as archived,
+        pytest.raises(InvalidRequestError, match="an archived log is not published"),
+    ):
+        publish_shard(archived, SHARD, owners.target)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image import ImageName
-from storage_core.lake.mirror import MirrorStep, ShardListing, StepLimits, next_step
+from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
 
 _KINDS = ("", "Alarm", "Telemetry")
 _numbers = count()
@@ -195,11 +195,11 @@ def test_owner_that_begins_amid_what_was_published_doubles_nothing(before, after
     for name, *arguments in after:
         if name != "publish":
             getattr(heir, name)(*arguments)
-    shown = table.rows
+    before_it = table.rows
     while (step := next_step(table.listing(heir), StepLimits(2, 5))) is not None:
         table.commit(heir, step, table.listing(heir).begin)
         assert len(table.rows) == len(set(table.rows))
-    assert [row for row in table.rows if row < born] == [row for row in shown if row < born]
+    assert [row for row in table.rows if row < born] == [row for row in before_it if row < born]
 
 
 def test_log_that_has_less_than_was_published_changes_nothing():

@@ -137,6 +137,13 @@ def next_step(shard: ShardListing, limits: StepLimits = _USUAL) -> MirrorStep | 
     )
 
 
+def base_of(shard: ShardListing) -> int:
+    """Return the address below which the table has what another owner published."""
+    listed = {entry.digest.hex() for entry in shard.entries}
+    names = shard.files.values()
+    return _base(shard.born, [name for name in names if name.entry_digest not in listed])
+
+
 def _within(runs: list[_Run], limits: StepLimits, begun: Iterable[_Run]) -> list[_Run]:
     """Return the first of some runs that fit in a step with others; one where there is no other."""
     parts = sum(len(run.adds) for run in begun)

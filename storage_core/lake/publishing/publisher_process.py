@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from storage_core.lake.publish import publish_shard
-from storage_core.lake.publisher import PublishAnswer, PublishOrder
+from storage_core.lake.publishing.publisher import PublishAnswer, PublishOrder
 from storage_core.platform.work.serving import serve_orders
 from storage_core.reader import StreamReader
 

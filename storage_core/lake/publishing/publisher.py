@@ -16,9 +16,9 @@ from storage_core.platform.clock import Clock
 from storage_core.platform.work.process import WorkProcess
 
 if TYPE_CHECKING:
-    from storage_core.lake.report import ShardPublished
+    from storage_core.lake.publishing.report import ShardPublished
 
-_MODULE: Final = "storage_core.lake.publisher_process"
+_MODULE: Final = "storage_core.lake.publishing.publisher_process"
 # A step uploads some parts. A store that needs longer for them is taken for one that hangs.
 _WORK_MAX_S: Final = 600.0
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+
 from storage_core.catalog import root_file
 from storage_core.errors import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     ShardlogError,
     UnavailableError,
@@ -17,7 +20,7 @@ from storage_core.errors import (
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
-from storage_core.lake.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
 from storage_core.lake.target import LakeTarget
@@ -73,6 +76,7 @@ class Publication:
         """Return the part list and the files of a shard."""
         born = self._reader.born(shard)
         published = None if table is None else table.published(shard)
+        self._refuse_older_copy(shard, parts, published)
         paths = [] if table is None else table.files(shard)
         return ShardListing(
             parts.entries,
@@ -125,7 +129,8 @@ class Publication:
         for added in step.adds:
             part = self._part(shard, added.entry)
             with self._explained(part):
-                made = images(part, parts, columns, added.pieces, self._scratch)
+                with _writing(self._scratch):
+                    made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
         return files
 
@@ -151,6 +156,21 @@ class Publication:
         if published is None or published < end:
             message = f"the table at {self._target.uri} does not show a commit that was taken"
             raise UnavailableError(message, stream=self._files.meta.name, shard=shard)
+
+    def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int | None) -> None:
+        """Refuse a stream that has less than it published, unless others copy its topic too.
+
+        Raises:
+            ForeignDataError: What it has from there on are other rows than the table's.
+        """
+        is_alone = self._files.meta.origin is None
+        if is_alone and published is not None and parts.sealed < published:
+            message = (
+                f"the table at {self._target.uri} has rows up to {published} of a shard that has "
+                f"parts up to {parts.sealed}: an older copy was put in its place; publish it to "
+                "another place"
+            )
+            raise ForeignDataError(message, stream=self._files.meta.name, shard=shard)
 
     def _columns(self, table: LakeTable | None) -> TableColumns:
         return table_columns(self._reader, None if table is None else table.columns)
@@ -195,9 +215,35 @@ class Publication:
         return damaged_part(self._files.meta.name, part, message)
 
 
+@contextmanager
+def _writing(scratch: Path) -> Iterator[None]:
+    """Translate what the system, or Arrow, refuses to whoever writes a part again.
+
+    Raises:
+        UnavailableError: There is no memory or no disk for it.
+    """
+    doing = "files for the lake cannot be written"
+    try:
+        yield
+    except FileNotFoundError:
+        # The part's own.
+        raise
+    except (OSError, pa.ArrowException, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or "there is no memory for it"
+        message = f"{doing}: {reason}"
+        raise UnavailableError(message, path=scratch) from error
+
+
 def stream_of(reader: StreamReader) -> LakeStream:
-    """Return what tells the table of a reader's stream from those of others."""
+    """Return what tells the table of a reader's stream from those of others.
+
+    Raises:
+        InvalidRequestError: The reader has an archived log.
+    """
     files = reader.rows.shards.files
+    if files.is_archived:
+        message = "an archived log is not published; the log in its place is"
+        raise InvalidRequestError(message, stream=files.meta.name)
     return lake_stream(files.meta, root_file.root_id(files.directory.parent))
 
 
