@@ -147,7 +147,7 @@ class Worker:
             options.root, pauses, self._assignment, self._quarantine, self._group, clock
         )
         self._deleted = DeletedTopics(options.topics, self._admin, self._quarantine, stream_of)
-        self._build_upkeep()
+        self._build_maintenance()
         self._rebalance = Rebalance(
             self._consumer,
             self._assignment,
@@ -158,7 +158,7 @@ class Worker:
             self.latest_state,
         )
 
-    def _build_upkeep(self) -> None:
+    def _build_maintenance(self) -> None:
         """Make what becomes of rows that are stored."""
         options, clock, log = self._options, self._clock, self._log
         every_s, records_max = options.maintain_every_s, options.round_records_max
