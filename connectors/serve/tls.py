@@ -87,6 +87,10 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
+        # NOTE: a client that reads in one thread and writes in another, as many of WebSockets do,
+        # may lose its request in OpenSSL (3.0) where a ticket comes just then. By tickets a client
+        # that comes again would save a signature.
+        context.num_tickets = 0
         certificate, key = self._files
         try:
             context.load_cert_chain(certificate, key, password=_no_password)

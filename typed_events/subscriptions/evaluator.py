@@ -1,7 +1,8 @@
 """New rows of a stream, evaluated once for all who want some of them.
 
 One query makes the columns of the answer. Where rows are many, it has a column for each condition,
-too, which says what rows satisfy it; of a few rows conditions are functions (row_conditions.py).
+too, which says what rows satisfy it; of a few rows conditions are functions (row_conditions.py),
+and mostly no query is asked (plain_columns.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from typed_events.query.replays import PAYLOAD, payload_of
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column, Selection, selected
 from typed_events.query.state_rows import young_rows
+from typed_events.subscriptions.plain_columns import PlainColumns
 from typed_events.subscriptions.proofs import Proofs
 from typed_events.subscriptions.row_conditions import Holds, row_condition, rows_of
 from typed_events.subscriptions.wanted import (
@@ -61,6 +63,7 @@ class _Columns:
 
     key: tuple[object, ...]
     side: Side
+    plain: PlainColumns
     payload: str
     ttl_s: int | None
     compiled: dict[str, _Compiled | CommandError]
@@ -117,7 +120,11 @@ class Evaluator:
             if condition.sql and not (is_few and condition.holds is not None)
         ]
         conditions = [fine[mark].sql or "" for mark in by_query]
-        rows = self._rows(snapshot, proofs, columns, conditions)
+        rows = None
+        if is_few and not conditions and not any(one.is_of_all for one in wanted.values()):
+            rows = _plain_rows(snapshot, proofs, columns)
+        if rows is None:
+            rows = self._rows(snapshot, proofs, columns, conditions)
         places = {mark: number for number, mark in enumerate(by_query)}
         names = sorted({name for condition in fine.values() for name in condition.names if is_few})
         few = rows_of(rows.typed.batch, columns.side, names) if names else []
@@ -149,7 +156,8 @@ class Evaluator:
             if name in types:
                 payload = payload_of(side, types[name].versions, None)
                 ttl_s = types[name].ttl_s
-            columns = _Columns((types, snapshot.fields), side, payload, ttl_s, {})
+            key = types, snapshot.fields
+            columns = _Columns(key, side, PlainColumns(side), payload, ttl_s, {})
             self._columns = columns
         return columns
 
@@ -200,6 +208,16 @@ class _Rows:
     typed: WantedRows
     of_all: WantedRows
     masks: Sequence[Any]
+
+
+def _plain_rows(snapshot: PooledSnapshot, proofs: Proofs, columns: _Columns) -> _Rows | None:
+    """Return a few rows without a query; None where it takes one. Nobody wants fields as JSON."""
+    made = columns.plain.of(snapshot) if columns.ttl_s is None else None
+    if made is None:
+        return None
+    names = [column.name for column in returned_columns(columns.side, None)]
+    typed = _rows_of(names, *made, proofs)
+    return _Rows(typed, typed, ())
 
 
 def _compiled(columns: _Columns, mark: str, wanted: Wanted) -> _Compiled | CommandError:

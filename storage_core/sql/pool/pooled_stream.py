@@ -42,6 +42,8 @@ _DECODED_FOR_KEYS_MAX: Final = 16_384
 # More are, too, once that many times as many were searched; never more than these at once.
 _SEARCHES: Final = 4
 _DECODED_AT_ONCE_MAX: Final = 2**18
+# Of so many rows each is asked which schema it has.
+_LOOKED_AT_MAX: Final = 64
 Owners = tuple[bytes, ...] | tuple[int, ...]
 
 
@@ -283,15 +285,32 @@ class PooledStream:
 
     def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
         """Return stored rows as typed tables."""
+        return self._typed_by(self._current_schemas(), stored) if stored else []
+
+    def _typed_by(self, schemas: _Schemas, stored: list[pa.RecordBatch]) -> list[pa.Table]:
+        """Return stored rows as typed tables, by schemas that theirs are among."""
         if not stored:
             return []
-        schemas = self._current_schemas()
         numbers = numbers_of(schemas.entries)
         batches = [numbered(batch, numbers) for batch in stored]
         return [
             group.rows
             for group in part_rows(batches, has_keys=self.has_keys, writers=schemas.writers)
         ]
+
+    def _schemas_of(self, stored: list[pa.RecordBatch]) -> _Schemas:
+        """Return schemas that those of some rows are among; without rows those that are there now.
+
+        They are read again where a row has another one than were there before, or rows are many.
+        """
+        if not 0 < sum(batch.num_rows for batch in stored) <= _LOOKED_AT_MAX:
+            return self._current_schemas()
+        ours = numbers_of(self._schemas.entries).keys() | {(None, None)}
+        for batch in stored:
+            columns = (batch.column(name) for name in ("schema_id", "schema_fingerprint"))
+            if not ours >= {*zip(*(column.to_pylist() for column in columns), strict=True)}:
+                return self._current_schemas()
+        return self._schemas
 
     def _current_schemas(self) -> _Schemas:
         entries = tuple(self._reader.schemas())
