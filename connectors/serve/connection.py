@@ -46,6 +46,7 @@ class Connection:
         stalled_since_s: Since when the client has taken nothing of what it is sent, or sent nothing
             of what it began; None while neither is waited for.
         is_reserved: Whether it is for health and metrics alone.
+        ends_by_itself: Whether its thread sees that the server stops, and says so to the client.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Connection:
         self.stalled_since_s: float | None = None
         self.is_reserved = is_reserved
         self.is_cut = False
+        self.ends_by_itself = False
         self._was_asked = False
         self._ends_with_client = False
         self._rows_left = 0
