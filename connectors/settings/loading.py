@@ -40,6 +40,7 @@ from pydantic import BaseModel, ValidationError
 
 from connectors.settings.checks import BOOTSTRAP, first_name
 from connectors.settings.dead_letter_settings import DeadLetterSettings
+from connectors.settings.lake_settings import LakeSettings
 from connectors.settings.likely_keys import in_environment, in_file, keys_beside, likely_key
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
@@ -53,6 +54,8 @@ _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
 _SCHEMA: Final = "schema"
 _REGISTRY: Final = "registry"
+_LAKE: Final = "lake"
+_OPTIONS: Final = "options"
 _ADDED_TO: Final = (
     "kafka",
     "stream",
@@ -64,13 +67,18 @@ _ADDED_TO: Final = (
     "dead_letters",
     _SCHEMA,
     _REGISTRY,
+    _LAKE,
+    _OPTIONS,
     _ON_FAULT,
 )
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
 _TABLES: Final = (
     *("kafka", "stream", "metrics", "serve", "page", "log", "dead_letters", _SCHEMA, "partitions"),
+    _LAKE,
 )
-_TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY))
+_TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY), (_LAKE, _OPTIONS))
+# Tables of names that are not ours, whose values are taken as they are written.
+_TAKEN_AS_TEXT: Final = ((_SCHEMA, _REGISTRY), (_LAKE, _OPTIONS))
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
@@ -90,6 +98,8 @@ _OTHER_PURPOSES: Final = (
     "SERVER_TOKEN_FILE",
     "SERVER_TOKEN",
     "SERVER_CA_FILE",
+    # How a lake's store is reached (storage_core/lake/options_file.py).
+    "LAKE_OPTIONS_FILE",
     # How much the tests do (docs/TESTING.md).
     "EVERY_CASE",
     "EXAMPLES",
@@ -191,6 +201,7 @@ def _known_keys() -> list[str]:
         "serve": WorkerServeSettings,
         "page": PageSettings,
         "log": LogSettings,
+        _LAKE: LakeSettings,
         "dead_letters": DeadLetterSettings,
         _SCHEMA: SchemaSettings,
         "on_fault": FaultSettings,
@@ -284,8 +295,7 @@ def _parsed(keys: Sequence[str], text: str, where: str) -> object:
         parsed = json.loads(text)
     except ValueError as error:
         parsed = _written_as_in_the_file(keys, text, where, error)
-    is_of_registry = tuple(keys[:-1]) == (_SCHEMA, _REGISTRY)
-    if is_of_registry or (keys[0] == _DOTTED and len(keys) > 1):
+    if tuple(keys[:-1]) in _TAKEN_AS_TEXT or (keys[0] == _DOTTED and len(keys) > 1):
         is_number = type(parsed) is int and str(parsed) == text
         return parsed if is_number or isinstance(parsed, str) else text
     if _is_one_of(keys, _TABLES) and not isinstance(parsed, dict):

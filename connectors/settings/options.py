@@ -22,6 +22,7 @@ from connectors.settings.checks import (
     start_ms,
 )
 from connectors.settings.dead_letter_settings import DeadLetterSettings
+from connectors.settings.lake_settings import LakeSettings
 from connectors.settings.operations_settings import (
     LogSettings,
     MetricsSettings,
@@ -116,6 +117,7 @@ class WorkerOptions(Section):
         metrics: Where metrics and health are served.
         serve: Where the streams are served.
         page: Whether that server has a page.
+        lake: How the store is reached where streams are published.
         log: Where log lines go, and which are written.
     """
 
@@ -151,6 +153,7 @@ class WorkerOptions(Section):
     metrics: MetricsSettings = MetricsSettings()
     serve: WorkerServeSettings = WorkerServeSettings()
     page: PageSettings = PageSettings()
+    lake: LakeSettings = LakeSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
@@ -171,6 +174,7 @@ class WorkerOptions(Section):
                 raise ValueError(message)
         self.dead_letters.refuse_circle((*self.topics, *self.partitions), self.topic_pattern)
         self._check_schemas()
+        self._check_lake()
         own = self.metrics.listen
         if own and own == self.serve.listen and split_address(own)[1]:
             message = f"metrics.listen and serve.listen are both {own}; each needs its own port"
@@ -192,6 +196,16 @@ class WorkerOptions(Section):
         if value_format == "json":
             message += ', or the type that values are events of, as stream.event_type = "order"'
         raise ValueError(message)
+
+    def _check_lake(self) -> None:
+        """Refuse one table for several topics."""
+        is_one_topic = len(self.topics or self.partitions) == 1
+        if not self.stream.lake_is_of_each_topic and not is_one_topic:
+            message = (
+                "stream.lake: each topic has a table of its own; write {topic} in the address, as "
+                "s3://bucket/{topic}"
+            )
+            raise ValueError(message)
 
     @property
     def kafka_settings(self) -> dict[str, object]:
@@ -226,4 +240,5 @@ class WorkerOptions(Section):
         """
         kafka = printable_consumer_settings(self.kafka_settings)
         settings = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
-        return {**settings, "schema": self.value_schemas.printable()}
+        lake = self.lake.printable()
+        return {**settings, "schema": self.value_schemas.printable(), "lake": lake}

@@ -1,11 +1,10 @@
 """The section `[stream]`: how a topic's stream is created and how its records become rows.
 
 A stream keeps the settings it was created with, so that settings meant for a new topic do not harm
-existing streams. `idle_settings` lists those of the file that do not apply to an existing stream.
+existing streams; idle_settings.py lists those of the file that do not apply to one.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
@@ -20,14 +19,16 @@ NullKey = Literal["keep", "dead-letter"]
 TimeUnit = Literal["s", "ms", "us", "ns", "sequence"]
 Count = Annotated[int, Field(ge=1)]
 
-_FIXED: Final = "it is fixed: to change it, `shardlog drop` the stream and ingest it again"
 _PAYLOAD_BYTES_MAX: Final = 16 * 2**20
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
 _MINUTES_MAX: Final = 60 * _RETENTION_HOURS_MAX
 _MINUTE: Final = timedelta(minutes=1)
 _DEFAULTS: Final = StreamOptions()
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIELD: Final = "field:"
+# In `lake`, stands for the topic whose table it is.
+TOPIC: Final = "{topic}"
+_PROBE: Final = "t"
 _TYPE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}\Z")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -101,6 +102,10 @@ class StreamSettings(Section):
         keep_hot_hours: How long blocks stay beside their parts; None for good.
         keep_replaced_minutes: How long files of parts stay that were merged with others.
         never_cold: Whether nothing of it becomes parts, as is right for what only lives short.
+        lake: Where parts are published as a Delta table; `{topic}` stands for the topic. None for
+            nowhere.
+        lake_lag_seconds: How long a row waits at most until it is published.
+        lake_history_hours: How long files stay in the lake that the table has no more.
     """
 
     value_format: ValueFormat = "raw"
@@ -123,6 +128,13 @@ class StreamSettings(Section):
         _DEFAULTS.keep_replaced / _MINUTE
     )
     never_cold: bool = False
+    lake: str | None = None
+    lake_lag_seconds: Annotated[float, Field(gt=0, le=60 * _MINUTES_MAX)] = (
+        _DEFAULTS.lake_lag.total_seconds()
+    )
+    lake_history_hours: Annotated[float, Field(ge=1, le=_RETENTION_HOURS_MAX)] = (
+        _DEFAULTS.lake_history.total_seconds() / 3600
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -145,7 +157,7 @@ class StreamSettings(Section):
         if self.jitter_ms and self.stream_unit == "s" and self.jitter_ms % 1000:
             message = "jitter_ms: is not a whole second, the stream's unit"
             raise ValueError(message)
-        self.stream_options()
+        self.stream_options(_PROBE)
         return self
 
     @property
@@ -162,8 +174,17 @@ class StreamSettings(Section):
             return "none"
         return self.key_mode
 
-    def stream_options(self) -> StreamOptions:
-        """Return the options a stream is made with."""
+    @property
+    def lake_is_of_each_topic(self) -> bool:
+        """Whether no two topics have one table."""
+        return self.lake is None or TOPIC in self.lake
+
+    def lake_of(self, topic: str) -> str | None:
+        """Return where the table of a topic is."""
+        return None if self.lake is None else self.lake.replace(TOPIC, topic)
+
+    def stream_options(self, topic: str) -> StreamOptions:
+        """Return the options that the stream of a topic is made with."""
         unit = self.stream_unit
         return StreamOptions(
             unit=unit,
@@ -178,6 +199,9 @@ class StreamSettings(Section):
             keep_hot=_span(self.keep_hot_hours),
             keep_replaced=self.keep_replaced_minutes * _MINUTE,
             never_cold=self.never_cold,
+            lake=self.lake_of(topic),
+            lake_lag=timedelta(seconds=self.lake_lag_seconds),
+            lake_history=timedelta(hours=self.lake_history_hours),
             key_mode="dictionary" if self.key_mode == "dictionary" else "none",
         )
 
@@ -222,23 +246,6 @@ class MappingRules:
         return field_of(self.secondary)
 
 
-@dataclass(frozen=True, slots=True)
-class IdleSetting:
-    """A setting of the file that does not apply to the stream.
-
-    Attributes:
-        name: Its name in the file.
-        wanted: What the file says, or its default.
-        in_force: What the stream was made with, or altered to.
-        advice: How the stream gets what is wanted.
-    """
-
-    name: str
-    wanted: float | str | None
-    in_force: float | str | None
-    advice: str
-
-
 def rules_of(
     settings: StreamSettings, options: StreamOptions, origin: StreamOrigin
 ) -> MappingRules:
@@ -258,65 +265,9 @@ def rules_of(
     )
 
 
-def idle_settings(
-    settings: StreamSettings, options: StreamOptions, origin: StreamOrigin
-) -> Iterator[IdleSetting]:
-    """Yield the settings that do not count for a stream with these options and this origin.
-
-    What is fixed is compared with defaults too; what may be altered only if the file names it:
-    where it does not, the stream is meant to say.
-    """
-    key_mode: str = origin.key_mode
-    if field_of(origin.secondary) and key_mode == "none":
-        key_mode = "integer"
-    fixed: dict[str, float | str] = {
-        "value_format": origin.value_format,
-        "primary": origin.primary,
-        "secondary": origin.secondary,
-        "unit": options.unit,
-        "key_mode": key_mode,
-        "jitter_ms": _in_ms(options.jitter, options.unit),
-    }
-    for name, made_with in fixed.items():
-        wanted = settings.stream_unit if name == "unit" else getattr(settings, name)
-        if name == "unit" and field_of(origin.primary) is None:
-            # It follows from the primary.
-            continue
-        if wanted != made_with:
-            yield IdleSetting(name, wanted, made_with, _FIXED)
-    if settings.event_type != origin.event_type:
-        yield IdleSetting("event_type", settings.event_type, origin.event_type, _FIXED)
-    alterable: dict[str, float | None] = {
-        "retention_hours": _hours(options.retention),
-        "payload_bytes_max": options.payload_bytes_max,
-        "seal_rows": options.seal_rows,
-        "seal_after_minutes": options.seal_after / _MINUTE,
-        "keep_hot_hours": _hours(options.keep_hot),
-        "keep_replaced_minutes": options.keep_replaced / _MINUTE,
-        "never_cold": options.never_cold,
-    }
-    if options.unit != "sequence":
-        ahead = options.ahead_max
-        alterable["ahead_max_ms"] = None if ahead is None else _in_ms(ahead, options.unit)
-    for name, in_force in alterable.items():
-        wanted = getattr(settings, name)
-        if name in settings.model_fields_set and wanted != in_force:
-            value = str(wanted).removesuffix(".0").lower()
-            advice = f"`shardlog alter ROOT STREAM {name}={value}` changes it"
-            yield IdleSetting(name, wanted, in_force, advice)
-
-
 def _in_unit(milliseconds: int, unit: TimeUnit) -> int:
-    return milliseconds * _PER_SECOND.get(unit, 1000) // 1000
-
-
-def _in_ms(count: int, unit: TimeUnit) -> int:
-    return count * 1000 // _PER_SECOND.get(unit, 1000)
+    return milliseconds * PER_SECOND.get(unit, 1000) // 1000
 
 
 def _span(hours: float | None) -> timedelta | None:
     return None if hours is None else timedelta(hours=hours)
-
-
-def _hours(span: timedelta | None) -> float | None:
-    return None if span is None else span.total_seconds() / 3600

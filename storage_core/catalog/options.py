@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final, Literal, get_args
 
 from storage_core.catalog.index_options import IndexOptions
+from storage_core.catalog.lake_uri import checked_lake_uri
 from storage_core.errors import InvalidRequestError
 from storage_core.format.block import Codec
 from storage_core.format.keys import INT64_MAX, saturating_add
@@ -26,6 +27,8 @@ WAIT_MAX: Final = timedelta(days=1)
 AHEAD_DAYS_DEFAULT: Final = 1
 TRANSACTIONS_KEPT_MAX: Final = 10**9
 READS_MAX: Final = 10_000
+# Readers of an older version are in the middle of its files.
+LAKE_HISTORY_MIN: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ class StreamOptions:
             read by an older part list; 0 deletes them at once.
         never_cold: Whether `maintain` leaves the stream alone, as is right for rows that live
             shortly.
+        lake: Where the parts are published as a Delta table: `s3://bucket/path`, `gs://…`,
+            `abfss://…`, `file:///path`; None for nowhere.
+        lake_lag: How long a row waits at most until `maintain` publishes it.
+        lake_history: How long files stay in the lake that the table has no more, for those who
+            read an older version of it; at least an hour.
     """
 
     shards: int = 4
@@ -93,6 +101,9 @@ class StreamOptions:
     keep_hot: timedelta | None = None
     keep_replaced: timedelta = timedelta(minutes=15)
     never_cold: bool = False
+    lake: str | None = None
+    lake_lag: timedelta = timedelta(minutes=1)
+    lake_history: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -114,6 +125,7 @@ class StreamOptions:
             _check_span("keep_hot", self.keep_hot)
         _check_span("keep_replaced", self.keep_replaced, or_none=True)
         _check_truth("never_cold", self.never_cold)
+        self._check_lake()
         _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):
             value = getattr(self, name)
@@ -127,6 +139,23 @@ class StreamOptions:
         if self.retention is not None:
             _check_span("retention", self.retention)
         self.check_retention(self.scheme)
+
+    def _check_lake(self) -> None:
+        _check_span("lake_lag", self.lake_lag)
+        _check_span("lake_history", self.lake_history)
+        if self.lake_history < LAKE_HISTORY_MIN:
+            message = f"lake_history: {self.lake_history} is below {LAKE_HISTORY_MIN}"
+            raise InvalidRequestError(message)
+        if self.lake is None:
+            return
+        try:
+            checked_lake_uri(self.lake)
+        except InvalidRequestError as error:
+            message = f"lake: {error.message}"
+            raise InvalidRequestError(message) from error
+        if self.never_cold:
+            message = "lake: what is never_cold has no parts that could be published"
+            raise InvalidRequestError(message)
 
     @property
     def scheme(self) -> WindowScheme:

@@ -57,8 +57,11 @@ _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shard
 _FEATURES_FIELD: Final = "features"
 _SPANS: Final = (
     *("retention", "sync_interval", "wait_max"),
-    *("seal_after", "keep_hot", "keep_replaced"),
+    *("seal_after", "keep_hot", "keep_replaced", "lake_lag", "lake_history"),
 )
+# Options written only where they are not the default: programs of before refuse those they do not
+# know, and need not where a stream is not published.
+_IF_CHOSEN: Final = ("lake", "lake_lag", "lake_history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,9 @@ def encode_options(options: StreamOptions) -> dict[str, Any]:
         span = fields_of[name]
         fields_of[name] = None if span is None else span.total_seconds()
     fields_of["index"] = encode_index_options(options.index)
+    for option in fields(options):
+        if option.name in _IF_CHOSEN and getattr(options, option.name) == option.default:
+            del fields_of[option.name]
     return fields_of
 
 

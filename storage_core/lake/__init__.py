@@ -1,1 +1,63 @@
-"""The lake: parts as a Delta table on an object store, which every engine reads."""
+"""The lake: a stream's parts published as a Delta table on an object store.
+
+A name is loaded when it is first asked for (platform/lazy_exports.py).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from storage_core.platform.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from storage_core.lake.maintenance.comparison import check_lake
+    from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
+    from storage_core.lake.maintenance.vacuuming import vacuum_stream
+    from storage_core.lake.options_file import lake_options, option_texts
+    from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publishing.report import (
+        LakeStatus,
+        PublishReport,
+        ShardLakeStatus,
+        ShardPublished,
+    )
+    from storage_core.lake.status import lake_status, shard_status
+    from storage_core.lake.target import LakeTarget, lake_target
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "maintenance.comparison": ("check_lake",),
+            "maintenance.report": ("LakeCheck", "LakeProblem"),
+            "options_file": ("lake_options", "option_texts"),
+            "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publishing.report": (
+                "LakeStatus",
+                "PublishReport",
+                "ShardLakeStatus",
+                "ShardPublished",
+            ),
+            "status": ("lake_status", "shard_status"),
+            "target": ("LakeTarget", "lake_target"),
+            "maintenance.vacuuming": ("vacuum_stream",),
+        },
+        extra="lake",
+    )
+
+__all__: Final = [
+    "LakeCheck",
+    "LakeProblem",
+    "LakeStatus",
+    "LakeTarget",
+    "PublishReport",
+    "ShardLakeStatus",
+    "ShardPublished",
+    "check_lake",
+    "lake_options",
+    "lake_status",
+    "lake_target",
+    "option_texts",
+    "publish_shard",
+    "publish_stream",
+    "shard_status",
+    "target_of",
+    "vacuum_stream",
+]

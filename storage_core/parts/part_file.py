@@ -8,7 +8,7 @@ values has a dictionary; other floats are split into streams of bytes.
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -69,35 +69,78 @@ def write_part(
     Returns:
         What proves it.
     """
-    dictionaries, encodings, blooms = _encodings(rows, order)
-    codecs = {
-        path_of: _FAST if encodings.get(field.name) == _SPLIT else _SMALL
-        for field in rows.schema
-        for path_of in _leaves(field)
-    }
-    by = [(name, "ascending") for name in order]
-    with path.open("x+b") as file:
-        with _parquet.ParquetWriter(
-            file,
-            rows.schema,
-            compression={name: codec for name, (codec, _) in codecs.items()},
-            compression_level={name: level for name, (_, level) in codecs.items() if level},
-            use_dictionary=dictionaries,
-            column_encoding=encodings,
-            write_page_index=True,
-            write_page_checksum=True,
-            max_rows_per_page=_PAGE_ROWS,
-            bloom_filter_options=dict.fromkeys(blooms, _BLOOM) or None,
-            sorting_columns=_parquet.SortingColumn.from_ordering(
-                rows.schema, by, null_placement="at_start"
-            ),
-        ) as writer:
-            for group in _groups(rows):
-                writer.write_table(group)
-                on_rows(group.num_rows)
-        proof = _append_chunk_table(file, rows.nbytes)
-        os.fsync(file.fileno())
-    return proof
+    with PartWriter(path, rows, order) as part:
+        part.write(rows, on_rows)
+        return part.finish()
+
+
+class PartWriter:
+    """Writes a part whose rows are not all in memory at once. One thread."""
+
+    def __init__(
+        self, path: Path, sample: pa.Table, order: Sequence[str], *, has_split_floats: bool = True
+    ) -> None:
+        """Create a file.
+
+        Args:
+            path: The file, which is not there yet.
+            sample: Rows from all over the part, by which encodings are chosen, with its schema.
+            order: The columns that rows are sorted by.
+            has_split_floats: Whether floats may be split into streams of bytes, which take less,
+                and which not every reader of Parquet knows.
+        """
+        schema = sample.schema
+        dictionaries, encodings, blooms = _encodings(sample, order)
+        if not has_split_floats:
+            encodings = {name: kind for name, kind in encodings.items() if kind != _SPLIT}
+        codecs = {
+            path_of: _FAST if encodings.get(field.name) == _SPLIT else _SMALL
+            for field in schema
+            for path_of in _leaves(field)
+        }
+        by = [(name, "ascending") for name in order]
+        self._decoded_bytes = 0
+        self._file: Any = path.open("x+b")
+        try:
+            self._writer = _parquet.ParquetWriter(
+                self._file,
+                schema,
+                compression={name: codec for name, (codec, _) in codecs.items()},
+                compression_level={name: level for name, (_, level) in codecs.items() if level},
+                use_dictionary=dictionaries,
+                column_encoding=encodings,
+                write_page_index=True,
+                write_page_checksum=True,
+                max_rows_per_page=_PAGE_ROWS,
+                bloom_filter_options=dict.fromkeys(blooms, _BLOOM) or None,
+                sorting_columns=_parquet.SortingColumn.from_ordering(
+                    schema, by, null_placement="at_start"
+                ),
+            )
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with self._file:
+            self._writer.close()
+
+    def write(self, rows: pa.Table, on_rows: OnRows = ignore_rows) -> None:
+        """Write the next rows in row groups; `on_rows` is called with the rows of each."""
+        self._decoded_bytes += rows.nbytes
+        for group in _groups(rows):
+            self._writer.write_table(group)
+            on_rows(group.num_rows)
+
+    def finish(self) -> FileProof:
+        """Write the end of the file, and return what proves it; durable but for its name."""
+        self._writer.close()
+        proof = _append_chunk_table(self._file, self._decoded_bytes)
+        os.fsync(self._file.fileno())
+        return proof
 
 
 def _groups(rows: pa.Table) -> Iterator[pa.Table]:

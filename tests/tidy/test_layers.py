@@ -133,6 +133,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.sql.stream_view",
     "storage_core.sql.type_unification",
     "storage_core.export",
+    "storage_core.lake",
     "storage_core.avro",
     "storage_core.platform.disk_usage",
     "storage_core.platform.durable_file",

@@ -52,7 +52,8 @@ ONLY_IN = {
         (
             *("storage_core/tiering/", "storage_core/stream", "storage_core/__init__.py"),
             "storage_core/catalog/options.py",
-            *("connectors/settings/stream_settings.py", "connectors/cli/"),
+            *("connectors/settings/stream_settings.py", "connectors/settings/idle_settings.py"),
+            "connectors/cli/",
             *("bench/", "demo/", "examples/"),
         ),
     ),

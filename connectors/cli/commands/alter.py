@@ -16,6 +16,11 @@ from storage_core.platform.name_suggestions import did_you_mean, listed_names
 _FIXED: Final = (
     *("value_format", "event_type", "primary", "secondary", "unit", "key_mode", "jitter_ms"),
 )
+# What becomes of the table that a stream had: where it has another, and where it has none.
+_LEFT_TABLE: Final = (
+    "stays as it is; all parts are published to the other one",
+    "stays as it is; nothing more is published",
+)
 # Beside them in the worker's file, but not kept with the stream.
 _OF_THE_WORKER: Final = ("null_key",)
 
@@ -37,6 +42,8 @@ def alter(*, root: Path, stream: str, settings: list[str]) -> None:
         opened.alter(**changed)
         for name, _ in chosen:
             print_line(f"{name}: {_displayed(name, before)} -> {_displayed(name, opened.options)}")
+        if before.lake not in (None, opened.options.lake):
+            print_line(f"the table at {before.lake} {_LEFT_TABLE[opened.options.lake is None]}")
 
 
 def _chosen(text: str) -> tuple[str, object]:

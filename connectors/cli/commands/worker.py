@@ -58,6 +58,8 @@ def worker(
     check_writable(options.root)
     if options.log.file is not None:
         check_log_file(options.log.file)
+    # Read for each publish: here it is only refused where it has no options.
+    options.lake.storage_options()
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     _check_listening(options)
     if check:

@@ -33,6 +33,10 @@ def _hours(text: str) -> timedelta | None:
     return span
 
 
+def _hours_or_more(text: str) -> timedelta:
+    return timedelta(hours=float(text))
+
+
 def _in_hours(value: object) -> object:
     return value.total_seconds() / 3600 if isinstance(value, timedelta) else value
 
@@ -50,6 +54,18 @@ def _minutes(text: str) -> timedelta:
 
 def _in_minutes(value: object) -> object:
     return value.total_seconds() / 60 if isinstance(value, timedelta) else value
+
+
+def _text_or_none(text: str) -> str | None:
+    return None if text == NONE else text
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=float(text))
+
+
+def _in_seconds(value: object) -> object:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _milliseconds(text: str) -> timedelta:
@@ -86,4 +102,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "keep_hot_hours": Setting("keep_hot", _hours, _in_hours),
     "keep_replaced_minutes": Setting("keep_replaced", _minutes, _in_minutes),
     "never_cold": Setting("never_cold", _truth, lambda value: str(value).lower()),
+    "lake": Setting("lake", _text_or_none),
+    "lake_lag_seconds": Setting("lake_lag", _seconds, _in_seconds),
+    "lake_history_hours": Setting("lake_history", _hours_or_more, _in_hours),
 }

@@ -25,8 +25,9 @@ from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_r
 from connectors.ingest.start_checks import not_of_a_topic
 from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Consumer, Partition
+from connectors.settings.idle_settings import idle_settings
 from connectors.settings.options import WorkerOptions
-from connectors.settings.stream_settings import idle_settings, names_schemas, rules_of
+from connectors.settings.stream_settings import names_schemas, rules_of
 from storage_core import (
     Clock,
     InvalidRequestError,
@@ -151,7 +152,7 @@ class ShardOpening:
             raise InvalidRequestError(message, stream=topic) from error
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
-        root, made = self._options.root, self._options.stream.stream_options()
+        root, made = self._options.root, self._options.stream.stream_options(topic)
         try:
             Stream.create(root, topic, made, origin=origin).close()
         except InvalidRequestError as refused:

@@ -60,7 +60,7 @@ UNREAD: dict[str, tuple[Any, Any]] = {
     "local_ns": (_logical("long", "local-timestamp-nanos"), _FINE_NS),
 }
 _ALL = KINDS | UNREAD
-# A double has the nearest.
+# A double has the nearest, where both are one column.
 _ROUNDED = ({"long", "float"}, {"long", "double"})
 
 
@@ -140,7 +140,7 @@ def _unwrapped(value: Any, wrap: str) -> list[Any]:
 
 def _is_same(value: Any, result: Any, pair: set[str]) -> bool:
     if pair in _ROUNDED and isinstance(value, int):
-        return bool(result == float(value))
+        return result in (value, float(value))
     if isinstance(result, str):
         return result == value or _is_text_of(value, result)
     if isinstance(result, bytes | bytearray):
@@ -159,7 +159,7 @@ def _is_text_of(value: Any, result: str) -> bool:
     if isinstance(value, bool):
         return result == str(value).lower()
     if value == _FINE_NS:
-        return result.removesuffix("+00") == _TEXT_NS
+        return result.removesuffix("+00").replace("T", " ") == _TEXT_NS
     if isinstance(value, float):
         return float(result) == value
     if isinstance(value, int | Decimal):

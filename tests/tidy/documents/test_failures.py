@@ -28,6 +28,7 @@ NUMBERED = {
     "storage_core/tiering/rebuild.py:rebuild_parts",
     "storage_core/tiering/maintain.py:maintain_shard",
     "storage_core/tiering/trim.py:trim_shard",
+    "storage_core/lake/publish.py:publish_shard",
     "connectors/ingest/commit_round.py:commit_round",
     "connectors/group/operations.py:pause",
     "connectors/group/operations.py:resume",

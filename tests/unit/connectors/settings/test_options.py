@@ -8,24 +8,9 @@ import pytest
 
 from connectors.settings.loading import load_options
 from storage_core import InvalidRequestError
+from tests.unit.connectors.settings.conftest import WHOLE
 
 REPOSITORY = Path(__file__).parents[4]
-WHOLE = """
-root = "/data"
-topics = ["orders"]
-[kafka]
-"bootstrap.servers" = "broker:9092"
-"""
-
-
-@pytest.fixture
-def load(tmp_path):
-    def from_text(text=WHOLE, overrides=(), environment=None):
-        path = tmp_path / "shardlog.toml"
-        path.write_text(text)
-        return load_options(path, overrides, environment or {})
-
-    return from_text
 
 
 def refusal(load, **arguments):
@@ -298,12 +283,14 @@ def test_start_at_either_end_is_no_time(load):
 
 
 def test_stream_of_timestamps_counts_milliseconds(load):
-    options = load(overrides=["stream.retention_hours=36"]).stream.stream_options()
+    options = load(overrides=["stream.retention_hours=36"]).stream.stream_options("orders")
     assert (options.unit, options.retention) == ("ms", timedelta(hours=36))
 
 
 def test_stream_of_offsets_is_a_sequence(load):
-    assert load(overrides=["stream.primary=offset"]).stream.stream_options().unit == "sequence"
+    assert (
+        load(overrides=["stream.primary=offset"]).stream.stream_options("orders").unit == "sequence"
+    )
 
 
 def test_section_may_be_written_as_in_the_file(load):

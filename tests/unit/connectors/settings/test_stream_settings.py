@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from connectors.settings.stream_settings import (
-    MappingRules,
-    StreamSettings,
-    idle_settings,
-    rules_of,
-)
+from connectors.settings.idle_settings import idle_settings
+from connectors.settings.stream_settings import MappingRules, StreamSettings, rules_of
 from storage_core import StreamOptions, StreamOrigin
 
-MADE = StreamSettings(jitter_ms=5, ahead_max_ms=1000, retention_hours=24).stream_options()
+MADE = StreamSettings(jitter_ms=5, ahead_max_ms=1000, retention_hours=24).stream_options("orders")
 
 
 INTEGERS = StreamOrigin("kafka", "orders", "id", "integer", "timestamp")
@@ -46,7 +42,7 @@ def test_what_becomes_parts_and_when_is_told_to_new_streams_and_of_those_that_ar
         "keep_replaced_minutes": 0.0,
         "never_cold": True,
     }
-    made = StreamSettings(**wanted).stream_options()
+    made = StreamSettings(**wanted).stream_options("orders")
     assert made == StreamOptions(
         seal_rows=5,
         seal_after=timedelta(minutes=2),
@@ -54,15 +50,31 @@ def test_what_becomes_parts_and_when_is_told_to_new_streams_and_of_those_that_ar
         keep_replaced=timedelta(0),
         never_cold=True,
     )
-    assert StreamSettings().stream_options() == StreamOptions()
+    assert StreamSettings().stream_options("orders") == StreamOptions()
     assert idle(made, **wanted) == {}
     assert idle(StreamOptions(), **wanted).keys() == wanted.keys()
     (never,) = idle_settings(StreamSettings(never_cold=True), StreamOptions(), INTEGERS)
     assert "never_cold=true" in never.advice
 
 
+def test_place_of_the_table_is_told_where_the_stream_has_another():
+    wanted: dict[str, Any] = {
+        "lake": "s3://Bucket/{topic}",
+        "lake_lag_seconds": 5.0,
+        "lake_history_hours": 24.0,
+    }
+    made = StreamSettings(**wanted).stream_options("orders")
+    assert (made.lake, made.lake_lag) == ("s3://Bucket/orders", timedelta(seconds=5))
+    assert idle(made, **wanted) == {}
+    (place, lag, history) = idle_settings(StreamSettings(**wanted), StreamOptions(), INTEGERS)
+    assert (place.wanted, place.in_force) == ("s3://Bucket/orders", None)
+    assert "lake=s3://Bucket/orders`" in place.advice
+    assert "lake_lag_seconds=5`" in lag.advice
+    assert "lake_history_hours=24`" in history.advice
+
+
 def test_offsets_have_no_time_to_be_ahead_of():
-    sequence = StreamSettings(primary="offset").stream_options()
+    sequence = StreamSettings(primary="offset").stream_options("orders")
     origin = replace(INTEGERS, primary="offset")
     assert idle(sequence, origin, primary="offset", ahead_max_ms=None) == {}
     assert idle(sequence, origin, primary="offset", ahead_max_ms=5) == {}

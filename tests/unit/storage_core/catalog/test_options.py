@@ -53,11 +53,77 @@ from storage_core.format.window import WindowScheme
         ("keep_replaced", timedelta(-1)),
         ("keep_replaced", 900),
         ("never_cold", "yes"),
+        ("lake", ""),
+        ("lake", 5),
+        ("lake", "lake/telemetry"),
+        ("lake", "http://bucket/telemetry"),
+        ("lake", "s3://"),
+        ("lake", "s3:///telemetry"),
+        ("lake", "s3://bucket"),
+        ("lake", "s3://bucket/a/../b"),
+        ("lake", "s3://bucket/my table"),
+        ("lake", "/"),
+        ("lake", "/var/../lake"),
+        ("lake", "s3://bucket/" + "a" * 2048),
+        ("lake", "s3://bucket/table\n"),
+        ("lake", "file://machine/lake"),
+        ("lake", "file://"),
+        ("lake", "abfss://account.dfs.core.windows.net/telemetry"),
+        ("lake_lag", timedelta(0)),
+        ("lake_lag", 60),
+        ("lake_history", timedelta(minutes=59)),
+        ("lake_history", None),
     ],
 )
 def test_option_that_cannot_work_is_refused_by_name(name, value):
     with pytest.raises(InvalidRequestError, match=rf"^{name}: "):
         StreamOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/var/lake/telemetry",
+        "file:///var/lake/telemetry",
+        "s3://bucket/telemetry",
+        "gs://bucket/a/b",
+        "abfss://container@account.dfs.core.windows.net/telemetry",
+    ],
+)
+def test_place_of_a_table_is_taken_and_read_back(uri):
+    options = StreamOptions(lake=uri, lake_lag=timedelta(seconds=5))
+    assert decode_options(encode_options(options)) == options
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://user:hush@bucket/telemetry",
+        "s3://hush@bucket/telemetry",
+        "abfss://container:hush@account.dfs.core.windows.net/telemetry",
+        "abfss://container@account.dfs.core.windows.net/telemetry?sig=hush",
+        "https://account.blob.core.windows.net/telemetry?sig=hush",
+        "bucket/telemetry?sig=hush",
+        "file://hush@machine/telemetry",
+    ],
+)
+def test_secret_in_the_place_of_a_table_is_refused_and_not_repeated(uri):
+    with pytest.raises(InvalidRequestError, match=r"^lake: ") as refused:
+        StreamOptions(lake=uri)
+    assert "hush" not in str(refused.value)
+
+
+def test_stream_without_a_table_is_read_by_programs_that_know_no_lake():
+    names = {"lake", "lake_lag", "lake_history"}
+    assert names & encode_options(StreamOptions()).keys() == set()
+    table = StreamOptions(lake="/var/lake/telemetry", lake_history=timedelta(days=1))
+    assert names & encode_options(table).keys() == {"lake", "lake_history"}
+    assert decode_options(encode_options(table)) == table
+
+
+def test_what_never_becomes_parts_has_no_table():
+    with pytest.raises(InvalidRequestError, match=r"^lake: what is never_cold"):
+        StreamOptions(lake="/var/lake/telemetry", never_cold=True)
 
 
 def test_sequence_takes_no_retention_in_time():
@@ -97,5 +163,5 @@ def test_retention_is_judged_by_the_windows_there_are():
 @pytest.mark.parametrize("name", [one.name for one in fields(StreamOptions)])
 def test_option_that_a_stream_was_made_before_has_its_default(name):
     written = encode_options(StreamOptions())
-    del written[name]
+    written.pop(name, None)
     assert decode_options(written) == StreamOptions()

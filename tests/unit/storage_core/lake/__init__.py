@@ -1,1 +1,1 @@
-"""The lake's values: targets, ids, columns, names of files."""
+"""The lake: what of it needs no store."""

@@ -38,6 +38,24 @@ def test_files_of_replaced_parts_need_not_stay(shardlog, root):
     assert options(root).keep_replaced == timedelta(0)
 
 
+def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
+    first = ["lake=s3://Bucket/orders", "lake_lag_seconds=5", "lake_history_hours=48"]
+    assert shardlog("alter", root, NAME, *first).lines == [
+        "lake: none -> s3://Bucket/orders",
+        "lake_lag_seconds: 60.0 -> 5.0",
+        "lake_history_hours: 168.0 -> 48.0",
+    ]
+    assert options(root).lake == "s3://Bucket/orders"
+    moved = shardlog("alter", root, NAME, "lake=/var/lake/orders").lines
+    stays = (
+        "the table at s3://Bucket/orders stays as it is; all parts are published to the other one"
+    )
+    assert moved == ["lake: s3://Bucket/orders -> /var/lake/orders", stays]
+    assert shardlog("alter", root, NAME, "lake=/var/lake/orders").lines[1:] == []
+    ended = shardlog("alter", root, NAME, "lake=none").lines
+    assert ended[1:] == ["the table at /var/lake/orders stays as it is; nothing more is published"]
+
+
 def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
     changes = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
     ran = shardlog("alter", root, NAME, *changes)
@@ -81,6 +99,9 @@ def test_bound_is_taken_away_by_none(shardlog, root):
         ("index.spacing_min=1", "index.spacing_min: "),
         ("index.is_on=no", "index.is_on=no: takes true or false"),
         ("index.tick_ms=fast", "not a number"),
+        ("lake=bucket", "lake=bucket: 'bucket' is no place for a lake"),
+        ("lake_lag_seconds=0", "lake_lag_seconds=0: "),
+        ("lake_history_hours=none", "it needs a bound"),
     ],
 )
 def test_what_cannot_be_changed_so_is_refused_and_nothing_changes(

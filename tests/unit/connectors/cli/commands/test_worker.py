@@ -43,6 +43,11 @@ def expect_one_line(ran, complaint):
         ("root=/etc/passwd/below", "is not a directory"),
         (f"root=/tmp/{'x' * 300}", "too long"),
         ("root=/proc/shardlog", "/proc/shardlog"),
+        ("lake.credentials_file=/nowhere/lake.toml", "no such file or directory (at /nowhere/lake"),
+        (
+            "stream.lake=s3://key:secret@bucket/orders",
+            "lake: 's3://…@bucket/orders' has credentials",
+        ),
     ],
 )
 def test_settings_are_refused_by_the_worker_and_by_check_alike(worker, options, setting, complaint):

@@ -1,0 +1,187 @@
+"""The images of parts: the files that stand for them in a Delta table, and their names.
+
+    as it lies    shard=3/<first>-<last>-<digest of the part>.parquet
+    rewritten     shard=3/<first>-<last>-<digest of the part>-<digest of the file>.parquet
+
+`first` and `last` are the addresses of its rows, of 20 digits each; digests are of 32. So a name
+tells which part it stands for, and what it holds: to upload it again does no harm.
+
+A part is uploaded as it lies if each of its rows is visible and of one piece, and every engine
+reads its columns as those of the table. Else its visible rows are written again (rewriting.py).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
+from storage_core.format.record import State
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.rewriting import Visible, rewrite
+from storage_core.lake.statistics import statistics_of
+from storage_core.lake.table_columns import TableColumns
+from storage_core.parts.footer import Footer
+from storage_core.parts.part_proof import digest_of
+from storage_core.parts.row_groups import PartFile
+from storage_core.parts.snapshot import Part
+from storage_core.parts.visible_rows import may_hide_rows
+
+_NAME: Final = re.compile(
+    r"shard=(\d+)/(\d{20})-(\d{20})-([0-9a-f]{32})(?:-([0-9a-f]{32}))?\.parquet"
+)
+_SPLIT: Final = "BYTE_STREAM_SPLIT"
+_EXPIRED: Final = np.array([State.EXPIRED])
+
+
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """What the name of an image tells.
+
+    Attributes:
+        shard: The shard.
+        first: The least address of its rows.
+        last: The largest.
+        entry_digest: The digest of the part that it stands for, in hex.
+        rewritten_digest: The digest of the file, in hex; None if it is the part as it lies.
+    """
+
+    shard: int
+    first: int
+    last: int
+    entry_digest: str
+    rewritten_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A file that is ready to be uploaded.
+
+    Attributes:
+        path: Its place in the table.
+        source: Where it lies.
+        size: How large it is.
+        rows: How many rows it has.
+        stats: What Delta says of its values, as JSON.
+    """
+
+    path: str
+    source: Path
+    size: int
+    rows: int
+    stats: str
+
+
+def image_name(
+    shard: int, entry: PartEntry, first: int, last: int, rewritten_digest: bytes | None = None
+) -> str:
+    """Return the place of an image in its table.
+
+    Args:
+        shard: The shard.
+        entry: The part that it stands for.
+        first: The least address of its rows.
+        last: The largest.
+        rewritten_digest: The digest of the file; None if it is the part as it lies.
+    """
+    digests = [digest.hex() for digest in (entry.digest, rewritten_digest) if digest is not None]
+    return f"shard={shard}/{'-'.join((f'{first:020}', f'{last:020}', *digests))}.parquet"
+
+
+def image_of_path(path: str) -> ImageName:
+    """Return what the place of an image tells.
+
+    Raises:
+        InvalidRequestError: It is not the place of one.
+    """
+    match = _NAME.fullmatch(path)
+    if match is None:
+        message = f"{path} is not the name of a file that shardlog has published"
+        raise InvalidRequestError(message)
+    shard, first, last, entry_digest, rewritten_digest = match.groups()
+    return ImageName(int(shard), int(first), int(last), entry_digest, rewritten_digest)
+
+
+def images(
+    part: Part,
+    parts: ShardParts,
+    columns: TableColumns,
+    pieces: Sequence[AddressRange],
+    scratch: Path,
+) -> list[Image]:
+    """Return the images of a part: one for each piece that has visible rows.
+
+    Args:
+        part: The part.
+        parts: What hides rows of its shard.
+        columns: Those of the table.
+        pieces: Ranges of addresses that do not overlap, in order. Rows beyond them are left out.
+        scratch: A directory for what is rewritten; whoever calls removes the files.
+
+    Raises:
+        FileNotFoundError: The part is gone.
+        CorruptionError: It is damaged.
+        InvalidRequestError: This process has no right to read it.
+        UnavailableError: The system cannot read it now, or a schema was added meanwhile.
+    """
+    entry, shard = part.entry, part.shard
+    with PartFile(part.path, entry.proof) as file:
+        schema = file.footer.schema
+        is_whole = any(piece.start <= entry.first and entry.last < piece.end for piece in pieces)
+        if is_whole and columns.casts(schema) is None and _is_fit_as_it_lies(entry, parts, file):
+            _refuse_damaged(part)
+            stats = statistics_of(file, columns.schema)
+            place = image_name(shard, entry, entry.first, entry.last)
+            return [Image(place, part.path, entry.size, entry.rows, stats)]
+        name = f"{shard}-{entry.number}-{entry.digest.hex()}"
+        pairs = [(piece, scratch / f"{name}-{n}.parquet") for n, piece in enumerate(pieces)]
+        for _, path in pairs:
+            # Of an attempt that died.
+            path.unlink(missing_ok=True)
+        files = rewrite(file, Visible(shard, parts), columns.casts_of(schema), pairs)
+    return [
+        Image(
+            image_name(shard, entry, made.first, made.last, made.proof.digest),
+            made.path,
+            made.proof.size,
+            made.rows,
+            _statistics(made.path, made.proof, columns.schema),
+        )
+        for made in files
+    ]
+
+
+def _is_fit_as_it_lies(entry: PartEntry, parts: ShardParts, file: PartFile) -> bool:
+    """Tell whether no row of a part is hidden, and every engine knows its encodings."""
+    if may_hide_rows(replace(entry, is_out_of_order=False), parts):
+        return False
+    has_expired = entry.is_out_of_order and file.footer.may_have("state", _EXPIRED).any()
+    return not has_expired and not _has_split_floats(file.footer)
+
+
+def _has_split_floats(footer: Footer) -> bool:
+    """Tell whether floats are streams of bytes, which Spark's vectorized reader does not know."""
+    metadata: Any = footer.metadata
+    group = metadata.row_group(0)
+    return any(_SPLIT in group.column(n).encodings for n in range(metadata.num_columns))
+
+
+def _refuse_damaged(part: Part) -> None:
+    """Refuse to upload a file that is not the one that was published.
+
+    Raises:
+        CorruptionError: It differs.
+    """
+    if digest_of(part.path) != part.entry.digest:
+        message = "a part is not as it was published; it is not uploaded"
+        raise CorruptionError(message, path=part.path)
+
+
+def _statistics(path: Path, proof: FileProof, table: pa.Schema) -> str:
+    with PartFile(path, proof) as file:
+        return statistics_of(file, table)

@@ -1,0 +1,194 @@
+"""Publishing: the files of a stream's Delta table become those of its part lists.
+
+It reads the stream as any process may, and changes the table alone: any number of processes may
+publish one stream at once. What the table has of a shard is told by its files' names, and up to
+where it goes by the shard's `txn` action, which comes in the same commit; nothing else is
+remembered anywhere.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from storage_core.engine.private_directory import PrivateDirectory
+from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.lake.options_file import lake_options
+from storage_core.lake.publishing.mirror import StepLimits, next_step
+from storage_core.lake.publishing.publication import Publication
+from storage_core.lake.publishing.report import PublishReport, ShardPublished
+from storage_core.lake.table import LakeConflictError
+from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.parts.progress import OnRows
+from storage_core.platform.clock import SystemClock
+from storage_core.platform.durable_file import taking_errors
+from storage_core.reader import StreamReader
+from storage_core.sql.part_groups import PartGoneError
+
+# How often one commit is tried. Each time somebody else has committed or merged, so that there is
+# progress whenever one fails, and nobody needs to wait.
+TRIES_MAX: Final = 20
+_LEAST: Final = StepLimits(parts=1, rows=1)
+
+
+def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
+    reader: StreamReader,
+    shard: int,
+    target: LakeTarget,
+    *,
+    scratch: Path | None = None,
+    on_rows: OnRows | None = None,
+    commits_max: int | None = None,
+) -> ShardPublished:
+    """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
+
+    1. Load: the table as it is, its files and the published address of the shard.
+    2. Read: the shard's part list, in one snapshot. It is never older than the list that the
+       loaded table was made of.
+    3. Compare: parts that the table lacks, above the published address or in the place of others,
+       and files of parts that are listed no more; in order and without a hole.
+    4. Upload: what is added, each file compared with its digest, under names that tell what is in
+       them. Before that the table is made, or gets the columns that it lacks; then all begins
+       at 1.
+    5. Commit: the files, and the published address, at once. If somebody else has committed since
+       1, all begins there; so it does if a part was deleted meanwhile.
+    6. Read back: load the table again; it has the files and the address.
+
+    A crash before 5 leaves files that no version of the table names, which vacuum deletes; one
+    behind it leaves nothing. Any process may publish, and several at once.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        shard: The shard's number.
+        target: Where the table is.
+        scratch: A directory for files that are not uploaded as they lie; if None a temporary one.
+        on_rows: Called again and again with how many rows were uploaded so far.
+        commits_max: After how many commits to leave the rest for another call.
+
+    Raises:
+        InvalidRequestError: The reader asks a server; or the table cannot be used as it is.
+        ForeignDataError: What lies there is another stream's table, or none of shardlog.
+        CorruptionError: A part is damaged; what lies before it is published.
+        UnavailableError: The store does not answer, or others commit all the time.
+    """
+    with _scratch(scratch) as directory:
+        publication = Publication(reader, target, directory, on_rows)
+        return _publish(publication, shard, commits_max)
+
+
+def publish_stream(
+    root: str | PathLike[str],
+    name: str,
+    target: LakeTarget | None = None,
+    *,
+    on_rows: OnRows | None = None,
+) -> PublishReport:
+    """Publish what is sealed of all shards of a stream, one after the other.
+
+    A shard with a damaged part does not keep the others from being published.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        target: Where its table is; if None where the stream's option `lake` says.
+        on_rows: Called again and again with how many rows were uploaded so far.
+
+    Raises:
+        CorruptionError: A part is damaged; all that can be is published.
+        InvalidRequestError: There is no such stream, or it has no lake.
+        ShardlogError: As `publish_shard` does.
+    """
+    with StreamReader.open(root, name) as reader, _scratch(None) as directory:
+        place = target or target_of(reader)
+        publication = Publication(reader, place, directory, on_rows)
+        published: dict[int, ShardPublished] = {}
+        damage: CorruptionError | None = None
+        for shard in reader.committed():
+            try:
+                published[shard] = _publish(publication, shard, None)
+            except CorruptionError as error:
+                damage = damage or error
+        if damage is not None:
+            raise damage
+        return PublishReport(place.uri, published)
+
+
+def target_of(reader: StreamReader) -> LakeTarget:
+    """Return where a stream's table is by its own option.
+
+    Raises:
+        InvalidRequestError: It has none.
+    """
+    uri = reader.options.lake
+    if uri is None:
+        message = "the stream has no lake: set its option `lake`, or name a place"
+        raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)
+    return lake_target(uri, lake_options())
+
+
+def _publish(publication: Publication, shard: int, commits_max: int | None) -> ShardPublished:
+    """Publish a shard in steps until nothing is left to do, or the limit is reached."""
+    limits = StepLimits()
+    done: ShardPublished | None = None
+    tries = 0
+    while done is None or not (done.is_whole or done.commits == commits_max):
+        try:
+            last = _step(publication, shard, limits)
+        except (LakeConflictError, PartGoneError):
+            tries += 1
+            if tries == TRIES_MAX:
+                raise
+            continue
+        except CorruptionError:
+            if limits == _LEAST:
+                raise
+            # What lies before the damaged part is published without it.
+            limits = _LEAST
+            continue
+        tries = 0
+        done = last if done is None else done.then(last)
+    return done
+
+
+def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPublished:
+    """Do one step, as `publish_shard` says, unless nothing is left to do."""
+    table = publication.load()  # 1
+    parts = publication.parts(shard)  # 2
+    listing = publication.listing(shard, table, parts)
+    step = next_step(listing, limits)  # 3
+    if step is None:
+        return ShardPublished(shard, listing.begin, listing.begin, listing.sealed)
+    columns = publication.prepare(shard, table, parts)
+    files = publication.upload(shard, parts, step, columns, listing.begin)  # 4
+    publication.commit(shard, files, step)  # 5
+    publication.read_back(shard, step.end)  # 6
+    return ShardPublished(
+        shard,
+        listing.begin,
+        step.end,
+        listing.sealed,
+        rows=sum(file.rows for file in files if file.is_new),
+        files_added=len(files),
+        files_removed=len(step.removes),
+        bytes=sum(file.size for file in files),
+        commits=1,
+        is_whole=False,
+    )
+
+
+@contextmanager
+def _scratch(directory: Path | None) -> Iterator[Path]:
+    """Give an empty directory, below the one named or below that of temporary files."""
+    if directory is None:
+        private = PrivateDirectory(SystemClock())
+        try:
+            yield private.path
+        finally:
+            private.remove()
+        return
+    with taking_errors(directory, "making a temporary directory"):
+        made = TemporaryDirectory(prefix="shardlog-lake-", dir=directory)
+    with made as path:
+        yield Path(path)

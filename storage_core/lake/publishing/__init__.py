@@ -1,0 +1,1 @@
+"""What `publish_shard` is made of: what a step changes, and what was done."""

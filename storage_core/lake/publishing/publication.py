@@ -1,0 +1,214 @@
+"""What one call publishes a stream with: its reader, its table, and what was uploaded so far.
+
+The steps of `publish_shard` are its methods. One thread at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from storage_core.catalog import root_file
+from storage_core.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    ShardlogError,
+    UnavailableError,
+)
+from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.lake.app_id import LakeStream, lake_stream
+from storage_core.lake.image import Image, image_of_path, images
+from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
+from storage_core.lake.table_columns import TableColumns, table_columns
+from storage_core.lake.target import LakeTarget
+from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.read.follow.follower import ShardFollower
+from storage_core.reader import StreamReader
+from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
+
+
+class Publication:
+    """A stream and its table, while a call publishes."""
+
+    def __init__(
+        self, reader: StreamReader, target: LakeTarget, scratch: Path, on_rows: OnRows | None
+    ) -> None:
+        """Begin with a reader by path.
+
+        Args:
+            reader: The stream.
+            target: Where its table is.
+            scratch: An empty directory, for files that are not uploaded as they lie.
+            on_rows: Called again and again with how many rows were uploaded so far.
+        """
+        self._reader = reader
+        self._target = target
+        self._scratch = scratch
+        self._on_rows = on_rows or ignore_rows
+        self._files = reader.rows.shards.files
+        self._stream = stream_of(reader)
+        self._table: LakeTable | None = None
+        self._uploaded: set[str] = set()
+        self._rows = 0
+
+    def load(self) -> LakeTable | None:
+        """Return the table as it is now; None where there is none."""
+        if self._table is None:
+            self._table = LakeTable.open(self._target, self._stream)
+        else:
+            self._table.reload()
+        return self._table
+
+    def parts(self, shard: int) -> ShardParts:
+        """Return the part list of a shard in one snapshot.
+
+        Raises:
+            InvalidRequestError: There is no such shard, or the reader asks a server.
+            CorruptionError: The part list is damaged.
+        """
+        return follower_of(self._reader, shard).parts()
+
+    def listing(self, shard: int, table: LakeTable | None, parts: ShardParts) -> ShardListing:
+        """Return the part list and the files of a shard."""
+        born = self._reader.born(shard)
+        published = None if table is None else table.published(shard)
+        paths = [] if table is None else table.files(shard)
+        return ShardListing(
+            parts.entries,
+            max(parts.sealed, born),
+            born,
+            born if published is None else published,
+            {path: image_of_path(path) for path in paths},
+        )
+
+    def prepare(self, shard: int, table: LakeTable | None, parts: ShardParts) -> TableColumns:
+        """Make the table, or give it the columns that it lacks, and load it then.
+
+        Args:
+            shard: The shard's number.
+            table: The table as it was loaded; None where there was none.
+            parts: The part list, which was read before its schemas are.
+
+        Returns:
+            The columns of the table.
+
+        Raises:
+            LakeConflictError: Somebody else has changed the table meanwhile.
+        """
+        columns = self._columns(table)
+        if table is not None and not columns.added:
+            return columns
+        before = self.listing(shard, table, parts)
+        if table is None:
+            table = self._table = LakeTable.create(self._target, self._stream, columns.schema)
+        else:
+            table.add_columns(columns.added)
+            table.reload()
+        columns = self._columns(table)
+        # IMPORTANT: what is committed is compared with what is loaded then, not with what was.
+        if columns.added or self.listing(shard, table, parts) != before:
+            message = "somebody else has changed the table meanwhile"
+            raise LakeConflictError(message, stream=self._files.meta.name, shard=shard)
+        return columns
+
+    def upload(
+        self, shard: int, parts: ShardParts, step: MirrorStep, columns: TableColumns, begin: int
+    ) -> list[TableFile]:
+        """Upload the files that a step adds.
+
+        Raises:
+            PartGoneError: A part was deleted since the part list was read.
+            CorruptionError: A part is damaged.
+        """
+        files: list[TableFile] = []
+        for added in step.adds:
+            part = self._part(shard, added.entry)
+            with self._explained(part):
+                made = images(part, parts, columns, added.pieces, self._scratch)
+                files += [self._put(image, part, begin) for image in made]
+        return files
+
+    def commit(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> None:
+        """Commit what a step changes; the table is loaded again on return.
+
+        Raises:
+            LakeConflictError: Somebody else has committed meanwhile.
+        """
+        self._loaded.commit(shard, files, step.removes, step.end)
+
+    def read_back(self, shard: int, end: int) -> None:
+        """See that the table, as it was loaded behind the commit, has what was committed.
+
+        Args:
+            shard: The shard's number.
+            end: The address that was published; others may have gone on from there.
+
+        Raises:
+            UnavailableError: The store does not show what it took.
+        """
+        published = self._loaded.published(shard)
+        if published is None or published < end:
+            message = f"the table at {self._target.uri} does not show a commit that was taken"
+            raise UnavailableError(message, stream=self._files.meta.name, shard=shard)
+
+    def _columns(self, table: LakeTable | None) -> TableColumns:
+        return table_columns(self._reader, None if table is None else table.columns)
+
+    def _put(self, image: Image, part: Part, begin: int) -> TableFile:
+        """Upload a file, unless this call did so before another's commit came between."""
+        if image.path not in self._uploaded:
+            self._loaded.put(image.path, image.source)
+            self._uploaded.add(image.path)
+            self._rows += image.rows
+            self._on_rows(self._rows)
+        if image.source != part.path:
+            image.source.unlink()
+        is_new = image_of_path(image.path).first >= begin
+        return TableFile(image.path, image.size, image.rows, image.stats, is_new)
+
+    @property
+    def _loaded(self) -> LakeTable:
+        assert self._table is not None, "it is loaded or made before anything is uploaded"
+        return self._table
+
+    def _part(self, shard: int, entry: PartEntry) -> Part:
+        directory = parts_directory(self._files.shard_directory(shard))
+        return Part(shard, part_path(directory, entry), entry)
+
+    @contextmanager
+    def _explained(self, part: Part) -> Iterator[None]:
+        """Say of a part's file that is missing or damaged whether the part list still has it."""
+        try:
+            yield
+        except (FileNotFoundError, ShardlogError) as error:
+            if part.entry not in self.parts(part.shard).entries:
+                raise PartGoneError(PART_GONE) from error
+            if isinstance(error, FileNotFoundError):
+                raise self._damaged(part, "a part is missing") from error
+            if type(error) is CorruptionError:
+                raise self._damaged(part, error.message) from error
+            raise
+
+    def _damaged(self, part: Part, damage: str) -> CorruptionError:
+        message = f"{damage}, so it cannot be published; `seal` with rebuild builds it again"
+        return damaged_part(self._files.meta.name, part, message)
+
+
+def stream_of(reader: StreamReader) -> LakeStream:
+    """Return what tells the table of a reader's stream from those of others."""
+    files = reader.rows.shards.files
+    return lake_stream(files.meta, root_file.root_id(files.directory.parent))
+
+
+def follower_of(reader: StreamReader, shard: int) -> ShardFollower:
+    """Return what follows a shard by its files.
+
+    Raises:
+        InvalidRequestError: There is no such shard, or the reader asks a server.
+    """
+    follower = reader.shard(shard)
+    if isinstance(follower, ShardFollower):
+        return follower
+    message = "the lake is made of a stream's files: open it by the path of its root"
+    raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)

@@ -1,0 +1,134 @@
+"""What publishing did, and how far the shards of a stream are published."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPublished:
+    """What a call published of a shard.
+
+    Attributes:
+        shard: The shard's number.
+        begin: The published address before the call; the log's first one where there was none.
+        end: The published address since: the table has the rows below it.
+        sealed: The address up to which rows could be published, by the last snapshot.
+        rows: How many rows the table has got.
+        files_added: How many files the table has got, those in the place of others among them.
+        files_removed: How many files the table does not name any more.
+        bytes: How many bytes the added files have.
+        commits: How many versions of the table the call has made.
+        is_whole: Whether nothing was left to do; else the call ended at its limit.
+    """
+
+    shard: int
+    begin: int
+    end: int
+    sealed: int
+    rows: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    bytes: int = 0
+    commits: int = 0
+    is_whole: bool = True
+
+    def then(self, other: "ShardPublished") -> "ShardPublished":
+        """Return what this and a later step of the same shard did together."""
+        return ShardPublished(
+            self.shard,
+            self.begin,
+            other.end,
+            other.sealed,
+            self.rows + other.rows,
+            self.files_added + other.files_added,
+            self.files_removed + other.files_removed,
+            self.bytes + other.bytes,
+            self.commits + other.commits,
+            other.is_whole,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishReport:
+    """What a call published of a stream.
+
+    Attributes:
+        uri: Where the table is.
+        shards: What was done in each shard.
+    """
+
+    uri: str
+    shards: Mapping[int, ShardPublished]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has got."""
+        return sum(shard.rows for shard in self.shards.values())
+
+    @property
+    def files_added(self) -> int:
+        """How many files the table has got."""
+        return sum(shard.files_added for shard in self.shards.values())
+
+    @property
+    def files_removed(self) -> int:
+        """How many files the table does not name any more."""
+        return sum(shard.files_removed for shard in self.shards.values())
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the added files have."""
+        return sum(shard.bytes for shard in self.shards.values())
+
+    @property
+    def commits(self) -> int:
+        """How many versions of the table the call has made."""
+        return sum(shard.commits for shard in self.shards.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLakeStatus:
+    """How far a shard is published.
+
+    Attributes:
+        published: The address below which the table has its rows; None where it has none yet.
+        sealed: The address below which rows can be published.
+        committed: The exclusive end of its rows.
+        unpublished: How many committed addresses are not published.
+        unpublished_age_ms: How long ago the oldest of these was committed; 0 where there is none.
+    """
+
+    published: int | None
+    sealed: int
+    committed: int
+    unpublished: int
+    unpublished_age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStatus:
+    """How far a stream is published.
+
+    Attributes:
+        uri: Where the table is.
+        version: The table's version; None where there is no table yet.
+        files: How many files it has.
+        bytes: How many bytes these have.
+        shards: Each shard of the stream.
+    """
+
+    uri: str
+    version: int | None
+    files: int
+    bytes: int
+    shards: Mapping[int, ShardLakeStatus]
+
+    @property
+    def unpublished(self) -> int:
+        """How many committed addresses are not published."""
+        return sum(shard.unpublished for shard in self.shards.values())
+
+    @property
+    def unpublished_age_ms(self) -> int:
+        """How long ago the oldest of these was committed; 0 where there is none."""
+        return max((shard.unpublished_age_ms for shard in self.shards.values()), default=0)

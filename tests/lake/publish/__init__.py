@@ -1,0 +1,1 @@
+"""Publishing: what the table has, whatever is done, and whatever dies."""
