@@ -189,7 +189,12 @@ class OwnersReader(StreamReader):
                 sizes[number] = sizes.get(number, 0) + size
         return sizes
 
-    def verify(self, progress: "Progress | None" = None) -> "VerifyReport":  # noqa: ARG002 - as there
+    def verify(
+        self,
+        progress: "Progress | None" = None,  # noqa: ARG002 - as there
+        *,
+        reads_lake: bool = False,  # noqa: ARG002 - as there
+    ) -> "VerifyReport":
         """Refuse: what is on disk is verified there."""
         message = "shards are verified on the machine that has them: shardlog verify ROOT"
         raise InvalidRequestError(message, stream=self._open.meta.name)

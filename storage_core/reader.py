@@ -206,7 +206,9 @@ class StreamReader(StreamFacade[FollowedShard]):
             pause = min(2 * pause, _WAIT_PAUSE_MAX_S)
         return True
 
-    def verify(self, progress: "Progress | None" = None) -> "VerifyReport":
+    def verify(
+        self, progress: "Progress | None" = None, *, reads_lake: bool = False
+    ) -> "VerifyReport":
         """Read all committed blocks and compare what follows from them, as `Stream.verify` does.
 
         Nothing is locked or changed, so that a place can be verified that may only be read; the
@@ -215,6 +217,8 @@ class StreamReader(StreamFacade[FollowedShard]):
         Args:
             progress: Called every so many blocks with the shard, the address that was reached,
                 and the exclusive end.
+            reads_lake: Whether to read the parts that only the lake has; else it is asked whether
+                it has them.
 
         Raises:
             UnavailableError: The disk does not read a file now; what was found before is not told.
@@ -224,14 +228,17 @@ class StreamReader(StreamFacade[FollowedShard]):
         with loading(self._open.meta.name):
             from storage_core.verify.followed import verify_followed  # noqa: PLC0415
             from storage_core.verify.schema_checks import fingerprint_of  # noqa: PLC0415
-            from storage_core.verify.verify import VerifyReport  # noqa: PLC0415
+            from storage_core.verify.verify import VerifyLimits, VerifyReport  # noqa: PLC0415
 
         report = VerifyReport()
         files = self._open.files
         for number in self._open.opened():
             follow = partial(ShardFollower, files, number, self._clock)
             directory = files.shard_directory(number)
-            report = report.plus(verify_followed(follow, directory, progress, fingerprint_of))
+            limits = VerifyLimits(reads_lake=reads_lake)
+            report = report.plus(
+                verify_followed(follow, directory, progress, fingerprint_of, limits)
+            )
         return report
 
     def position(self) -> Position:

@@ -22,6 +22,7 @@ from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.facade import StreamFacade, delegate, facade
 from storage_core.ids.index.worker import IndexWorker
 from storage_core.open_shards import OpenShards
+from storage_core.parts.part_home import refuse_absent
 from storage_core.platform.durable_file import file_errors
 from storage_core.remote.addresses import refuse_servers
 from storage_core.stream_maintenance import StreamMaintenance
@@ -278,8 +279,15 @@ class Stream(StreamFacade[Shard]):
         return {number: shard.committed() for number, shard in shards.items()}
 
     def alter(self, **options: object) -> None:
-        """Change options that may change; durable on return."""
+        """Change options that may change; durable on return.
+
+        Raises:
+            InvalidRequestError: One may not change so, as the lake of parts that only it has.
+        """
         self._open.refuse_if_closed()
+        lake = self.options.lake
+        if lake is not None and options.get("lake", lake) != lake:
+            refuse_absent(self._open.parts(), self._open.meta.name)
         self._open.files = altered(self._open.files, options)
         for shard in self._shards.values():
             shard.alter(self.options)
@@ -290,6 +298,7 @@ class Stream(StreamFacade[Shard]):
     seal = delegate("maintenance", StreamMaintenance.seal)
     compact = delegate("maintenance", StreamMaintenance.compact)
     maintain = delegate("maintenance", StreamMaintenance.maintain)
+    first_committed_ms = delegate("maintenance", StreamMaintenance.first_committed_ms)
     trim = delegate("maintenance", StreamMaintenance.trim)
     verify = delegate("maintenance", StreamMaintenance.verify)
     accept_loss = delegate("maintenance", StreamMaintenance.accept_loss)

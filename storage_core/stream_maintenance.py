@@ -15,7 +15,7 @@ from storage_core.tiering.expired_parts import remove_expired_parts
 from storage_core.tiering.part_builder import PartBuilder
 from storage_core.tiering.report import TieringReport
 from storage_core.verify.schema_checks import fingerprint_of
-from storage_core.verify.verify import Progress, VerifyReport, verify_shard
+from storage_core.verify.verify import Progress, VerifyLimits, VerifyReport, verify_shard
 from storage_core.write.shard import Shard
 
 
@@ -55,7 +55,12 @@ class StreamMaintenance:
         return ExpiryReport(done, is_dry_run=dry_run)
 
     def seal(
-        self, rows_min: int = 1, progress: OnRows | None = None, *, rebuild: bool = False
+        self,
+        rows_min: int = 1,
+        progress: OnRows | None = None,
+        *,
+        rebuild: bool = False,
+        builder: PartBuilder | None = None,
     ) -> TieringReport:
         """Build parts of what is committed and not sealed in the open shards; durable on return.
 
@@ -69,6 +74,8 @@ class StreamMaintenance:
                 million that is under way with about how many.
             rebuild: First read all parts, and build those again whose files are damaged or gone.
                 Of a stream that is `never_cold` nothing more is done.
+            builder: A process that builds the files of parts, which tells no progress; None for
+                doing so here.
 
         Raises:
             InvalidRequestError: The stream is `never_cold`.
@@ -96,7 +103,8 @@ class StreamMaintenance:
             raise InvalidRequestError(message, stream=self._shards.files.meta.name)
         rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
         step = _nothing if is_never else partial(seal_shard, rows_min=least)
-        report = run_all(shards.values(), step, progress)
+        build = None if builder is None else builder.build
+        report = run_all(shards.values(), step, progress, builder=build)
         return report.after(rebuilt) if rebuilt else report
 
     def compact(self, progress: OnRows | None = None) -> TieringReport:
@@ -157,6 +165,25 @@ class StreamMaintenance:
         shards, options = self._shards.opened().items(), self._shards.options
         return TieringReport({n: maintain_shard(shard, options, build) for n, shard in shards})
 
+    def first_committed_ms(self, shard: int, start: int) -> int | None:
+        """Return when the first row of an open shard at or above an address was committed.
+
+        Args:
+            shard: The shard's number.
+            start: The address.
+
+        Returns:
+            Milliseconds since 1970; None where nothing is committed at or above it.
+
+        Example:
+            >>> stream.first_committed_ms(3, 0) > 1_700_000_000_000
+            True
+        """
+        with loading(self._shards.files.meta.name):
+            from storage_core.tiering.maintain import first_committed_ms  # noqa: PLC0415
+
+        return first_committed_ms(self._shards.shard(shard), integer("start", start))
+
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: OnRows | None = None
     ) -> TieringReport:
@@ -191,19 +218,22 @@ class StreamMaintenance:
         step = partial(trim_shard, keep_hot_ms=span_ms("keep_hot", keep_hot))
         return run_all(self._shards.opened().values(), step, progress, builds=False)
 
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
+    def verify(self, progress: Progress | None = None, *, reads_lake: bool = False) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.
 
         Args:
             progress: Called every so many blocks with the shard, the address that was reached,
                 and the exclusive end.
+            reads_lake: Whether to read the parts that only the lake has; else it is asked whether
+                it has them.
 
         Raises:
             UnavailableError: The disk does not read a file now; what was found before is not told.
         """
         report = VerifyReport()
         for shard in self._shards.opened().values():
-            check = partial(verify_shard, shard, progress, fingerprint_of=fingerprint_of)
+            limits = VerifyLimits(reads_lake=reads_lake)
+            check = partial(verify_shard, shard, progress, limits, fingerprint_of)
             report = report.plus(shard.guard.maintain(check))
         return report
 

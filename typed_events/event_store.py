@@ -54,7 +54,8 @@ from typed_events.store.soon import SoonStored, begin_stores
 from typed_events.store.storing import Outcome, store_batch, store_each
 from typed_events.store.writer import Writer
 from typed_events.subscriptions.options import SubscriptionOptions
-from typed_events.subscriptions.subscription import SubscribedBatches, Subscription
+from typed_events.subscriptions.subscribed_batches import SubscribedBatches
+from typed_events.subscriptions.subscription import Subscription
 from typed_events.subscriptions.subscriptions import Subscriptions
 from typed_events.types.stored_types import StoredTypes, TypesOfRoot, no_such_type
 

@@ -68,6 +68,7 @@ def idle_settings(
         "lake": options.lake,
         "lake_lag_seconds": options.lake_lag.total_seconds(),
         "lake_history_hours": _hours(options.lake_history),
+        "keep_local_hours": _hours(options.keep_local),
     }
     if options.unit != "sequence":
         ahead = options.ahead_max

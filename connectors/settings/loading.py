@@ -100,6 +100,9 @@ _OTHER_PURPOSES: Final = (
     "SERVER_CA_FILE",
     # How a lake's store is reached (storage_core/lake/options_file.py).
     "LAKE_OPTIONS_FILE",
+    # Where bytes are kept of parts that only the lake has (storage_core/lake/absent/lake_parts.py).
+    "LAKE_CACHE",
+    "LAKE_CACHE_BYTES",
     # How much the tests do (docs/TESTING.md).
     "EVERY_CASE",
     "EXAMPLES",

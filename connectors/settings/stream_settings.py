@@ -106,6 +106,7 @@ class StreamSettings(Section):
             nowhere.
         lake_lag_seconds: How long a row waits at most until it is published.
         lake_history_hours: How long files stay in the lake that the table has no more.
+        keep_local_hours: How long files of published parts stay on this machine; None for good.
     """
 
     value_format: ValueFormat = "raw"
@@ -135,6 +136,7 @@ class StreamSettings(Section):
     lake_history_hours: Annotated[float, Field(ge=1, le=_RETENTION_HOURS_MAX)] = (
         _DEFAULTS.lake_history.total_seconds() / 3600
     )
+    keep_local_hours: Annotated[float, Field(ge=0, le=_RETENTION_HOURS_MAX)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -202,6 +204,7 @@ class StreamSettings(Section):
             lake=self.lake_of(topic),
             lake_lag=timedelta(seconds=self.lake_lag_seconds),
             lake_history=timedelta(hours=self.lake_history_hours),
+            keep_local=_span(self.keep_local_hours),
             key_mode="dictionary" if self.key_mode == "dictionary" else "none",
         )
 

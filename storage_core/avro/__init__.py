@@ -5,6 +5,7 @@ from storage_core.avro.decoder import Decoded, Fault, decode_batch
 from storage_core.avro.encoder import encode_batch
 from storage_core.avro.framing import body_starts, frame_of, verified_starts
 from storage_core.avro.json_bodies import object_of
+from storage_core.avro.json_columns import integer_or_none
 from storage_core.avro.json_encoder import JsonEncoder
 from storage_core.avro.names import column_beside
 from storage_core.avro.schema import BODIES, JSON_BODIES, AvroSchema, newest_schema
@@ -22,6 +23,7 @@ __all__ = [
     "decode_batch",
     "encode_batch",
     "frame_of",
+    "integer_or_none",
     "newest_schema",
     "object_of",
     "verified_starts",

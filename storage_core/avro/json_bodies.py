@@ -2,7 +2,7 @@
 
 A body is one object in UTF-8. It has each field once that may not be null, and no others:
 
-    long         an integer of JSON's, within 64 bits; neither 5.0 nor 1e3
+    long         an integer within 64 bits (`integer_or_none`)
     double       a number, as the nearest double; neither NaN nor infinite
     string       a text
     boolean      true or false
@@ -36,6 +36,7 @@ from storage_core.avro.json_columns import (
     Places,
     Untaken,
     columns_at_once,
+    integer_or_none,
 )
 from storage_core.avro.schema import AvroSchema
 from storage_core.avro.written_times import day_or_none, micros_or_none
@@ -48,7 +49,6 @@ _ROWS_BY_ONE: Final = 64
 _ROWS_OF_PIECE: Final = 512
 _TRIES_OF_MANY: Final = 3
 _TRIES_OF_PIECE: Final = 16
-_INT64_MAX: Final = 2**63 - 1
 _UUID: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z"
 )
@@ -300,8 +300,7 @@ def _of_type(values: list[Any], kind: pa.DataType) -> Any:  # noqa: ANN401 - an 
 
 
 def _integer(_: JsonField, written: Any) -> int | None:  # noqa: ANN401 - as those below
-    fits = type(written) is int and -_INT64_MAX - 1 <= written <= _INT64_MAX
-    return written if fits else None
+    return integer_or_none(written)
 
 
 def _double(_: JsonField, written: Any) -> float | None:  # noqa: ANN401

@@ -7,7 +7,8 @@ break, so each has whole objects, and as many objects as bodies are one each. Ar
 that is there twice, that nobody knows, or whose value is of another kind, and the digits of no
 integer; it takes NaN, and bytes that are no UTF-8.
 
-A time may be a text or a number, and a column has one of them: what the first body has.
+A time may be a text or a number, and a column has one of them: what the first body has. Integers
+that are written as 5.0 are read as doubles, in a second try.
 """
 
 import json
@@ -31,6 +32,9 @@ from storage_core.avro.written_times import (
     SECONDS_BELOW,
 )
 
+_INT64_MAX: Final = 2**63 - 1
+# Below it no other integer has the same double.
+_EXACT_BELOW: Final = 2**53
 _ROWS_AT_ONCE: Final = 8192
 _BYTES_AT_ONCE: Final = 2**22
 _BLOCK_BYTES_MIN: Final = 64
@@ -42,6 +46,7 @@ _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[
 _DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _PATTERNS: Final[dict[str, str]] = {"uuid": _UUID, "timestamp": _TIME, "date": _DAY}
 _IN_ROW: Final = re.compile(r"in row ([0-9]+)\Z")
+_NO_DIGITS: Final = re.compile(r"to int64, couldn't parse:([0-9.eE+-]+)\Z")
 _PLAIN: Final[dict[str, pa.DataType]] = {
     "int": pa.int64(),
     "float": pa.float64(),
@@ -55,6 +60,20 @@ _compute: Any = pc
 Column = Any
 Places = npt.NDArray[np.int64]
 JsonKind = Literal["int", "float", "string", "bool", "uuid", "timestamp", "date", "enum"]
+
+
+def integer_or_none(written: object) -> int | None:
+    """Return the integer of 64 bits that a number is; None if it is none.
+
+    A number is one without a fraction, too, such as 5.0 and 1e3, where its double is no other's:
+    so none is read as another than was written.
+    """
+    if type(written) is float:
+        is_exact = written.is_integer() and abs(written) < _EXACT_BELOW
+        return int(written) if is_exact else None
+    if type(written) is not int or not -_INT64_MAX - 1 <= written <= _INT64_MAX:
+        return None
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +143,11 @@ class Untaken:
 
     Attributes:
         rows: Those that hinder it, as far as anything says so; the others may be taken.
+        has_doubles: Whether what hinders is an integer that is written as 5.0.
     """
 
     rows: tuple[int, ...] = ()
+    has_doubles: bool = False
 
 
 def columns_at_once(
@@ -166,13 +187,29 @@ def _is_utf8(lines: bytes) -> bool:
 
 
 def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | Untaken:  # noqa: ANN401 - a table
+    table = _read_as(lines, fields, frozenset())
+    if not isinstance(table, Untaken) or not table.has_doubles:
+        return table
+    # Those that the first body writes so, if that is enough: a double has no large integer.
+    ints = {field.name for field in fields if field.kind == "int"}
+    first = _first_of(lines)
+    doubles = frozenset(name for name in ints if type(first.get(name)) is float)
+    if doubles:
+        table = _read_as(lines, fields, doubles)
+    if isinstance(table, Untaken) and table.has_doubles and doubles != ints:
+        table = _read_as(lines, fields, frozenset(ints))
+    return table
+
+
+def _read_as(lines: bytes, fields: Sequence[JsonField], doubles: frozenset[str]) -> Any | Untaken:  # noqa: ANN401 - a table
+    """Read bodies, and some of their integers as doubles."""
     # Who reads no JSON does without: it takes some milliseconds.
     import pyarrow.json as pj  # noqa: PLC0415
 
     first: Any = None
     schema = []
     for field in fields:
-        kind = _PLAIN.get(field.kind)
+        kind = pa.float64() if field.name in doubles else _PLAIN.get(field.kind)
         if kind is None:
             first = _first_of(lines) if first is None else first
             written = first.get(field.name)
@@ -195,7 +232,16 @@ def _read(lines: bytes, fields: Sequence[JsonField]) -> Any | Untaken:  # noqa: 
         # NOTE: pyarrow (23) says of most of what it refuses in which row it is, from 0. That only
         # says which row to try apart.
         place = _IN_ROW.search(str(error))
-        return Untaken((int(place[1]),) if place else ())
+        number = _NO_DIGITS.search(str(error))
+        has_doubles = number is not None and _is_integer(number[1])
+        return Untaken((int(place[1]),) if place else (), has_doubles)
+
+
+def _is_integer(written: str) -> bool:
+    try:
+        return integer_or_none(float(written)) is not None
+    except ValueError:
+        return False
 
 
 def _first_of(lines: bytes) -> Any:  # noqa: ANN401 - JSON
@@ -211,6 +257,8 @@ def _converted(column: Column, field: JsonField, kind: pa.DataType) -> Column | 
         numbers = _compute.add(column, 0.0)
         finite = _compute.all(_compute.is_finite(numbers)).as_py()
         return None if finite is False else numbers
+    if field.kind == "int" and pa.types.is_floating(column.type):
+        return None if _compute.all(_are_integers(column)).as_py() is False else column.cast(kind)
     if field.kind == "string":
         # Escapes may have made what the bytes had not.
         column.validate(full=True)
@@ -224,11 +272,18 @@ def _converted(column: Column, field: JsonField, kind: pa.DataType) -> Column | 
     return column
 
 
+def _are_integers(column: Column) -> Column:
+    is_whole = _compute.equal(_compute.floor(column), column)
+    return _compute.and_(is_whole, _compute.less(_compute.abs(column), _EXACT_BELOW))
+
+
 def _unfit_rows(column: Column, field: JsonField) -> list[int]:
     """Return rows whose value a field has not, as far as a look at all of them tells."""
     fits: Any = None
     if field.kind == "float":
         fits = _compute.is_finite(column)
+    elif field.kind == "int" and pa.types.is_floating(column.type):
+        fits = _are_integers(column)
     elif field.kind == "enum":
         fits = _compute.is_in(column, _untyped.array(field.values, pa.string()))
     elif field.kind in _PATTERNS and pa.types.is_string(column.type):

@@ -21,7 +21,7 @@ _SCHEMES: Final = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 _WITH_CONTAINER: Final = ("abfs", "abfss")
 _LENGTH_MAX: Final = 2048
 # NOTE: delta-rs (1.6) and its stores do not agree on what these mean in a path.
-_FORBIDDEN: Final = re.compile(r"[%?#*\\]")
+_FORBIDDEN: Final = re.compile(r"[%?#\\*]")
 
 
 def checked_lake_uri(uri: object) -> str:
@@ -83,8 +83,8 @@ def _of_store(scheme: str, rest: str) -> str:
         )
         raise InvalidRequestError(message)
     names = [name for name in path.split("/") if name]
-    is_odd = any(name in (".", "..") for name in names) or " " in rest
-    is_odd = is_odd or _FORBIDDEN.search(rest) is not None
+    is_odd = any(name in (".", "..") for name in names) or _FORBIDDEN.search(rest) is not None
+    is_odd = is_odd or " " in rest
     if not bucket or is_odd or (scheme in _WITH_CONTAINER and not before_at):
         message = f"{shown_uri!r} is no place for a lake; {_EXAMPLES}"
         raise InvalidRequestError(message)

@@ -75,6 +75,9 @@ class StreamOptions:
         lake_lag: How long a row waits at most until `maintain` publishes it.
         lake_history: How long files stay in the lake that the table has no more, for those who
             read an older version of it; at least an hour.
+        keep_local: How long the files of parts stay on this machine once they are made, before
+            those go that the lake has; reads bring what they need of them from there. None for
+            good.
     """
 
     shards: int = 4
@@ -104,6 +107,7 @@ class StreamOptions:
     lake: str | None = None
     lake_lag: timedelta = timedelta(minutes=1)
     lake_history: timedelta = timedelta(days=7)
+    keep_local: timedelta | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -146,6 +150,8 @@ class StreamOptions:
         if self.lake_history < LAKE_HISTORY_MIN:
             message = f"lake_history: {self.lake_history} is below {LAKE_HISTORY_MIN}"
             raise InvalidRequestError(message)
+        if self.keep_local is not None:
+            _check_span("keep_local", self.keep_local, or_none=True)
         if self.lake is None:
             return
         try:

@@ -57,7 +57,7 @@ _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shard
 _FEATURES_FIELD: Final = "features"
 _SPANS: Final = (
     *("retention", "sync_interval", "wait_max"),
-    *("seal_after", "keep_hot", "keep_replaced", "lake_lag", "lake_history"),
+    *("seal_after", "keep_hot", "keep_replaced", "lake_lag", "lake_history", "keep_local"),
 )
 # Options written only where they are not the default: programs of before refuse those they do not
 # know, and need not where a stream is not published.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
     from storage_core.lake.options_file import lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
         LakeStatus,
         PublishReport,
@@ -29,6 +30,7 @@ else:
             "maintenance.report": ("LakeCheck", "LakeProblem"),
             "options_file": ("lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
                 "LakeStatus",
                 "PublishReport",
@@ -45,8 +47,10 @@ else:
 __all__: Final = [
     "LakeCheck",
     "LakeProblem",
+    "LakePublisher",
     "LakeStatus",
     "LakeTarget",
+    "PublishOrder",
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",

@@ -16,6 +16,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from errno import EISDIR, ELOOP, ENOENT, ENOTDIR
 from functools import cache
@@ -31,6 +32,7 @@ import pyarrow.parquet as pq
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
+from storage_core.parts.part_bytes import Opener, PartBytes, open_file
 from storage_core.platform import xxh3
 from storage_core.platform.durable_file import lacking_right
 from storage_core.platform.fork_guard import register
@@ -141,19 +143,19 @@ class _FooterCache:
     def __init__(self) -> None:
         self._begin()
 
-    def get(self, path: Path, proof: FileProof) -> Footer:
+    def get(self, path: Path, proof: FileProof, opener: Opener | None = None) -> Footer:
         footer = self._cached_under((Footer, path, proof))
         if not isinstance(footer, Footer):
-            footer = read_footer(path, proof)
+            footer = read_footer(path, proof, opener)
             self._put((Footer, path, proof), footer)
         return footer
 
-    def summary(self, path: Path, proof: FileProof) -> FooterSummary:
+    def summary(self, path: Path, proof: FileProof, opener: Opener | None = None) -> FooterSummary:
         summary = self._cached_under((FooterSummary, path, proof))
         if not isinstance(summary, FooterSummary):
             footer = self._cached_under((Footer, path, proof))
             if not isinstance(footer, Footer):
-                footer = read_footer(path, proof)
+                footer = read_footer(path, proof, opener)
             summary = footer.summary()
             self._put((FooterSummary, path, proof), summary)
         return summary
@@ -192,31 +194,41 @@ def _footers() -> _FooterCache:
     return _FooterCache()
 
 
-def footer_of(path: Path, proof: FileProof) -> Footer:
+def footer_of(path: Path, proof: FileProof, opener: Opener | None = None) -> Footer:
     """Return the footer of a file that was published with this proof; cached.
 
+    Args:
+        path: The file's place.
+        proof: What proves it.
+        opener: Opens it, if it may be elsewhere.
+
     Raises:
         FileNotFoundError: There is no such file.
         CorruptionError: It is damaged.
         InvalidRequestError: This process has no right to read it.
         UnavailableError: The system cannot read it now.
     """
-    return _footers().get(path, proof)
+    return _footers().get(path, proof, opener)
 
 
-def footer_summary(path: Path, proof: FileProof) -> FooterSummary:
+def footer_summary(path: Path, proof: FileProof, opener: Opener | None = None) -> FooterSummary:
     """Return the summary of a file's footer; only the summary is cached.
 
+    Args:
+        path: The file's place.
+        proof: What proves it.
+        opener: Opens it, if it may be elsewhere.
+
     Raises:
         FileNotFoundError: There is no such file.
         CorruptionError: It is damaged.
         InvalidRequestError: This process has no right to read it.
         UnavailableError: The system cannot read it now.
     """
-    return _footers().summary(path, proof)
+    return _footers().summary(path, proof, opener)
 
 
-def read_footer(path: Path, proof: FileProof) -> Footer:
+def read_footer(path: Path, proof: FileProof, opener: Opener | None = None) -> Footer:
     """Read the footer of a file that was published with this proof; not cached.
 
     Raises:
@@ -226,10 +238,8 @@ def read_footer(path: Path, proof: FileProof) -> Footer:
         UnavailableError: The system cannot read it now.
     """
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - proof.footer_bytes))
-            data = file.read()
-        refuse_changed_footer(data, proof, path)
+        with closing(opener() if opener else open_file(path)) as file:
+            data = footer_bytes(file, proof, path)
         metadata = _parquet.read_metadata(_untyped.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()
         keys = _key_bounds(metadata) if "secondary" not in schema.names else ()
@@ -238,15 +248,18 @@ def read_footer(path: Path, proof: FileProof) -> Footer:
         raise read_error(path, error) from error
 
 
-def refuse_changed_footer(data: bytes, proof: FileProof, path: Path | None = None) -> None:
-    """Compare the last bytes of a file with what was published.
+def footer_bytes(file: PartBytes, proof: FileProof, path: Path | None = None) -> bytes:
+    """Return the last bytes of a file, as they were published.
 
     Raises:
-        CorruptionError: They differ.
+        CorruptionError: They differ, or the file ends before them.
+        OSError: They cannot be read.
     """
+    data = file.read(proof.size - proof.footer_bytes, proof.footer_bytes)
     if xxh3.xxh3_128_digest(data) != proof.footer_digest:
         message = f"the last {proof.footer_bytes} bytes of a part are not as they were published"
         raise CorruptionError(message, path=path)
+    return data
 
 
 def read_error(path: Path, error: Exception) -> Exception:

@@ -56,7 +56,12 @@ _compute: Any = pc
 
 
 def write_part(
-    path: Path, rows: pa.Table, order: Sequence[str], on_rows: OnRows = ignore_rows
+    path: Path,
+    rows: pa.Table,
+    order: Sequence[str],
+    on_rows: OnRows = ignore_rows,
+    *,
+    has_split_floats: bool = True,
 ) -> FileProof:
     """Write sorted rows as a part; durable on return but for the file's name.
 
@@ -65,11 +70,12 @@ def write_part(
         rows: All of them, sorted.
         order: The columns that they are sorted by.
         on_rows: Called with how many rows were written, row group by row group.
+        has_split_floats: Whether floats may be split into streams of bytes, as for `PartWriter`.
 
     Returns:
         What proves it.
     """
-    with PartWriter(path, rows, order) as part:
+    with PartWriter(path, rows, order, has_split_floats=has_split_floats) as part:
         part.write(rows, on_rows)
         return part.finish()
 

@@ -17,9 +17,9 @@ from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.footer import footer_of, read_error
+from storage_core.parts.part_bytes import Opener, PartBytes, open_file
 from storage_core.platform import xxh3
 from storage_core.platform.arrow import repeated
-from storage_core.platform.descriptor import opened
 
 _parquet: Any = pq
 
@@ -27,8 +27,13 @@ _parquet: Any = pq
 class PartFile:
     """A part's file, open. One thread at a time."""
 
-    def __init__(self, path: Path, proof: FileProof) -> None:
+    def __init__(self, path: Path, proof: FileProof, opener: Opener | None = None) -> None:
         """Open a file that was published with this proof.
+
+        Args:
+            path: The file's place.
+            proof: What proves it.
+            opener: Opens it, if it may be elsewhere.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -37,9 +42,10 @@ class PartFile:
             UnavailableError: The system cannot read it now.
         """
         self._path = path
-        self.footer = footer_of(path, proof)
+        self.footer = footer_of(path, proof, opener)
         try:
-            self._bytes = _ProvenFile(path, proof.size, self.footer.table)
+            file = opener() if opener else open_file(path)
+            self._bytes = _ProvenFile(path, file, proof.size, self.footer.table)
             self._file = _parquet.ParquetFile(
                 # Chunks are proven as they are read: one after the other, by this thread.
                 self._bytes,
@@ -86,17 +92,13 @@ class _ProvenFile:
 
     closed = False
 
-    def __init__(self, path: Path, size: int, table: ChunkTable) -> None:
-        """Open a file that has so many bytes, and these column chunks.
-
-        Raises:
-            OSError: There is none, or the system does not let it be read.
-        """
+    def __init__(self, path: Path, file: PartBytes, size: int, table: ChunkTable) -> None:
+        """Take over an open file that has so many bytes, and these column chunks."""
         self._path = path
+        self._file = file
         self._size = size
         self._table = table
         self._place = 0
-        self._file = opened(path, os.O_RDONLY)
 
     def close(self) -> None:
         """Close the file."""
@@ -143,8 +145,8 @@ class _ProvenFile:
 
     def _chunk(self, index: int) -> bytes:
         offset, size = int(self._table.offsets[index]), int(self._table.sizes[index])
-        data = os.pread(self._file.fileno(), size, offset)
-        if len(data) < size or xxh3.xxh3_64_intdigest(data) != int(self._table.digests[index]):
+        data = self._file.read(offset, size)
+        if xxh3.xxh3_64_intdigest(data) != int(self._table.digests[index]):
             message = f"bytes {offset} to {offset + size} of a part are not as they were published"
             raise CorruptionError(message, path=self._path)
         return data

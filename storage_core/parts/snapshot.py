@@ -65,7 +65,7 @@ class Part:
 
     Attributes:
         shard: The shard's number.
-        path: The file.
+        path: The place of its file.
         entry: What the part list says of it.
     """
 
@@ -208,12 +208,17 @@ def visible_directory(shard_directory: Path) -> Path:
 
 
 def part_path(directory: Path, part: PartEntry) -> Path:
-    """Return the file of a part, of a shard's directory of parts."""
+    """Return the place of a part's file, in a shard's directory of parts."""
     return directory / part.file_name
 
 
+def listed_part(shard: int, directory: Path, entry: PartEntry) -> Part:
+    """Return a part of a shard's part list; its file has a place in a directory of parts."""
+    return Part(shard, part_path(directory, entry), entry)
+
+
 def listed_parts(shard: int, shard_directory: Path, entries: Iterable[PartEntry]) -> Iterator[Part]:
-    """Yield the parts of a shard's part list, with their files."""
+    """Yield the parts of a shard's part list, with the places of their files."""
     directory = parts_directory(shard_directory)
     for entry in entries:
-        yield Part(shard, part_path(directory, entry), entry)
+        yield listed_part(shard, directory, entry)

@@ -1,6 +1,7 @@
 """What must be whole after any crash: small files, and directories with a list of their files.
 
     a file         `write_once` and `replace_durably`: a draft beside it, synced, gets its name
+    a cached file  `replace_whole`: the same without a sync. What reads it proves it.
     a directory    its files are synced, then `sync_directory`; a list, which is a file as above,
                    makes them count. What the list does not name is nobody's, and is deleted by
                    the next who writes there. `move_directory` gives a whole one another name.
@@ -13,7 +14,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -139,7 +140,7 @@ def write_once(path: Path, data: bytes) -> bool:
     Returns:
         False if somebody else was first; the file is then theirs.
     """
-    with _drafted(path, data) as draft:
+    with _drafted(path, (data,)) as draft:
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -152,9 +153,18 @@ def write_once(path: Path, data: bytes) -> bool:
 
 def replace_durably(path: Path, data: bytes) -> None:
     """Put new contents in a file's place; durable on return."""
-    with _drafted(path, data) as draft:
+    with _drafted(path, (data,)) as draft:
         draft.rename(path)
     sync_directory(path.parent)
+
+
+def replace_whole(path: Path, data: Iterable[bytes]) -> None:
+    """Put new contents in a file's place, whole, but not durable: a crash may leave it damaged.
+
+    It is for what is proven as it is read, and can be had again.
+    """
+    with _drafted(path, data, is_synced=False) as draft:
+        draft.rename(path)
 
 
 def make_directories(path: Path) -> None:
@@ -183,14 +193,16 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def _drafted(path: Path, data: bytes) -> Iterator[Path]:
+def _drafted(path: Path, data: Iterable[bytes], *, is_synced: bool = True) -> Iterator[Path]:
     """Write a file beside another, durable but for its name; what fails leaves none behind."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}{DRAFT}")
     try:
         with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            for piece in data:
+                file.write(piece)
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
         yield draft
     except BaseException:
         with suppress(OSError):

@@ -4,10 +4,8 @@ They are its column chunks, the blocks outside of them and the footer. The part 
 of the footer, which has the digests of the others (storage_core/format/chunk_table.py).
 """
 
-import os
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +14,8 @@ import numpy as np
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
-from storage_core.parts.footer import refuse_changed_footer
+from storage_core.parts.footer import footer_bytes
+from storage_core.parts.part_bytes import PartBytes
 from storage_core.platform import xxh3
 
 # A large range is split at multiples of this, once it is verified.
@@ -51,11 +50,11 @@ class ChecksumRanges:
         return 16 * len(self.offsets)
 
 
-def read_ranges(read: Callable[[int, int], bytes], proof: FileProof) -> ChecksumRanges:
+def read_ranges(file: PartBytes, proof: FileProof) -> ChecksumRanges:
     """Return the ranges of a file by its footer.
 
     Args:
-        read: Returns bytes of it, by offset and size.
+        file: It.
         proof: Its size and the digest of its footer.
 
     Raises:
@@ -63,8 +62,7 @@ def read_ranges(read: Callable[[int, int], bytes], proof: FileProof) -> Checksum
         OSError: The file cannot be read.
     """
     begin = proof.size - proof.footer_bytes
-    footer = read(begin, proof.footer_bytes)
-    refuse_changed_footer(footer, proof)
+    footer = footer_bytes(file, proof)
     return _layout_of(decode_chunk_table(footer), begin, footer)
 
 
@@ -83,23 +81,6 @@ def subranges(data: bytes, offset: int) -> ChecksumRanges:
     for begin, stop in zip(offsets, [*offsets[1:], end], strict=True):
         digests.append(xxh3.xxh3_64_intdigest(view[begin - offset : stop - offset]))
     return ChecksumRanges(offsets, digests, end)
-
-
-def read_exactly(file: int, offset: int, size: int) -> bytes:
-    """Return bytes of a file.
-
-    Raises:
-        CorruptionError: It ends before them.
-        OSError: They cannot be read.
-    """
-    data = os.pread(file, size, offset)
-    while len(data) < size:
-        rest = os.pread(file, size - len(data), offset + len(data))
-        if not rest:
-            message = f"a part is truncated at byte {offset + len(data)}"
-            raise CorruptionError(message)
-        data += rest
-    return data
 
 
 def _layout_of(table: ChunkTable, end: int, footer: bytes) -> ChecksumRanges:

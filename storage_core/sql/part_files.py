@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogError
 from storage_core.format.part_entry import PartEntry
 from storage_core.parts.footer import read_error
+from storage_core.parts.part_bytes import PartBytes
 from storage_core.platform import xxh3
 from storage_core.sql.checksum_ranges import ChecksumRanges, read_ranges, subranges
 from storage_core.sql.part_groups import PART_GONE, PartGoneError
@@ -33,24 +34,6 @@ CACHE_BYTES_MAX: Final = 64 * 2**20
 _RANGES_KEY: Final = -1
 # The cache has room for the ranges that DuckDB reads at a time.
 _RANGES_CACHED: Final = 32
-
-
-class PartBytes(Protocol):
-    """The bytes of a part's file, wherever it is. Any thread."""
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Return just so many bytes.
-
-        Raises:
-            CorruptionError: The file ends before them.
-            OSError: They cannot be read.
-            ShardlogError: They cannot be had.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +155,7 @@ class PartFiles:
         """Return the checksummed ranges of a part."""
         ranges = self._cache.get((part.url, _RANGES_KEY))
         if not isinstance(ranges, ChecksumRanges):
-            ranges = read_ranges(file.read, part.entry.proof)
+            ranges = read_ranges(file, part.entry.proof)
             self._cache.put((part.url, _RANGES_KEY), ranges, ranges.cache_bytes)
         return ranges
 

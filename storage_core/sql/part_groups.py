@@ -14,7 +14,8 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.part_entry import ShardParts
 from storage_core.parts.footer import footer_summary
-from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.parts.part_home import opener_of
+from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.parts.visible_rows import may_hide_rows
 
 # How often a new snapshot is taken because a part was deleted.
@@ -33,19 +34,19 @@ class PartGroup:
     Attributes:
         schema: Their columns.
         has_hidden: Whether some of their rows may be hidden.
-        paths: The files.
+        parts: The parts whose files they are.
     """
 
     schema: pa.Schema
     has_hidden: bool
-    paths: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
 
 
-def part_groups(shards: Iterable[tuple[Path, ShardParts]]) -> list[PartGroup]:
+def part_groups(shards: Iterable[tuple[int, Path, ShardParts]]) -> list[PartGroup]:
     """Return part files grouped by schema and by whether rows may be hidden.
 
     Args:
-        shards: The directory and the parts of each shard.
+        shards: The number, the directory and the parts of each shard.
 
     Raises:
         FileNotFoundError: A file was deleted.
@@ -54,16 +55,16 @@ def part_groups(shards: Iterable[tuple[Path, ShardParts]]) -> list[PartGroup]:
         UnavailableError: The system cannot read a file now.
     """
     groups: dict[object, PartGroup] = {}
-    for directory, parts in shards:
-        for entry in parts.entries:
-            path = part_path(parts_directory(directory), entry)
+    for shard, directory, parts in shards:
+        for part in listed_parts(shard, directory, parts.entries):
+            entry, path = part.entry, part.path
             try:
-                schema = footer_summary(path, entry.proof).schema
+                schema = footer_summary(path, entry.proof, opener_of(part)).schema
             except CorruptionError as error:
                 first, end = entry.first, entry.last + 1
                 raise CorruptionError(error.message, path=path, start=first, end=end) from error
             hides = may_hide_rows(entry, parts)
-            groups.setdefault((schema, hides), PartGroup(schema, hides)).paths.append(str(path))
+            groups.setdefault((schema, hides), PartGroup(schema, hides)).parts.append(part)
     return list(groups.values())
 
 

@@ -71,7 +71,7 @@ def snapshot_of(reader: StreamReader) -> StreamSnapshot:
 
     def groups() -> list[PartGroup]:
         try:
-            return part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
+            return part_groups((n, files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
 

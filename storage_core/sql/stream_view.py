@@ -86,7 +86,7 @@ def select_of(snapshot: StreamSnapshot, urls: Mapping[str, str], hot: Sequence[s
     is_visible = as_sql(visible_rows(snapshot.shards))
     selects = []
     for columns, group in snapshot.parts:
-        files = ", ".join(f"'{urls[path]}'" for path in group.paths)
+        files = ", ".join(f"'{urls[str(part.path)]}'" for part in group.parts)
         alias, unique = _unique_columns(group.schema.names, columns)
         select = (
             f"SELECT {_select_list(unique)} FROM read_parquet([{files}], {_PARQUET_OPTIONS}){alias}"  # noqa: S608 - names are of safe letters

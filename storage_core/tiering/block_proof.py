@@ -16,13 +16,13 @@ from storage_core.format.joined_zone import groups, joined
 from storage_core.format.row_columns import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.parts.progress import OnRows
-from storage_core.parts.snapshot import index_of, part_path
+from storage_core.parts.snapshot import index_of, listed_part
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.blocks import ColdBlocks
 from storage_core.read.columns import block_columns
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.work import Built, ProveWork
-from storage_core.verify.part_checks import difference
+from storage_core.verify.part_checks import part_difference
 
 _COMPARED: Final = (
     *("secondary", "primary", "address", "version", "state", "payload", "committed_at_ms"),
@@ -63,14 +63,14 @@ def _prove_files(view: ShardSnapshot, begin: int, end: int, directory: Path) -> 
         CorruptionError: One is damaged or gone.
     """
     for part in index_of(view).overlapping(begin, end):
-        path = part_path(directory, part)
-        if damage := difference(path, part):
+        listed = listed_part(view.shard, directory, part)
+        if damage := part_difference(listed):
             message = f"{part.file_name} {damage}; blocks that it has rows of are not trimmed"
             raise CorruptionError(
                 message,
                 stream=view.stream,
                 shard=view.shard,
-                path=path,
+                path=listed.path,
                 start=part.first,
                 end=part.last + 1,
             )

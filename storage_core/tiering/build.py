@@ -32,7 +32,7 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.parts.snapshot import part_path, parts_directory
+from storage_core.parts.snapshot import listed_part, parts_directory
 from storage_core.parts.typed_columns import Writer
 from storage_core.platform.arrow import concat
 from storage_core.platform.durable_file import sync_directory, taking_errors
@@ -53,7 +53,7 @@ from storage_core.tiering.work import (
     SealWork,
     Work,
 )
-from storage_core.verify.part_checks import difference
+from storage_core.verify.part_checks import part_difference
 from storage_core.write.opened_shard import ShardContext
 
 # Blocks of few rows are on_rows together: each would cost as much as thousands of rows.
@@ -124,14 +124,19 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: BuildWork) ->
         CorruptionError: One is damaged or gone.
     """
     for part in work.parts if isinstance(work, CompactWork) else ():
-        path = part_path(directory, part)
-        if damage := difference(path, part):
+        listed = listed_part(shard, directory, part)
+        if damage := part_difference(listed):
             message = (
                 f"a part {damage}, so it cannot be merged with others; "
                 "`seal` with rebuild builds it again"
             )
             raise CorruptionError(
-                message, stream=stream, shard=shard, path=path, start=part.first, end=part.last + 1
+                message,
+                stream=stream,
+                shard=shard,
+                path=listed.path,
+                start=part.first,
+                end=part.last + 1,
             )
 
 
@@ -168,7 +173,7 @@ def build(source: SourceRows, directory: Path, work: BuildWork, on_rows: OnRows)
         _drained(source.rows), has_keys=source.has_keys, writers=writers, on_rows=on_rows
     )
     parts = tuple(
-        replace(_write_part(table, number, directory, work.now_ms, on_rows), level=level)
+        replace(_write_part(table, number, directory, work, on_rows), level=level)
         for number, table in enumerate(tables, work.number)
     )
     sync_directory(directory)
@@ -193,7 +198,7 @@ def _level_of(work: BuildWork) -> int:
 
 
 def _write_part(
-    table: PartRows, number: int, directory: Path, now_ms: int, on_rows: OnRows
+    table: PartRows, number: int, directory: Path, work: BuildWork, on_rows: OnRows
 ) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = table.rows
@@ -206,7 +211,7 @@ def _write_part(
         primary_max=int(primaries.max()),
         rows=rows.num_rows,
         size=0,
-        sealed_at_ms=now_ms,
+        sealed_at_ms=work.now_ms,
         level=0,
         is_out_of_order=table.is_out_of_order,
         digest=b"",
@@ -215,7 +220,9 @@ def _write_part(
         footer_digest=b"",
     )
     path = directory / part.file_name
-    proof = write_part(path, rows, table.order, on_rows)
+    # Else each would be written again as it is published.
+    has_split_floats = not work.is_for_lake
+    proof = write_part(path, rows, table.order, on_rows, has_split_floats=has_split_floats)
     prove_part(path, rows, on_rows)
     return replace(part, **asdict(proof))
 

@@ -9,7 +9,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
 from storage_core.parts.footer import footer_summary
-from storage_core.parts.snapshot import index_of, part_path, parts_directory
+from storage_core.parts.part_home import opener_of
+from storage_core.parts.snapshot import index_of, listed_part, parts_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.limits import (
@@ -50,12 +51,13 @@ def _choose(shard: Shard, view: ShardSnapshot) -> Plan | None:
     if shard.maintenance.compacted_parts is index:
         return None
     directory = parts_directory(shard.context.directory)
-    parts = next_parts(index.entries, view.scheme, partial(_decoded_bytes, directory))
+    decoded_bytes = partial(_decoded_bytes, view.shard, directory)
+    parts = next_parts(index.entries, view.scheme, decoded_bytes)
     if not parts:
         shard.maintenance.compacted_parts = index
         return None
     return Plan(
-        CompactWork(parts, view.state.parts, now_ms(shard)),
+        CompactWork(parts, view.state.parts, now_ms(shard), shard.options.lake is not None),
         check=partial(_refuse_short, view, parts, directory),
         change=put_new_generation,
         report=partial(_report, parts),
@@ -139,9 +141,10 @@ def _place(part: PartEntry) -> tuple[int, int]:
     return part.first, part.number
 
 
-def _decoded_bytes(directory: Path, part: PartEntry) -> int:
+def _decoded_bytes(shard: int, directory: Path, part: PartEntry) -> int:
     try:
-        return footer_summary(part_path(directory, part), part.proof).decoded_bytes
+        listed = listed_part(shard, directory, part)
+        return footer_summary(listed.path, part.proof, opener_of(listed)).decoded_bytes
     except (CorruptionError, FileNotFoundError):
         # Whoever is to merge it with others tells what is wrong.
         return 0

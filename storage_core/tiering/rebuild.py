@@ -5,13 +5,13 @@ from functools import partial
 
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.part_entry import PartEntry
-from storage_core.parts.snapshot import index_of, part_path, parts_directory
+from storage_core.parts.snapshot import index_of, listed_part, parts_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
 from storage_core.tiering.report import TieringStep
 from storage_core.tiering.step import Plan, now_ms, put_new_generation, run_step
 from storage_core.tiering.work import Built, RebuildWork
-from storage_core.verify.part_checks import difference
+from storage_core.verify.part_checks import part_difference
 from storage_core.write.shard import Shard
 
 
@@ -52,11 +52,13 @@ def rebuild_parts(shard: Shard) -> list[TieringStep]:
 
 
 def _choose(part: PartEntry, shard: Shard, view: ShardSnapshot) -> Plan | None:
-    damage = difference(part_path(parts_directory(shard.context.directory), part), part)
+    directory = parts_directory(shard.context.directory)
+    # One that the lake has needs no blocks.
+    damage = part_difference(listed_part(view.shard, directory, part), reads_lake=False)
     if not damage or part not in index_of(view).entries:
         return None
     return Plan(
-        RebuildWork(part, view.state.parts, now_ms(shard)),
+        RebuildWork(part, view.state.parts, now_ms(shard), shard.options.lake is not None),
         check=lambda _: None,
         change=put_new_generation,
         report=partial(_report, part, damage),

@@ -39,7 +39,9 @@ def _choose(rows_min: int, shard: Shard, view: ShardSnapshot) -> Plan | None:
     end = min([view.committed, *lost])
     if end - begin < rows_min:
         return None
-    work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms(shard))
+    state = view.state
+    numbers = state.generation, state.parts, now_ms(shard)
+    work = SealWork(begin, end, *numbers, is_for_lake=shard.options.lake is not None)
     return Plan(work, check=lambda _: None, change=_change, report=partial(_report, begin))
 
 

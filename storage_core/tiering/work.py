@@ -1,13 +1,9 @@
-"""Work on parts, and what came of it: values that one process sends to another, a line each."""
+"""Work on parts, and what came of it: values that one process sends to another."""
 
-import pickle
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.opened_shard import ShardContext
@@ -23,6 +19,7 @@ class SealWork:
         generation: Of the shard; what has expired since is gone.
         number: Of the first part that is built; the others have those behind it.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     begin: int
@@ -30,6 +27,7 @@ class SealWork:
     generation: int
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,13 @@ class CompactWork:
         parts: Neighbours of one level and value schema.
         number: Of the part that is built.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     parts: tuple[PartEntry, ...]
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,13 @@ class RebuildWork:
         part: It.
         number: Of the part that is built in its place.
         now_ms: When that is.
+        is_for_lake: Whether parts are published, so that more engines than ours read their files.
     """
 
     part: PartEntry
     number: int
     now_ms: int
+    is_for_lake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +115,3 @@ class Order:
     stream: str
     shard: int
     work: Work
-
-
-def encode_message(message: Order | Built | ShardlogError) -> bytes:
-    """Return the line in which a message goes from one process to the other."""
-    return b64encode(pickle.dumps(message)) + b"\n"
-
-
-def decode_message(line: bytes) -> Any:  # noqa: ANN401 - what the other process sent
-    """Return what `encode_message` was given."""
-    return pickle.loads(b64decode(line))  # noqa: S301 - of a pipe that only our own processes have

@@ -27,6 +27,7 @@ def verify_followed(
     directory: Path,
     progress: Progress | None,
     fingerprint_of: FingerprintOf | None,
+    limits: VerifyLimits = VerifyLimits(),  # noqa: B008 - it never changes
 ) -> VerifyReport:
     """Verify one shard that is read, not written.
 
@@ -35,6 +36,7 @@ def verify_followed(
         directory: The shard's.
         progress: As for `verify_shard`.
         fingerprint_of: Says the fingerprint of a schema's text.
+        limits: How much to hold in memory, and what to read.
 
     Raises:
         CorruptionError: No snapshot can be taken of it.
@@ -42,7 +44,7 @@ def verify_followed(
     report = VerifyReport()
     for _ in range(_TRIES_MAX):
         with closing(follow()) as follower:
-            report = _verified(follower, directory, progress, fingerprint_of)
+            report = _verified(follower, directory, progress, fingerprint_of, limits)
         if report.is_clean:
             break
     return replace(report, unchecked=(*report.unchecked, UNCHECKED_LOCK))
@@ -53,7 +55,8 @@ def _verified(
     directory: Path,
     progress: Progress | None,
     fingerprint_of: FingerprintOf | None,
+    limits: VerifyLimits,
 ) -> VerifyReport:
     with closing(follower.snapshot()) as view:
         check = ViewCheck(view, view.committed, directory, fingerprint_of)
-        return check.run(progress, VerifyLimits(), lambda _: follower.snapshot())
+        return check.run(progress, limits, lambda _: follower.snapshot())

@@ -1,21 +1,49 @@
-"""Checks of parts: the file of each entry exists and has the published digest."""
+"""Checks of parts: the file of each entry exists and has the published digest.
 
+Of files that only the lake has it is asked whether they are there; they are read if that is wanted.
+"""
+
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_PART_LIST, KEY_PARTS, KEY_SEALED
 from storage_core.parts.footer import read_error
+from storage_core.parts.part_home import absent_parts
 from storage_core.parts.part_proof import digest_of
-from storage_core.parts.snapshot import part_path, parts_directory, read_index
+from storage_core.parts.snapshot import (
+    Part,
+    PartIndex,
+    index_of,
+    listed_part,
+    parts_directory,
+    read_index,
+)
+from storage_core.platform import xxh3
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.findings import Findings
 
+_READ_BYTES: Final = 4 * 2**20
+_MISSING_EVERYWHERE: Final = "is missing, and the lake has none of its size"
 
-def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) -> int:
-    """Compare a shard's part list with its files; return how many were read."""
-    read = 0
+
+@dataclass(frozen=True, slots=True)
+class CheckedParts:
+    """How many files of parts were read, and how many not, which only the lake has."""
+
+    read: int
+    in_lake: int
+
+
+def check_parts(
+    view: ShardSnapshot, shard_directory: Path, findings: Findings, *, reads_lake: bool
+) -> CheckedParts:
+    """Compare a shard's part list with its files, those that only the lake has if it is wanted."""
+    read = in_lake = 0
     directory = parts_directory(shard_directory)
     state = view.state
     try:
@@ -37,12 +65,56 @@ def check_parts(view: ShardSnapshot, shard_directory: Path, findings: Findings) 
                 f"a part has rows up to {part.last}, but rows are sealed only below {state.sealed}"
             )
             findings.add("part", message, *place[:2], KEY_SEALED)
-        path = part_path(directory, part)
-        message = difference(path, part)
-        read += path.is_file()
+        listed = listed_part(view.shard, directory, part)
+        message = part_difference(listed, reads_lake=reads_lake)
+        is_here = listed.path.is_file()
+        is_away = not is_here and not message
+        read += is_here or (is_away and reads_lake)
+        in_lake += is_away and not reads_lake
         if message:
-            findings.add("part", f"{part.file_name} {message}", *place, file=path)
-    return read
+            findings.add("part", f"{part.file_name} {message}", *place, file=listed.path)
+    return CheckedParts(read, in_lake)
+
+
+def away_parts(view: ShardSnapshot, shard_directory: Path) -> PartIndex:
+    """Return the parts of a shard whose files are not here, though its stream has a lake.
+
+    Raises:
+        CorruptionError: The part list is damaged.
+    """
+    directory = parts_directory(shard_directory)
+    listed = [listed_part(view.shard, directory, entry) for entry in index_of(view).entries]
+    absent = [part for part in listed if not part.path.exists()]
+    has_lake = bool(absent) and absent_parts(absent[0]) is not None
+    return PartIndex([part.entry for part in absent] if has_lake else [])
+
+
+def part_difference(part: Part, *, reads_lake: bool = True) -> str:
+    """Say what is wrong with the file of a part, wherever it is; nothing if all is well.
+
+    Args:
+        part: The part.
+        reads_lake: Whether to read a file that only the lake has; else to ask for its size.
+
+    Raises:
+        InvalidRequestError: This process has no right to read it, which says nothing of the file.
+        UnavailableError: It cannot be read now.
+    """
+    elsewhere = None if part.path.exists() else absent_parts(part)
+    if elsewhere is None:
+        return difference(part.path, part.entry)
+    if not reads_lake:
+        return "" if elsewhere.has(part) else _MISSING_EVERYWHERE
+    digest = xxh3.xxh3_128()
+    try:
+        with closing(elsewhere.open(part)) as file:
+            for begin in range(0, part.entry.size, _READ_BYTES):
+                digest.update(file.read(begin, min(_READ_BYTES, part.entry.size - begin)))
+    except FileNotFoundError:
+        return _MISSING_EVERYWHERE
+    except CorruptionError as error:
+        return f"cannot be read: {error.message}"
+    return "" if digest.digest() == part.entry.digest else "does not match its digest"
 
 
 def difference(path: Path, part: PartEntry) -> str:

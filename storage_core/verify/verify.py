@@ -12,7 +12,8 @@ a block that cannot be read; behind a broken chain of zones it cannot. Memory is
 ids, windows and problems it holds so many, and reads the blocks again for the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,7 @@ from storage_core.format.keys import (
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
+from storage_core.parts.snapshot import PartIndex
 from storage_core.read.block_proof import disagreement
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.block_checks import CopyCheck
@@ -39,7 +41,7 @@ from storage_core.verify.blocks_together import blocks_together
 from storage_core.verify.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.verify.index_checks import check_index
 from storage_core.verify.key_checks import DictionaryCheck
-from storage_core.verify.part_checks import check_parts
+from storage_core.verify.part_checks import away_parts, check_parts
 from storage_core.verify.schema_checks import FingerprintOf, SchemaCheck
 from storage_core.verify.state_checks import (
     DeadLetterCheck,
@@ -73,6 +75,10 @@ UNCHECKED_SUMS: Final = (
 UNCHECKED_COUNTS: Final = (
     "counters and windows only by their lower bounds: rows of a transaction were given up"
 )
+UNCHECKED_LAKE: Final = (
+    "rows that only the lake has, nor counters, windows, heads and states but by their lower "
+    "bounds: `--lake` reads them"
+)
 UNCHECKED_CHAIN: Final = "everything derived from blocks: the chain of zones is broken"
 _BLOCKS_PER_PROGRESS: Final = 64
 
@@ -92,6 +98,8 @@ class VerifyReport:
         left_out: How many more problems there are.
         unchecked: What was not looked at, or not exactly, each with its reason.
         parts: Files of parts that were read.
+        parts_in_lake: Files that were not, since only the lake has them; it was asked whether they
+            are there.
     """
 
     blocks: int = 0
@@ -101,6 +109,7 @@ class VerifyReport:
     left_out: int = 0
     unchecked: tuple[str, ...] = ()
     parts: int = 0
+    parts_in_lake: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -117,15 +126,17 @@ class VerifyReport:
             self.left_out + other.left_out,
             tuple(dict.fromkeys((*self.unchecked, *other.unchecked))),
             self.parts + other.parts,
+            self.parts_in_lake + other.parts_in_lake,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyLimits:
-    """How much verify holds in memory at once."""
+    """How much verify holds in memory at once, and whether it reads what only the lake has."""
 
     heads: int = HEADS_AT_ONCE
     windows: int = WINDOWS_AT_ONCE
+    reads_lake: bool = False
 
 
 def verify_shard(
@@ -178,6 +189,8 @@ class ViewCheck:
         self._counts = Counters()
         self._is_whole = state.start == state.born
         self._is_broken = False
+        self._is_all_here = True
+        self._away = PartIndex([])
         self._made_again = 0
         self._reported_heads: set[int] = set()
         for lost in state.lost:
@@ -194,12 +207,18 @@ class ViewCheck:
             with_heads: Returns a view of what is committed with the heads of ids; it is closed.
         """
         self._compare(progress, limits, with_heads)
-        parts = check_parts(self._view, self._directory, self._findings)
-        return replace(self._report(), parts=parts)
+        parts = check_parts(
+            self._view, self._directory, self._findings, reads_lake=limits.reads_lake
+        )
+        return replace(self._report(), parts=parts.read, parts_in_lake=parts.in_lake)
 
     def _compare(
         self, progress: Progress | None, limits: VerifyLimits, with_heads: WithHeads
     ) -> None:
+        if not limits.reads_lake and self._state.trimmed > self._state.start:
+            # A damaged part list is reported with the parts.
+            with suppress(CorruptionError):
+                self._away = away_parts(self._view, self._directory)
         state, view, findings = self._state, self._view, self._findings
         marks = (state.heads_through, self._committed)
         first_id, first_window, is_first = INT32_MIN, INT64_MIN, True
@@ -230,6 +249,8 @@ class ViewCheck:
         unchecked = list(NEVER_CHECKED)
         if self._is_broken:
             unchecked.append(UNCHECKED_CHAIN)
+        elif not self._is_all_here:
+            unchecked.append(UNCHECKED_LAKE)
         elif not self._is_whole:
             unchecked.append(UNCHECKED_SUMS)
         elif not self._is_exact:
@@ -255,7 +276,7 @@ class ViewCheck:
         reached = self._state.start
         try:
             for number, (zone, blocks, joined) in enumerate(
-                blocks_together(view, view.zones(reached, end), heads.marks)
+                blocks_together(view, self._zones_here(reached, end), heads.marks)
             ):
                 if progress is not None and (blocks > 1 or number % _BLOCKS_PER_PROGRESS == 0):
                     progress(view.shard, zone.first, end)
@@ -281,6 +302,14 @@ class ViewCheck:
             self._findings.add("zone", error.message, error.start, error.end)
         self._is_whole &= reached >= self._state.tail.blocks_end
         heads.finish()
+
+    def _zones_here(self, start: int, end: int) -> Iterator[Zone]:
+        """Yield the zones of a range, without those whose rows only the lake has."""
+        for zone in self._view.zones(start, end):
+            if zone.end <= self._state.trimmed and self._away.overlapping(zone.first, zone.end):
+                self._is_whole, self._is_all_here = False, False
+            else:
+                yield zone
 
     def _read(self, zone: Zone, *, is_first: bool) -> Block | None:
         if any(lost.overlaps(zone.first, zone.end) for lost in self._state.lost):

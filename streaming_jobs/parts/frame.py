@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
+from storage_core.parts.part_home import local_files
 from storage_core.parts.visible_rows import COMPARED_COLUMNS, as_condition, visible_rows
 from storage_core.platform.name_suggestions import unknown_names
 from storage_core.sql.access.path_streams import PathStreams
@@ -66,7 +67,8 @@ def dataframe(
 
     A file that goes later ends a query over the frame, as one that has expired, or was joined with
     others longer ago than the stream's `keep_replaced` says; ask for a frame anew then. Rows that
-    are not sealed are held by the driver.
+    are not sealed are held by the driver. Of parts that only the stream's lake has copies are made
+    here first, which stay for a while; where these are many, read the lake's table itself.
 
     Args:
         spark: The session.
@@ -78,7 +80,8 @@ def dataframe(
     Raises:
         InvalidRequestError: There is no such stream or column, or Spark cannot read one.
         CorruptionError: A part is not there.
-        UnavailableError: Parts went on being deleted before they could be read.
+        UnavailableError: Parts went on being deleted before they could be read, or the lake does
+            not answer.
     """
     wanted = _checked(columns)
     place = path_here("root", fsdecode(root), "a directory")
@@ -115,7 +118,7 @@ def _files(
             rows = (
                 spark.read.options(**_OPTIONS)
                 .schema(schema)
-                .parquet(*map(_as_written, files.paths))
+                .parquet(*(_as_written(str(file)) for file in local_files(files.parts)))
             )
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":

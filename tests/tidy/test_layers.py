@@ -151,6 +151,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.owners_reader",
     "storage_core.remote_reader",
     "storage_core.roots",
+    "storage_core.parts.part_home",
     "storage_core.parts.visible_rows",
     "storage_core.protocol",
     "storage_core.testing",

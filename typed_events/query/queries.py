@@ -49,6 +49,8 @@ from typed_events.types.stored_types import TypesOfRoot
 # DuckDB takes time by the square of them.
 TERMS_MAX: Final = 1000
 NO_EVENTS: Final = "No matching events found"
+# How often a REPLAY of all types begins again for types that were defined meanwhile.
+_TYPES_TRIES_MAX: Final = 10
 # The rows of a type that nothing was stored of.
 _NO_ROWS: Final = (
     'SELECT 0::INTEGER AS shard, \'\'::BLOB AS "key", 0::BIGINT AS "primary", '
@@ -129,14 +131,7 @@ class Queries(Closing):
                 select = _select_replay(replay)
                 request = _Request(replay.context, names, types, select, is_live=False)
                 return self._answer(request, poll)
-            types = self._types.current()
-            stored = {*self._streams.names()}
-            # Rows of state are no events.
-            names = [name for name in sorted(types) if name in stored and types[name].ttl_s is None]
-            if not names:
-                return Answer(message=NO_EVENTS)
-            select = _select_all_types(replay, types, names)
-            return self._answer(_Request(replay.context, names, types, select), poll)
+            return self._replay_all(replay, poll)
 
     def plot(self, plot: Plot, poll: Poll | None = None) -> Answer:
         """Answer a PLOT: the rows of its query, and how they are drawn; raises as `query` does."""
@@ -199,6 +194,28 @@ class Queries(Closing):
         with _translated():
             return self._streams.row_digests(snapshot, addresses)
 
+    def _replay_all(self, replay: Replay, poll: Poll | None) -> Answer:
+        """Answer a REPLAY of all types, those among them that are defined meanwhile."""
+        for _ in range(_TYPES_TRIES_MAX):
+            types = self._types.current()
+            names = self._names_of_events(types)
+            if not names:
+                return Answer(message=NO_EVENTS)
+            select = _select_all_types(replay, types, names)
+            rows, selection = self._rows(_Request(replay.context, names, types, select), poll)
+            # IMPORTANT: behind the snapshots. An event of a type that is not known by now came
+            # behind all that they have; one of a type that came meanwhile may not have.
+            if {*names}.issuperset(self._names_of_events(self._types.current())):
+                return _answer_of(rows, selection)
+            rows.close()
+        message = "types are defined faster than they can be read: try again"
+        raise BusyError(message)
+
+    def _names_of_events(self, types: Mapping[str, TypeFields]) -> list[str]:
+        """Return the types that have a stream; rows of state are no events."""
+        stored = {*self._streams.names()}
+        return [name for name in sorted(types) if name in stored and types[name].ttl_s is None]
+
     def _request_of(self, query: Query) -> "_Request":
         if query.where is not None:
             terms = sum(1 for _ in fields_in(query.where))
@@ -214,9 +231,7 @@ class Queries(Closing):
         return _Request(query.context, names, self._required(names), _select(query))
 
     def _answer(self, request: "_Request", poll: Poll | None) -> Answer:
-        rows, selection = self._rows(request, poll)
-        message = NO_EVENTS if rows.is_empty else "OK"
-        return Answer(message=message, schema=selection.schema, batches=_Batches(rows, selection))
+        return _answer_of(*self._rows(request, poll))
 
     def _rows(
         self,
@@ -367,6 +382,11 @@ class _Batches:
     def close(self) -> None:
         """Let go of rows that are not wanted."""
         self._rows.close()
+
+
+def _answer_of(rows: PooledAnswer, selection: Selection) -> Answer:
+    message = NO_EVENTS if rows.is_empty else "OK"
+    return Answer(message=message, schema=selection.schema, batches=_Batches(rows, selection))
 
 
 @contextmanager

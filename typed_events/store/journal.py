@@ -106,9 +106,11 @@ def _finish(streams: OwnedStreams, append: PlaceAppend) -> None:
         return
     if tail < append.first:
         message = (
-            f"the last batch of {JOURNAL_STREAM} goes on at {append.first}, and the shard ends at "
-            f"{tail}: events before it are missing, as in an older copy; put that of the same time "
-            f"back, or drop stream {JOURNAL_STREAM}, and what of the batch is missing stays so"
+            f"the last batch of {JOURNAL_STREAM} goes on at {append.first} of {append.stream}, "
+            f"which ends at {tail}: an older copy of {append.stream} was put back. Nothing is "
+            f"stored until {JOURNAL_STREAM} of the time of that copy is put back, too, or is "
+            f"dropped by `shardlog drop ROOT {JOURNAL_STREAM} --execute`; what types lack of that "
+            "batch they lack for good then"
         )
         raise CorruptionError(message, stream=append.stream, shard=append.shard)
     append.append_to(owned, is_late=True)

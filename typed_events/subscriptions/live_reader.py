@@ -20,7 +20,7 @@ from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.polling import Polling
 from typed_events.subscriptions.proofs import place_at, place_behind, proofs_of, refuse_stale
 from typed_events.subscriptions.track import Piece, Track
-from typed_events.subscriptions.wanted import Wanted
+from typed_events.subscriptions.wanted import Wanted, WantedRows
 
 _LOOK_EVERY_S: Final = 0.25
 _log = logging.getLogger(__name__)
@@ -53,6 +53,9 @@ class LiveReader:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._woken = threading.Event()
+        self._looked_s = -_LOOK_EVERY_S
+        self._asking: Mapping[Track, Wanted] = {}
+        self._wanted: Mapping[str, Wanted] = {}
         self.rows_read = 0
 
     def attach(self, track: Track, wanted: Wanted) -> None:
@@ -109,6 +112,7 @@ class LiveReader:
             with self._lock:
                 self._tracks = {one: of for one, of in self._tracks.items() if one.is_live}
                 if not self._tracks:
+                    self._asking = {}
                     self._thread = None
                     self._polling.end()
                     return
@@ -128,7 +132,7 @@ class LiveReader:
         """Offer what is new; wait for it a moment where nothing is."""
         # IMPORTANT: first, so that whoever wakes it behind this is not missed.
         self._woken.clear()
-        ends = self._ranges.ends()
+        ends = self._ends()
         is_new = False
         for shard, end in ends.items():
             if shard not in self._places:
@@ -139,6 +143,14 @@ class LiveReader:
                 self._offer(shard, end)
         if not is_new:
             self._await_rows(ends)
+
+    def _ends(self) -> Mapping[int, int]:
+        """Return where shards end; shards that were added are looked for now and then."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._looked_s + _LOOK_EVERY_S:
+            return self._ranges.committed()
+        self._looked_s = now_s
+        return self._ranges.ends()
 
     def _refuse_other(self, shard: int, instance: Instance) -> None:
         """Refuse a shard whose files were replaced, and have other rows."""
@@ -162,11 +174,21 @@ class LiveReader:
         behind = place_behind(self._ranges, read)
         with self._lock:
             tracks = dict(self._tracks)
-        wanted = {one.mark: one for one in tracks.values()}
+        if tracks != self._asking:
+            self._asking = tracks
+            # The same again as long as the same follow, by which it is told.
+            self._wanted = {one.mark: one for one in tracks.values()}
+        wanted = self._wanted
         self.rows_read += behind.address - place.address
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
         proofs = proofs_of(self._ranges, read)
         results = self._evaluator.wanted_rows(read, proofs, self._types(), wanted)
+        # Who wants the same rows has the same piece.
+        pieces = {
+            id(rows): Piece(shard, place.address, behind, rows, place.proof)
+            for rows in results.values()
+            if isinstance(rows, WantedRows)
+        }
         left = []
         with self._lock:
             self._places[shard] = behind
@@ -177,7 +199,7 @@ class LiveReader:
                 elif isinstance(result := results[of_track.mark], CommandError):
                     track.leave()
                     left.append(track)
-                elif not track.offer(Piece(shard, place.address, behind, result, place.proof)):
+                elif not track.offer(pieces[id(result)]):
                     left.append(track)
             for track in left:
                 del self._tracks[track]

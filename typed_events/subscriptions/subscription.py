@@ -5,7 +5,7 @@ The subscriber's thread takes the frames, and reads by itself what lies before i
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
@@ -33,11 +33,13 @@ from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Frame, Heart
 from typed_events.subscriptions.live_reader import LiveReader
 from typed_events.subscriptions.options import SubscriptionOptions
 from typed_events.subscriptions.proofs import place_at, place_behind, proofs_of, refuse_stale
-from typed_events.subscriptions.track import Track
+from typed_events.subscriptions.track import Piece, Track
 from typed_events.subscriptions.wanted import Wanted, WantedRows
 
 _FOREVER_S: Final = 3_600.0
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000
+# The frames of rows, and the checkpoint behind them, of who follows one shard alone.
+_ALONE: Final = "frames of one shard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,59 @@ class Subscription(Closing):
         # What this thread attached to a live reader while another one closed it.
         self._leave()
         return None
+
+    def take_following(self, bytes_max: int) -> Sequence[Frame] | None:
+        """Return what live readers have offered, all at once: what `poll(0)` tells one by one.
+
+        None where `poll` is to say what comes: something is to be read, or there is none to follow.
+        Of the thread that takes frames.
+
+        Args:
+            bytes_max: After about so many bytes of rows it is enough.
+        """
+        if self._frames or self._is_closed or self._is_ended or self._is_to_look:
+            return None
+        if not self._is_caught_up:
+            return None
+        goes_on = True
+        for track in self._turns:
+            pieces = track.take_following(bytes_max)
+            if pieces is None and not track.is_missing:
+                goes_on = False
+            elif pieces and len(pieces) == len(self._turns) == 1:
+                self._told_s = self._clock.monotonic_s()
+                return self._told_alone(track, pieces[0])
+            for piece in pieces or ():
+                self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
+                bytes_max -= piece.wanted_rows.size
+            if not goes_on or bytes_max <= 0:
+                break
+        frames = self._taken()
+        return frames if frames or goes_on else None
+
+    def _told_alone(self, track: Track, piece: Piece) -> Sequence[Frame]:
+        """Return what one piece has to tell: the same to all who follow one shard alone."""
+        if len(track.places) > 1 or self._rows_since:
+            self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
+            return self._taken()
+        track.places[piece.shard] = piece.behind
+        made = piece.wanted_rows.made
+        frames: Any = made.get(_ALONE)
+        if frames is None:
+            self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
+            frames = made[_ALONE] = self._taken()
+        of_all: Sequence[Frame] = frames
+        return of_all
+
+    def _taken(self) -> Sequence[Frame]:
+        """Return all that is to be told now, with a checkpoint behind it."""
+        if self._rows_since:
+            self._frames.append(self._checkpoint_now())
+        frames = tuple(self._frames)
+        self._frames.clear()
+        if frames:
+            self._told_s = self._clock.monotonic_s()
+        return frames
 
     @property
     def is_following(self) -> bool:
@@ -412,47 +467,3 @@ class Subscription(Closing):
                     return False
                 self._changed.wait(min(until_s, heartbeat_s) - now_s)
             return True
-
-
-class SubscribedBatches:
-    """The rows of a subscription as the batches of an answer, all with the columns of the first."""
-
-    def __init__(self, subscription: Subscription) -> None:
-        """Take over a subscription."""
-        self._subscription = subscription
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        for frame in self._subscription:
-            if isinstance(frame, Rows):
-                return conformed(frame.batch, self._subscription.schema)
-        raise StopIteration
-
-    def close(self) -> None:
-        """End the subscription; any thread."""
-        self._subscription.close()
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows with other columns: those that a later version added are left out.
-
-    Raises:
-        CommandError: The type of a field has changed since.
-    """
-    if batch.schema == schema:
-        return batch
-    untyped: Any = pa
-    columns = []
-    for field in schema:
-        column = batch.column(field.name)
-        if column.type != field.type:
-            message = (
-                f"field {field.name} was {field.type} and is {column.type} now: subscribe again "
-                "from the last position"
-            )
-            raise CommandError(message)
-        columns.append(column)
-    made: pa.RecordBatch = untyped.RecordBatch.from_arrays(columns, schema=schema)
-    return made

@@ -99,29 +99,34 @@ class Track:
 
     def offer(self, piece: Piece) -> bool:
         """Queue a piece, unless too much waits; then, and where it is left, return False."""
+        wanted = piece.wanted_rows
+        size, rows = wanted.size, len(wanted.addresses)
         with self._changed:
             if not self.is_live:
                 return False
-            last = self._waiting[-1] if self._waiting else None
-            if last and last.rows == 0 and (last.shard, last.end) == (piece.shard, piece.start):
-                # Ranges without a row take no room.
-                self._waiting.pop()
-                piece = replace(piece, start=last.start, proof=last.proof)
-            size, rows = piece.wanted_rows.size, piece.rows
-            is_full = (
-                self._rows + rows > self._options.queue_rows_max
-                or self._bytes + size > self._options.queue_bytes_max
-                or len(self._waiting) >= self._options.queue_rows_max
-            )
-            if is_full and self._waiting:
-                self._leave()
-                return False
+            if self._waiting:
+                last = self._waiting[-1]
+                if last.rows == 0 and (last.shard, last.end) == (piece.shard, piece.start):
+                    # Ranges without a row take no room.
+                    self._waiting.pop()
+                    piece = replace(piece, start=last.start, proof=last.proof)
+                if self._waiting and self._is_full(rows, size):
+                    self._leave()
+                    return False
             self._waiting.append(piece)
             self._rows += rows
             self._bytes += size
             if rows:
                 self._changed.notify_all()
             return True
+
+    def _is_full(self, rows: int, size: int) -> bool:
+        options = self._options
+        return (
+            self._rows + rows > options.queue_rows_max
+            or self._bytes + size > options.queue_bytes_max
+            or len(self._waiting) >= options.queue_rows_max
+        )
 
     def leave(self) -> None:
         """Take no more of the live reader; what waited is read again."""
@@ -156,6 +161,32 @@ class Track:
                     return shard, target
                 del self.targets[shard]
             return None
+
+    def take_following(self, bytes_max: int) -> list[Piece] | None:
+        """Return the next pieces, of about so many bytes, each of which goes on where it stands.
+
+        None where something is to be read or proved before: nothing is taken then.
+        """
+        with self._changed:
+            if not self.is_live or self.targets:
+                return None
+            waiting = self._waiting
+            places = self.places if len(waiting) == 1 else {**self.places}
+            taken, size, rows = [], 0, 0
+            for piece in waiting:
+                if (piece.start, piece.proof) != places.get(piece.shard):
+                    return None
+                taken.append(piece)
+                size += piece.wanted_rows.size
+                rows += piece.rows
+                if size >= bytes_max or len(taken) == len(waiting):
+                    break
+                places[piece.shard] = piece.behind
+            for _ in taken:
+                waiting.popleft()
+            self._rows -= rows
+            self._bytes -= size
+            return taken
 
     def take(self) -> Piece | None:
         """Return the next piece that has something new, cut to that; None where nothing waits.

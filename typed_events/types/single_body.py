@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from storage_core.avro import frame_of
+from storage_core.avro import frame_of, integer_or_none
 from typed_events.language.times import day_or_none, micros_or_none
 from typed_events.types.event_type import EventType, FieldType
 from typed_events.types.values import Payload, is_uuid
@@ -20,7 +20,6 @@ _NULL: Final = b"\x00"
 _VALUE: Final = b"\x02"
 # The bit of a byte behind which more follow.
 _MORE: Final = 0x80
-_INT64_MAX: Final = 2**63 - 1
 _TIMES: Final = frozenset({str, int, float})
 Encode = Callable[[Any], bytes]
 
@@ -91,9 +90,7 @@ def _long(value: int) -> bytes:
 
 
 def _int(value: object) -> bytes:
-    if type(value) is not int or not -_INT64_MAX - 1 <= value <= _INT64_MAX:
-        raise _UnfitError
-    return _long(value)
+    return _long_or_none(integer_or_none(value))
 
 
 def _float(value: object) -> bytes:

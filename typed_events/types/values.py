@@ -4,7 +4,7 @@ Whole columns are judged: what types their values have, then what only some valu
 be. Where a column has a value that it may not, each payload is judged by itself (`fault_of`), and
 the first that cannot be is named with its field. Both judge alike.
 
-    int          an integer within 64 bits; no bool, no 1.5
+    int          an integer within 64 bits, 5.0 and 1e3 among them; no bool, no 1.5
     float        a number, as the nearest double; neither NaN nor infinite
     string       text
     bool         true or false
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from storage_core.avro import encode_batch, frame_of
+from storage_core.avro import encode_batch, frame_of, integer_or_none
 from storage_core.platform.name_suggestions import did_you_mean, likely_name, listed_names
 from typed_events.errors import CommandError
 from typed_events.language.times import day_of, micros_of
@@ -31,17 +31,17 @@ from typed_events.types.event_type import CORE_FIELDS, EventType, FieldType
 Payload = Mapping[str, object]
 Column = Any  # the stubs want to know what an array holds
 
-_INT64_MAX: Final = 2**63 - 1
 _UUID: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z"
 )
+_INT64_MAX: Final = 2**63 - 1
 _SHOWN_MAX: Final = 40
 _LISTED_MAX: Final = 10
 _NONE: Final = type(None)
 _untyped: Any = pa  # the stubs want to know what an array holds
 # What a value of each kind may be in Python, and what is written in messages.
 _PYTHON: Final[Mapping[str, tuple[frozenset[type], str]]] = {
-    "int": (frozenset({int}), "an integer, such as 5"),
+    "int": (frozenset({int, float}), "an integer, such as 5"),
     "float": (frozenset({float, int}), "a number, such as 1.5"),
     "string": (frozenset({str}), "text in double quotes"),
     "bool": (frozenset({bool}), "true or false"),
@@ -170,6 +170,15 @@ def _plain(kind: FieldType, values: list[Any], _: set[type]) -> Column:
     return pa.array(values, _ARROW[kind.kind])
 
 
+def _ints(kind: FieldType, values: list[Any], types: set[type]) -> Column:
+    if float in types:
+        integers = [integer_or_none(value) for value in values]
+        if integers.count(None) != values.count(None):
+            raise _UnfitError
+        values = integers
+    return _plain(kind, values, types)
+
+
 def _floats(_: FieldType, values: list[Any], types: set[type]) -> Column:
     if int in types:
         values = [None if value is None else float(value) for value in values]
@@ -205,7 +214,7 @@ def _times(kind: FieldType, values: list[Any], _: set[type]) -> Column:
 
 _Converter = Callable[[FieldType, list[Any], set[type]], Column]
 _CONVERTERS: Final[Mapping[str, _Converter]] = {
-    "int": _plain,
+    "int": _ints,
     "float": _floats,
     "string": _plain,
     "bool": _plain,
@@ -232,9 +241,13 @@ def _why_not(kind: FieldType, value: object) -> str | None:
     return _JUDGES[kind.kind](kind, value)
 
 
-def _int_fault(_: FieldType, value: Any) -> str | None:  # noqa: ANN401 - as are those below
-    if -_INT64_MAX - 1 <= value <= _INT64_MAX:
+def _int_fault(kind: FieldType, value: Any) -> str | None:  # noqa: ANN401 - as are those below
+    if integer_or_none(value) is not None:
         return None
+    if type(value) is float:
+        is_whole = value.is_integer()
+        wanted = "it with all of its digits" if is_whole else _wanted(kind)
+        return f"{_excerpt(value)} is no int; write {wanted}"
     return f"{_excerpt(value)} is beyond 64 bits: from {-_INT64_MAX - 1} to {_INT64_MAX}"
 
 

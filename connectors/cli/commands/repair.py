@@ -22,12 +22,14 @@ from storage_core import InvalidRequestError, Problem, Stream, StreamReader
 _COLUMNS: Final = ("stream", "shard", "start", "end", "problem", "file")
 
 
-def verify(*, root: Path, stream: str | None, as_json: bool) -> None:
+def verify(*, root: Path, stream: str | None, lake: bool, as_json: bool) -> None:
     """Read all that is stored, and report damage."""
     problems, error = of_each_stream(
         root,
         stream,
-        lambda name: [(name, problem) for problem in _verified(root, name, as_json=as_json)],
+        lambda name: [
+            (name, problem) for problem in _verified(root, name, reads_lake=lake, as_json=as_json)
+        ],
     )
     if as_json:
         print_json([_fields(name, problem) for name, problem in problems])
@@ -69,10 +71,10 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
         print_line(f"`shardlog seal {root} {stream} --rebuild` removes damaged parts that had it")
 
 
-def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
+def _verified(root: Path, name: str, *, reads_lake: bool, as_json: bool) -> Iterable[Problem]:
     to_verify = Stream.open if _may_write(root / name) else StreamReader.open
     with to_verify(root, name) as opened, progress_bar(opened.stats().records, "row") as show:
-        report = opened.verify(_Progress(show).update)
+        report = opened.verify(_Progress(show).update, reads_lake=reads_lake)
     if not as_json:
         count = len(report.problems) + report.left_out
         verdict = "no problems" if report.is_clean else counted(count, "problem")
@@ -80,6 +82,9 @@ def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
         print_line(f"{name}: {rows} checked, {report.late_rows:,} of them late: {verdict}")
         blocks, parts = counted(report.blocks, "block"), counted(report.parts, "part")
         print_line(f"  read: {blocks} of the log, {parts}")
+        if report.parts_in_lake:
+            away = counted(report.parts_in_lake, "part")
+            print_line(f"  not read: {away} that only the lake has; --lake reads them")
         for line in report.unchecked:
             print_line(f"  not checked: {line}")
     return report.problems

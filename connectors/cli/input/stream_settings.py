@@ -37,6 +37,10 @@ def _hours_or_more(text: str) -> timedelta:
     return timedelta(hours=float(text))
 
 
+def _hours_or_none(text: str) -> timedelta | None:
+    return None if text == NONE else _hours_or_more(text)
+
+
 def _in_hours(value: object) -> object:
     return value.total_seconds() / 3600 if isinstance(value, timedelta) else value
 
@@ -105,4 +109,5 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "lake": Setting("lake", _text_or_none),
     "lake_lag_seconds": Setting("lake_lag", _seconds, _in_seconds),
     "lake_history_hours": Setting("lake_history", _hours_or_more, _in_hours),
+    "keep_local_hours": Setting("keep_local", _hours_or_none, _in_hours),
 }

@@ -17,13 +17,19 @@ LossEnd = Annotated[
 ]
 
 
+ReadsLake = Annotated[bool, typer.Option("--lake", help="Read what only the lake has, too.")]
+
+
 @done_in("connectors.cli.commands.repair")
-def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
+def verify(
+    root: Root, stream: OneStream = None, lake: ReadsLake = False, as_json: AsJson = False
+) -> None:
     """Read all that is stored, and report damage.
 
     Every block, zone, late row and part is read. A line for each stream says what was checked and,
     below it, what was not; the exit code is 5 where there is a problem. Like a worker's start it
-    recovers what a crash left. Refused while a writer holds the stream: stop the worker first.
+    recovers what a crash left. Of parts that only the lake has it is asked whether they are there;
+    --lake reads them. Refused while a writer holds the stream: stop the worker first.
 
     Example: shardlog verify ./data telemetry
     """

@@ -9,18 +9,17 @@ another form is answered with the rows alone. An answer ends once it has taken a
 and once the server is to stop.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
 
 from connectors.output_formats.answer_forms import MEDIA_TYPES, answer_pieces
-from connectors.output_formats.answer_values import answer_rows
 from connectors.output_formats.json_text import json_text
 from connectors.serve.answer_writer import AnswerWriter, chunk_behind
 from connectors.serve.commands.front_end import FrontEnd
@@ -41,15 +40,13 @@ from typed_events.language.commands import Subscribe
 from typed_events.refusals import message_of, status_of
 
 if TYPE_CHECKING:
-    from typed_events.subscriptions.frames import Frame, Rows
+    from typed_events.subscriptions.frames import Frame
     from typed_events.subscriptions.subscription import Subscription
 
 _EVENTS: Final = "text/event-stream"
 _LAST_SEEN: Final = "last-event-id"
 _LOOK_EVERY_S: Final = 1.0
 _SENT_AT_ONCE: Final = 65_536
-# So many texts of the same rows are kept, those of subscribers that stand at different places.
-_TEXTS_MAX: Final = 8
 _HOW: Final = "a subscription is GET /subscribe?command=SUBSCRIBE…, its command as in a URL"
 
 
@@ -95,8 +92,7 @@ class HttpSubscriptions:
             closing(front_end.events.subscribe(command)) as subscription,
         ):
             is_over = self._is_over(connection)
-            framed = partial(chunk_behind, is_old=request.is_old)
-            subscriber = LiveSubscriber(subscription, connection, _text_of, framed)
+            subscriber = LiveSubscriber(subscription, connection, _made_for(request))
             if is_framed:
                 is_alone = connection.is_encrypted
                 tell = None if is_alone else partial(self._tell, subscriber, connection, is_over)
@@ -169,6 +165,15 @@ class HttpSubscriptions:
         return is_over
 
 
+def _made_for(request: HttpRequest) -> "Callable[[Sequence[Frame]], bytes]":
+    """Return what makes frames a piece of the answer to a request."""
+    from connectors.serve.commands.frame_texts import told_bytes  # noqa: PLC0415 - see there
+
+    framed = partial(chunk_behind, is_old=request.is_old)
+    form = "old" if request.is_old else "chunked"
+    return lambda frames: told_bytes(frames, framed, form)
+
+
 def _framed(
     subscription: "Subscription",
     is_over: Callable[[], bool],
@@ -182,6 +187,8 @@ def _framed(
         tell: Has them sent by another thread as long as nothing is read from the log; returns
             whether it was tried. None where that cannot be.
     """
+    from connectors.serve.commands.frame_texts import text_of  # noqa: PLC0415 - see there
+
     # The head goes out at once, however long there is nothing to tell.
     yield b": shardlog\n\n"
     try:
@@ -192,7 +199,7 @@ def _framed(
             texts: list[str] = []
             size = 0
             while frame is not None:
-                texts.append(_text_of(frame))
+                texts.append(text_of(frame))
                 size += len(texts[-1])
                 frame = subscription.poll(0) if size < _SENT_AT_ONCE else None
             if texts:
@@ -204,51 +211,9 @@ def _framed(
         yield f"event: failed\ndata: {json_text(said)}\n\n".encode()
 
 
-def _text_of(frame: "Frame") -> str:
-    """Return a frame as events."""
-    # The frames come with what typed events need, which servers do without.
-    from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Rows  # noqa: PLC0415
-
-    if isinstance(frame, Rows):
-        # Of one type, its checkpoints are those of all its subscribers.
-        key = f"events around {frame.around}"
-        text: Any = frame.made.get(key) if len(frame.made) < _TEXTS_MAX else None
-        if text is None:
-            text = "".join(
-                f"id: {checkpoint}\nevent: row\ndata: {row}\n\n"
-                for checkpoint, row in zip(frame.checkpoints(), json_rows(frame), strict=True)
-            )
-            if len(frame.made) < _TEXTS_MAX:
-                frame.made[key] = text
-        made: str = text
-        return made
-    if isinstance(frame, Checkpoint):
-        name, checkpoint = "checkpoint", frame.text
-    else:
-        name = "caught_up" if isinstance(frame, CaughtUp) else "heartbeat"
-        checkpoint = frame.checkpoint
-    return _checkpoint_event(name, checkpoint)
-
-
-@lru_cache(maxsize=_TEXTS_MAX)
-def _checkpoint_event(name: str, checkpoint: str) -> str:
-    """Return the event of a checkpoint: subscribers of a type stand at the same ones."""
-    data = json_text({"checkpoint": checkpoint})
-    return f"id: {checkpoint}\nevent: {name}\ndata: {data}\n\n"
-
-
-def json_rows(rows: "Rows") -> list[str]:
-    """Return rows as JSON, made once for all subscribers."""
-    made: Any = rows.made.get("json")
-    if made is None:
-        made = rows.made["json"] = [json_text(row) for row in answer_rows(rows.batch)]
-    texts: list[str] = made
-    return texts
-
-
 def _rows(subscription: "Subscription", is_over: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
     from typed_events.subscriptions.frames import Rows  # noqa: PLC0415 - as above
-    from typed_events.subscriptions.subscription import conformed  # noqa: PLC0415
+    from typed_events.subscriptions.subscribed_batches import conformed  # noqa: PLC0415
 
     while not is_over():
         frame = subscription.poll(_LOOK_EVERY_S)

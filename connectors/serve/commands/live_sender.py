@@ -10,7 +10,7 @@ once, something is to be read from the log, or anything fails: no subscriber hol
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from connectors.serve.connection import Connection
@@ -35,16 +35,14 @@ class LiveSubscriber:
         self,
         subscription: "Subscription",
         connection: Connection,
-        text_of: "Callable[[Frame], str]",
-        framed: Callable[[bytes], bytes],
+        bytes_of: "Callable[[Sequence[Frame]], bytes]",
     ) -> None:
-        """Take what makes the bytes of a frame: its text, and how an answer has that."""
+        """Take what makes frames a piece of the answer."""
         self.subscription = subscription
         self.sent_bytes = 0
         self.rest = b""
         self._connection = connection
-        self._text_of = text_of
-        self._framed = framed
+        self._bytes_of = bytes_of
         self._lock = threading.Lock()
         self._is_told = False
         self._is_back = threading.Event()
@@ -90,24 +88,35 @@ class LiveSubscriber:
 
     def _send(self) -> bool:
         """Send frames; return whether that can go on without waiting and reading."""
-        frames = self.subscription
-        frame: Frame | None = None
-        while frames.is_following:
-            texts: list[str] = []
-            size = 0
-            while size < _SENT_AT_ONCE and (frame := frames.poll(0)) is not None:
-                texts.append(self._text_of(frame))
-                size += len(texts[-1])
-            if texts:
-                piece = self._framed("".join(texts).encode())
-                self.sent_bytes += len(piece)
-                self.rest = self._connection.send_now(piece)
-                if self.rest:
+        has_sent = False
+        while (frames := self.subscription.take_following(_SENT_AT_ONCE)) is not None:
+            if frames:
+                has_sent = True
+                if not self._send_frames(frames):
                     return False
-            if frame is None:
+            elif has_sent:
                 # All was sent; whatever comes wakes the sender again.
-                return frames.is_following
+                return True
+            else:
+                break
+        return self._send_polled()
+
+    def _send_polled(self) -> bool:
+        """Send frames one by one, as the subscription tells them."""
+        while self.subscription.is_following:
+            frame = self.subscription.poll(0)
+            if frame is None:
+                return self.subscription.is_following
+            if not self._send_frames([frame]):
+                return False
         return False
+
+    def _send_frames(self, frames: "Sequence[Frame]") -> bool:
+        """Send frames; return whether the client took them all."""
+        piece = self._bytes_of(frames)
+        self.sent_bytes += len(piece)
+        self.rest = self._connection.send_now(piece)
+        return not self.rest
 
 
 class LiveSender:

@@ -55,7 +55,7 @@ function showBoard({ server, streams }, now) {
   const failed = streams.filter((stream) => stream.error);
   const tiles = [
     [WHOLE.format(streams.length), streams.length === 1 ? "stream" : "streams"],
-    [short(sum((stream) => stream.rows)), "rows"],
+    [short(sum((stream) => stream.rows)), "rows stored"],
     [rateText(board.rates.size && [...board.rates.values()].some((rates) => rates.length) ? sum((stream) => rateOf(stream.name)) : undefined), "rows a second"],
     [bytesText(sum((stream) => stream.bytes)), "on disk"],
     [WHOLE.format(sum((stream) => stream.parts?.count)), "parts"],
@@ -78,7 +78,7 @@ function boardTable(streams, hasLag) {
     ["Stream", (stream) => make("strong", null, stream.name)],
     ["Kind", (stream) => make("span", { class: "kind" }, stream.kind || "?")],
     ["Shards", (stream) => stream.shards, true],
-    ["Rows", (stream) => stream.rows, true],
+    ["Rows stored", (stream) => stream.rows, true],
     ["Rows/s", (stream) => rateText(rateOf(stream.name)), true],
     ["Last two minutes", (stream) => sparkOf(stream.name)],
     ...(hasLag ? [["Lag", (stream) => stream.lag, true]] : []),
@@ -87,7 +87,7 @@ function boardTable(streams, hasLag) {
     ["On disk", (stream) => (isNumber(stream.bytes) ? bytesText(Number(stream.bytes)) : null), true],
     ["Late", (stream) => stream.late, true],
     ["Expired", (stream) => stream.expired, true],
-    ["Lake", (stream) => (stream.lake === null || stream.lake === undefined ? null : valueText(stream.lake))],
+    ["Lake", (stream) => (stream.lake ? (stream.lake.unpublished ? `${short(stream.lake.unpublished)} waiting, ${secondsText(stream.lake.unpublished_age_s)}` : "all published") : null)],
     ["Newest", (stream) => stream.newest && agoOf(stream.newest)],
   ];
   const head = columns.map(([name, , isRight]) => make("th", { scope: "col", class: isRight && "right" }, name));

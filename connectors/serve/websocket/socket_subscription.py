@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from connectors.output_formats.json_text import json_text
-from connectors.serve.commands.http_subscriptions import json_rows
 from connectors.serve.connection import Connection, GoneError
 from connectors.serve.websocket.message_socket import MessageSocket
 from storage_core import Clock, ShardlogError, UnavailableError
@@ -126,6 +125,7 @@ class SocketSubscription:
 
     def _texts_of(self, frame: "Frame") -> Iterator[str]:
         # The frames come with what typed events need, which servers do without.
+        from connectors.serve.commands.frame_texts import json_rows  # noqa: PLC0415
         from typed_events.subscriptions.frames import (  # noqa: PLC0415
             CaughtUp,
             Checkpoint,

@@ -3,24 +3,34 @@
 The steps of `publish_shard` are its methods. One thread at a time.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+import pyarrow as pa
 
 from storage_core.catalog import root_file
 from storage_core.errors import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
+    LostRangeError,
     ShardlogError,
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
+from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.image import Image, image_of_path, images
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
-from storage_core.lake.target import LakeTarget
+from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.read.follow.follower import ShardFollower
@@ -32,7 +42,13 @@ class Publication:
     """A stream and its table, while a call publishes."""
 
     def __init__(
-        self, reader: StreamReader, target: LakeTarget, scratch: Path, on_rows: OnRows | None
+        self,
+        reader: StreamReader,
+        target: LakeTarget,
+        scratch: Path,
+        on_rows: OnRows | None,
+        *,
+        accept_hole: bool = False,
     ) -> None:
         """Begin with a reader by path.
 
@@ -41,8 +57,11 @@ class Publication:
             target: Where its table is.
             scratch: An empty directory, for files that are not uploaded as they lie.
             on_rows: Called again and again with how many rows were uploaded so far.
+            accept_hole: Whether the table may lack rows between the published address and the
+                first one of the log.
         """
         self._reader = reader
+        self._accept_hole = accept_hole
         self._target = target
         self._scratch = scratch
         self._on_rows = on_rows or ignore_rows
@@ -51,6 +70,26 @@ class Publication:
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
         self._rows = 0
+
+    def with_files_gone(self, published: ShardPublished) -> ShardPublished:
+        """Let the files of a shard's parts go that the loaded table has; return how many did too.
+
+        Only the stream's own lake counts, since reads look there, and only whoever may write in the
+        shard's directory deletes files.
+
+        Raises:
+            CorruptionError: The store has another file than the part list says.
+            UnavailableError: The store cannot be read now, or the disk refuses.
+        """
+        options, shard = self._reader.options, published.shard
+        directory = self._files.shard_directory(shard)
+        is_own = options.lake is not None and lake_target(options.lake).uri == self._target.uri
+        may_write = is_own and options.keep_local is not None and os.access(directory, os.W_OK)
+        if self._table is None or not may_write:
+            return published
+        lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
+        gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
+        return replace(published, files_gone=gone.parts)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
@@ -73,6 +112,9 @@ class Publication:
         """Return the part list and the files of a shard."""
         born = self._reader.born(shard)
         published = None if table is None else table.published(shard)
+        if published is not None:
+            self._refuse_older_copy(shard, parts, published)
+            self._refuse_hole(shard, published, born)
         paths = [] if table is None else table.files(shard)
         return ShardListing(
             parts.entries,
@@ -125,7 +167,10 @@ class Publication:
         for added in step.adds:
             part = self._part(shard, added.entry)
             with self._explained(part):
-                made = images(part, parts, columns, added.pieces, self._scratch)
+                # Of a part that another lake has, a copy.
+                part = replace(part, path=local_files([part])[0])
+                with _writing(self._scratch):
+                    made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
         return files
 
@@ -151,6 +196,36 @@ class Publication:
         if published is None or published < end:
             message = f"the table at {self._target.uri} does not show a commit that was taken"
             raise UnavailableError(message, stream=self._files.meta.name, shard=shard)
+
+    def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int) -> None:
+        """Refuse a stream that has less than it published, unless others copy its topic too.
+
+        Raises:
+            ForeignDataError: What it has from there on are other rows than the table's.
+        """
+        if self._files.meta.origin is None and parts.sealed < published:
+            message = (
+                f"the table at {self._target.uri} has rows up to {published} of a shard that has "
+                f"parts up to {parts.sealed}: an older copy was put in its place; publish it to "
+                "another place"
+            )
+            raise ForeignDataError(message, stream=self._files.meta.name, shard=shard)
+
+    def _refuse_hole(self, shard: int, published: int, born: int) -> None:
+        """Refuse a log that begins above what is published: nobody would publish what is between.
+
+        Raises:
+            LostRangeError: It does.
+        """
+        if published < born and not self._accept_hole:
+            message = (
+                "the table ends before the log begins, and what lies between would never be "
+                "published: let another root publish it, begin the log where the table ends, or "
+                "accept the hole"
+            )
+            raise LostRangeError(
+                message, stream=self._files.meta.name, shard=shard, start=published, end=born
+            )
 
     def _columns(self, table: LakeTable | None) -> TableColumns:
         return table_columns(self._reader, None if table is None else table.columns)
@@ -195,9 +270,35 @@ class Publication:
         return damaged_part(self._files.meta.name, part, message)
 
 
+@contextmanager
+def _writing(scratch: Path) -> Iterator[None]:
+    """Translate what the system, or Arrow, refuses to whoever writes a part again.
+
+    Raises:
+        UnavailableError: There is no memory or no disk for it.
+    """
+    doing = "files for the lake cannot be written"
+    try:
+        yield
+    except FileNotFoundError:
+        # The part's own.
+        raise
+    except (OSError, pa.ArrowException, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or "there is no memory for it"
+        message = f"{doing}: {reason}"
+        raise UnavailableError(message, path=scratch) from error
+
+
 def stream_of(reader: StreamReader) -> LakeStream:
-    """Return what tells the table of a reader's stream from those of others."""
+    """Return what tells the table of a reader's stream from those of others.
+
+    Raises:
+        InvalidRequestError: The reader has an archived log.
+    """
     files = reader.rows.shards.files
+    if files.is_archived:
+        message = "an archived log is not published; the log in its place is"
+        raise InvalidRequestError(message, stream=files.meta.name)
     return lake_stream(files.meta, root_file.root_id(files.directory.parent))
 
 

@@ -19,6 +19,7 @@ class ShardPublished:
         bytes: How many bytes the added files have.
         commits: How many versions of the table the call has made.
         is_whole: Whether nothing was left to do; else the call ended at its limit.
+        files_gone: How many files of parts went from this machine, since the table has them.
     """
 
     shard: int
@@ -31,6 +32,7 @@ class ShardPublished:
     bytes: int = 0
     commits: int = 0
     is_whole: bool = True
+    files_gone: int = 0
 
     def then(self, other: "ShardPublished") -> "ShardPublished":
         """Return what this and a later step of the same shard did together."""
@@ -45,6 +47,7 @@ class ShardPublished:
             self.bytes + other.bytes,
             self.commits + other.commits,
             other.is_whole,
+            self.files_gone + other.files_gone,
         )
 
 

@@ -76,7 +76,7 @@ class ColdBlocks:
             CorruptionError: An entry of the part list is damaged.
         """
         self._rows = ColdRows(snapshot, directory)
-        self._slices = ColdSlices(index_of(snapshot), directory)
+        self._slices = ColdSlices(index_of(snapshot), snapshot.shard, directory)
         self._begin(BLOCK_COLUMNS)
 
     def _begin(self, columns: tuple[str, ...]) -> None:

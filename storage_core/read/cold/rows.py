@@ -25,9 +25,10 @@ from storage_core.format.part_entry import PartEntry
 from storage_core.format.row_columns import SCHEMA, schema_of
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer
+from storage_core.parts.part_home import opener_of
 from storage_core.parts.payloads import payloads_of
 from storage_core.parts.row_groups import PartFile
-from storage_core.parts.snapshot import index_of, part_path
+from storage_core.parts.snapshot import index_of, listed_part
 from storage_core.parts.typed_columns import FRAMING, Writer, columns_in, reader_schema
 from storage_core.platform.arrow import Array, distinct, int_array, nulls, one_array, repeated
 from storage_core.read.cold.slices import ColdSlice
@@ -157,8 +158,8 @@ class ColdRows:
             return
         identity = "key" if self._has_keys else "secondary"
         first = (identity, "primary", "address", "version", "state")
-        path = part_path(self._directory, part)
-        with self._placed(part), PartFile(path, part.proof) as file:
+        listed = listed_part(self._snapshot.shard, self._directory, part)
+        with self._placed(part), PartFile(listed.path, part.proof, opener_of(listed)) as file:
             more = self._more_columns(file.footer, wanted.columns, first)
             for group in self._row_groups(file.footer, wanted, runs):
                 if _are_all_wanted(file.footer, group, wanted, runs):

@@ -17,7 +17,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer, footer_of
-from storage_core.parts.snapshot import PartIndex, part_path
+from storage_core.parts.part_home import opener_of
+from storage_core.parts.snapshot import PartIndex, listed_part
 
 # What the rows of a slice are meant to take in memory.
 SLICE_BYTES: Final = 192 * 2**20
@@ -46,9 +47,10 @@ class ColdSlice:
 class ColdSlices:
     """Cuts the parts of a snapshot into slices. What it returns depends on the files alone."""
 
-    def __init__(self, index: PartIndex, directory: Path) -> None:
-        """Cut these parts, whose files lie in a directory."""
+    def __init__(self, index: PartIndex, shard: int, directory: Path) -> None:
+        """Cut these parts of a shard, whose files lie in a directory."""
         self._index = index
+        self._shard = shard
         self._directory = directory
 
     def about(self, address: int, end: int) -> ColdSlice | None:
@@ -97,12 +99,12 @@ class ColdSlices:
             count *= 2
 
     def _footer(self, part: PartEntry) -> Footer:
-        path = part_path(self._directory, part)
+        listed = listed_part(self._shard, self._directory, part)
         try:
-            return footer_of(path, part.proof)
+            return footer_of(listed.path, part.proof, opener_of(listed))
         except FileNotFoundError as error:
             message = "the part is gone"
-            raise CorruptionError(message, path=path) from error
+            raise CorruptionError(message, path=listed.path) from error
 
 
 def _about(address: int, whole: AddressRange, count: int) -> AddressRange:

@@ -6,18 +6,17 @@ ServedStreams(servers, …)     the same by calls of a server (served_streams.py
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from os import O_RDONLY, PathLike
+from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
 from storage_core.catalog.root_file import list_streams
+from storage_core.parts.part_bytes import PartBytes
+from storage_core.parts.part_home import has_part, opener_of
 from storage_core.parts.snapshot import Part, listed_parts
-from storage_core.platform.descriptor import OwnedDescriptor, opened
 from storage_core.reader import StreamReader
-from storage_core.sql.checksum_ranges import read_exactly
-from storage_core.sql.part_files import PartBytes
 from storage_core.sql.stream_snapshot import StreamSnapshot, snapshot_of
-from storage_core.verify.part_checks import difference
+from storage_core.verify.part_checks import part_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +89,11 @@ class PathStreams:
 
     def has(self, readable: ReadablePart) -> bool:
         """Tell whether the file of a part is there."""
-        return readable.part.path.exists()
+        return has_part(readable.part)
 
     def difference(self, readable: ReadablePart) -> str:
         """Read the file of a part; say what is wrong with it, nothing if all is well."""
-        return difference(readable.part.path, readable.part.entry)
+        return part_difference(readable.part)
 
     def interrupt(self) -> None:
         """There is no server."""
@@ -104,28 +103,4 @@ class PathStreams:
 
 
 def _readable(part: Part) -> ReadablePart:
-    return ReadablePart(part, FileOpener(part.path))
-
-
-@dataclass(frozen=True, slots=True)
-class FileOpener:
-    """Opens a file of this machine."""
-
-    path: Path
-
-    def __call__(self) -> PartBytes:
-        """Return its bytes."""
-        return _File(opened(self.path, O_RDONLY))
-
-
-class _File:
-    """The bytes of a file of this machine."""
-
-    def __init__(self, file: OwnedDescriptor) -> None:
-        self._file = file
-
-    def read(self, offset: int, size: int) -> bytes:
-        return read_exactly(self._file.fileno(), offset, size)
-
-    def close(self) -> None:
-        self._file.close()
+    return ReadablePart(part, opener_of(part))

@@ -5,7 +5,6 @@ groups that the query cannot skip, as they lie in the files. The client has the 
 them and compares; here they are only read.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,11 +13,11 @@ import pyarrow as pa
 
 from storage_core.format.part_entry import part_file_name
 from storage_core.parts.footer import read_error
-from storage_core.parts.snapshot import Part, listed_parts, parts_directory
-from storage_core.platform.descriptor import OwnedDescriptor, opened
+from storage_core.parts.part_bytes import PartBytes, open_file
+from storage_core.parts.part_home import has_part, open_part
+from storage_core.parts.snapshot import listed_part, listed_parts, parts_directory
 from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
 from storage_core.reader import StreamReader
-from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_groups import (
     PART_GONE,
     SNAPSHOT_TRIES_MAX,
@@ -52,25 +51,28 @@ def served_snapshot(reader: StreamReader) -> ServedSnapshot:
             for part in listed_parts(n, files.shard_directory(n), snapshot.parts.entries)
         ]
         try:
-            groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
+            groups = part_groups((n, files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError:
             continue
         return ServedSnapshot(
             {n: snapshot.end for n, snapshot in shards.items()},
             {n: snapshot.parts for n, snapshot in shards.items()},
             parts,
-            _served(groups, parts),
+            _served(groups),
         )
     for part in reader.parts():
-        if not part.path.exists():
+        if not has_part(part):
             raise damaged_part(reader.rows.shards.meta.name, part, "a part is missing")
     raise PartGoneError(PART_GONE)
 
 
-def _served(groups: list[PartGroup], parts: list[Part]) -> list[ServedGroup]:
-    by_path = {str(part.path): (part.shard, part.entry.number) for part in parts}
+def _served(groups: list[PartGroup]) -> list[ServedGroup]:
     return [
-        ServedGroup(group.schema, group.has_hidden, [by_path[path] for path in group.paths])
+        ServedGroup(
+            group.schema,
+            group.has_hidden,
+            [(part.shard, part.entry.number) for part in group.parts],
+        )
         for group in groups
     ]
 
@@ -83,24 +85,31 @@ def part_bytes(
     Raises:
         ShardlogError: The file cannot be read; also while its bytes are yielded.
     """
-    reader.rows.shards.shard(shard)
+    entries = reader.rows.shards.shard(shard).parts
     directory = parts_directory(reader.rows.shards.files.shard_directory(shard))
     path = directory / part_file_name(number)
     try:
-        file = opened(path, os.O_RDONLY)
+        # One of an older part list may have its file still.
+        file = open_file(path)
     except FileNotFoundError:
-        return None
+        entry = next((entry for entry in entries().entries if entry.number == number), None)
+        if entry is None:
+            return None
+        try:
+            file = open_part(listed_part(shard, directory, entry))
+        except FileNotFoundError:
+            return None
     except OSError as error:
         raise read_error(path, error) from error
     return _pieces(file, path, start, end)
 
 
-def _pieces(file: OwnedDescriptor, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def _pieces(file: PartBytes, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
     try:
         for begin in range(start, end, _BYTES_AT_ONCE):
             size = min(end - begin, _BYTES_AT_ONCE)
             try:
-                data = read_exactly(file.fileno(), begin, size)
+                data = file.read(begin, size)
             except (OSError, MemoryError) as error:
                 raise read_error(path, error) from error
             yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=BYTES_SCHEMA)

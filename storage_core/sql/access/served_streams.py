@@ -128,8 +128,8 @@ class ServedStreams:
 
 
 def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> PartGroup:
-    paths = [str(by_place[place].path) for place in group.parts]
-    return PartGroup(group.schema, group.has_hidden, paths)
+    parts = [by_place[place] for place in group.parts]
+    return PartGroup(group.schema, group.has_hidden, parts)
 
 
 def _readable(client: StreamClient, part: Part) -> ReadablePart:

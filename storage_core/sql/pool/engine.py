@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.errors import ShardlogError
-from storage_core.sql.access.path_streams import FileOpener
+from storage_core.parts.part_home import opener_of
 from storage_core.sql.answer import next_batch
 from storage_core.sql.engine import EngineOptions, open_engine
 from storage_core.sql.interruptible import Interruptible
@@ -102,7 +102,7 @@ class PooledEngine:
     def _select(self, snapshot: PooledSnapshot) -> str:
         """Return the SELECT of a snapshot's rows."""
         listed = [
-            ListedPart(snapshot.stream, part.shard, part.path, part.entry, FileOpener(part.path))
+            ListedPart(snapshot.stream, part.shard, part.path, part.entry, opener_of(part))
             for part in snapshot.parts
         ]
         self._streams.add(snapshot.stream)

@@ -26,6 +26,7 @@ from storage_core.parts.typed_columns import Writer
 from storage_core.reader import StreamReader
 from storage_core.sql.field_columns import FieldColumns, field_columns
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
+from storage_core.sql.pool.few_rows import ROWS_MAX, FewRows
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.pool.row_digests import identity_columns, row_digests
 from storage_core.sql.stream_columns import StreamColumns, row_columns
@@ -94,6 +95,7 @@ class _Schemas:
     entries: tuple[SchemaEntry, ...]
     writers: tuple[Writer, ...]
     fields: FieldColumns
+    few: FewRows
 
 
 class PooledStream:
@@ -111,7 +113,7 @@ class PooledStream:
         self._lock = Lock()
         self._hot: dict[int, HotTables] = {}
         self._epochs: dict[int, RowsEpoch] = {}
-        self._schemas = _Schemas((), (), field_columns(()))
+        self._schemas = _Schemas((), (), field_columns(()), FewRows((), {}))
 
     def close(self) -> None:
         """Close its reader."""
@@ -202,7 +204,7 @@ class PooledStream:
         files = self._reader.rows.shards.files
         shards = snapshot_of_shards(self._reader, files)
         try:
-            groups = part_groups((files.shard_directory(n), shards[n].parts) for n in shards)
+            groups = part_groups((n, files.shard_directory(n), shards[n].parts) for n in shards)
         except FileNotFoundError as error:
             raise PartGoneError(PART_GONE) from error
         self._forget_rows_of_before({n: shard.epoch for n, shard in shards.items()})
@@ -283,9 +285,12 @@ class PooledStream:
 
     def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
         """Return stored rows as typed tables."""
+        return self._typed_by(self._current_schemas(), stored) if stored else []
+
+    def _typed_by(self, schemas: _Schemas, stored: list[pa.RecordBatch]) -> list[pa.Table]:
+        """Return stored rows as typed tables, by schemas that theirs are among."""
         if not stored:
             return []
-        schemas = self._current_schemas()
         numbers = numbers_of(schemas.entries)
         batches = [numbered(batch, numbers) for batch in stored]
         return [
@@ -293,11 +298,27 @@ class PooledStream:
             for group in part_rows(batches, has_keys=self.has_keys, writers=schemas.writers)
         ]
 
+    def _schemas_of(self, stored: list[pa.RecordBatch]) -> _Schemas:
+        """Return schemas that those of some rows are among; without rows those that are there now.
+
+        They are read again where a row has another one than were there before, or rows are many.
+        """
+        is_few = 0 < sum(batch.num_rows for batch in stored) <= ROWS_MAX
+        return (
+            self._schemas
+            if is_few and self._schemas.few.has_all(stored)
+            else self._current_schemas()
+        )
+
     def _current_schemas(self) -> _Schemas:
         entries = tuple(self._reader.schemas())
         if entries != self._schemas.entries:
             parsed = tuple(
                 Writer(AvroSchema.stored(entry.text), entry.registry_id) for entry in entries
             )
-            self._schemas = _Schemas(entries, parsed, field_columns(w.schema for w in parsed))
+            columns, few = (
+                field_columns(w.schema for w in parsed),
+                FewRows(parsed, numbers_of(entries)),
+            )
+            self._schemas = _Schemas(entries, parsed, columns, few)
         return self._schemas

@@ -63,6 +63,10 @@ class StreamRanges(PooledStream):
         """Return where each shard ends, shards that were added included."""
         return self._reader.refresh()
 
+    def committed(self) -> dict[int, int]:
+        """Return where each shard ends that was there when `ends` was asked last."""
+        return self._reader.committed()
+
     def start(self, shard: int) -> int:
         """Return the first address that a shard still has or will have."""
         return self._reader.start(shard)
@@ -128,9 +132,10 @@ class StreamRanges(PooledStream):
             message = "the shard is replaced faster than it can be read; try again"
             raise UnavailableError(message, stream=self.name, shard=shard)
         with self._lock:
-            hot = united(self._typed(stored))
             # IMPORTANT: after the rows are read, so that the schema of each is among them.
-            schemas = self._current_schemas()
+            schemas = self._schemas_of(stored)
+            few = schemas.few.typed(stored)
+            hot = united(self._typed_by(schemas, stored)) if few is None else [few]
             snapshot = self._with_columns(schemas, {}, [], hot)
             rows = sum(table.num_rows for table in hot)
             pooled = PooledSnapshot(self.name, self.has_keys, snapshot, schemas.fields, [], rows)

@@ -8,15 +8,8 @@ import pytest
 from tests.events.front_ends.doors import commanding
 from tests.log.fixtures import bench, make_bench, root
 from tests.log.serve.served import Served
-from tests.unit.connectors.command import Shardlog, runner
 
 __all__ = ["bench", "make_bench", "root"]
-
-
-@pytest.fixture
-def shardlog(capsys: pytest.CaptureFixture[str]) -> Shardlog:
-    """The command."""
-    return runner(capsys)
 
 
 @pytest.fixture(scope="module")

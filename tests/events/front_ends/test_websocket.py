@@ -225,12 +225,14 @@ def test_socket_over_tls_does_what_one_without_does(tmp_path) -> None:
     tls = {"tls_certificate": HERE / "certificate.pem", "tls_key": HERE / "key.pem"}
     context = ssl.create_default_context(cafile=HERE / "certificate.pem")
     context.check_hostname = False
-    # The client writes while another thread of it reads. Over 1.3 a ticket may come just then, the
-    # likely cause of a request that was never sent.
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
     with commanding(tmp_path, **tls) as served:
         url = served.server.url.replace("http", "ws", 1)
         with connect(f"{url}/ws", ssl=context, open_timeout=ANSWER_MAX_S) as socket:
+            # The client writes while another thread of it reads: nothing but answers may come.
+            assert isinstance(socket.socket, ssl.SSLSocket)
+            session = socket.socket.session
+            assert session is not None
+            assert (socket.socket.version(), session.has_ticket) == ("TLSv1.3", False)
             client = Client(socket)
             client.ask(DEFINE)
             client.ask("SUBSCRIBE order FROM START")

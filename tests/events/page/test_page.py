@@ -267,7 +267,7 @@ def test_status_board_counts_what_is_stored(page: Opened) -> None:
     for _ in range(3):
         page.served.post("/command", b'STORE counted_here FOR a PAYLOAD { "number": 1 }')
     page.until(f"{rows} === '3'")
-    assert page.texts("#board-tiles span")[:2] == ["streams", "rows"]
+    assert page.texts("#board-tiles span")[:2] == ["streams", "rows stored"]
     assert not page.value("document.getElementById('board-said').classList.contains('said-bad')")
 
 

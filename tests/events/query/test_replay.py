@@ -16,7 +16,9 @@ from tests.thin import thinned
 from typed_events.errors import NotFoundError
 from typed_events.language.commands import Replay
 from typed_events.language.expressions import Field
+from typed_events.query.fields import FieldsOfTypes
 from typed_events.query.queries import Queries
+from typed_events.types.stored_types import StoredTypes, TypesOfRoot
 
 FIELDS: dict[str, Fields] = {
     "opened": {"by": "string", "at": "timestamp"},
@@ -109,3 +111,25 @@ def test_a_context_without_events_has_none(root):
         assert rows_in(queries.replay(Replay("nobody", "moved"))) == []
         with pytest.raises(NotFoundError, match="did you mean moved"):
             queries.replay(Replay("case-0", "mowed"))
+
+
+@pytest.mark.parametrize("came", [1, 3])
+def test_a_type_that_is_defined_beside_a_replay_is_replayed_too(root, came):
+    with StoredEvents(root) as stored:
+        stored.define("opened", FIELDS["opened"])
+        read, left = TypesOfRoot(root), [f"later{number}" for number in range(came)]
+
+        def read_before_more_are_stored() -> StoredTypes:
+            types = read.current()
+            if left:
+                name = left.pop()
+                stored.define(name, {"to": "int"})
+                stored.store(name, ["case-1"], [{"to": 1}])
+                stored.store("opened", ["case-1"], [event_of("opened", 2, 1)])
+            return types
+
+        with Queries(root, types=FieldsOfTypes(read_before_more_are_stored)) as queries:
+            rows = rows_in(queries.replay(Replay("case-1")))
+        expected = of_context(stored, "case-1")[: len(rows)]
+        assert [row["event_type"] for row in rows] == [event["event_type"] for event in expected]
+        assert len(rows) >= 2

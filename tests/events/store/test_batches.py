@@ -129,23 +129,35 @@ def test_type_that_was_dropped_and_made_anew_has_no_event_of_the_last_batch(benc
     assert bench.events("pay") == []
 
 
-def test_older_copy_of_one_type_is_taken_once_the_batches_since_are_dropped(bench):
+@pytest.mark.parametrize("mend", ["drop", "copy"])
+def test_older_copy_of_one_type_is_taken_once_the_batches_since_are_gone(bench, shardlog, mend):
     """What the last batch goes on from is missing: an error says so, and what to do."""
     bench.must("order", "ann", amount=1)
     bench.close()
-    copy = copy_of(bench.root / "order", bench.root.parent / "copy of order")
+    copies = {
+        name: copy_of(bench.root / name, bench.root.parent / f"copy of {name}")
+        for name in ("order", "_batches")
+    }
     bench.reopen()
     bench.must("order", "ann", amount=2)
     bench.do(batch(stored("order", "ann", amount=3), stored("pay", "ann", amount=3)))
     bench.close()
     shutil.rmtree(bench.root / "order")
-    copy_of(copy, bench.root / "order")
+    copy_of(copies["order"], bench.root / "order")
     bench.reopen()
+    assert bench.store("pay", "ann", amount=4).status is Status.INTERNAL_ERROR
     answer = bench.store("order", "ann", amount=4)
     assert answer.status is Status.INTERNAL_ERROR
-    assert "put that of the same time back, or drop stream _batches" in answer.message
+    assert "an older copy of order was put back" in answer.message
     bench.close()
-    drop_stream(bench.root, "_batches")
+    if mend == "drop":
+        _, written, _ = answer.message.split("`")
+        _, *words = written.split()
+        said = shardlog(*[bench.root if word == "ROOT" else word for word in words])
+        assert said.code == 0, said.err
+    else:
+        shutil.rmtree(bench.root / "_batches")
+        copy_of(copies["_batches"], bench.root / "_batches")
     bench.reopen()
     bench.must("order", "ann", amount=4)
     assert [fields["amount"] for _, _, fields in bench.events("order")] == [1, 4]

@@ -10,6 +10,7 @@ subscriber = bench.resume(subscriber)                another subscription, from 
 import json
 import re
 import shutil
+from collections import deque
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,8 @@ from typed_events.subscriptions.subscription import Subscription
 F = TypeVar("F", Rows, Checkpoint, CaughtUp, Heartbeat)
 Event = dict[str, Any]
 WAIT_S: Final = 120.0
+# A few rows.
+_TAKEN_BYTES: Final = 1_000
 _CLOCK: Final = SystemClock()
 
 
@@ -44,17 +47,28 @@ def without_proofs(checkpoint: str) -> str:
 class Subscriber:
     """Who is told by a subscription; what it was told, and the last checkpoint."""
 
-    def __init__(self, subscription: Subscription, text: str) -> None:
+    def __init__(
+        self, subscription: Subscription, text: str, *, takes_following: bool = False
+    ) -> None:
         self.subscription = subscription
         self.text = text
         self.events: list[Event] = []
         self.checkpoint = ""
+        # Whether it takes what live readers offer at once, as far as that goes; and what is left.
+        self._takes_following = takes_following
+        self._taken: deque[Frame] = deque()
 
     def frame(self) -> Frame:
         """Return the next frame, heartbeats left out."""
         until_s = _CLOCK.monotonic_s() + WAIT_S
         while True:
-            frame = self.subscription.poll(until_s - _CLOCK.monotonic_s())
+            if self._takes_following and not self._taken:
+                self._taken += self.subscription.take_following(_TAKEN_BYTES) or ()
+            frame = (
+                self._taken.popleft()
+                if self._taken
+                else self.subscription.poll(until_s - _CLOCK.monotonic_s())
+            )
             assert frame is not None, f"nothing is told: {self.text}"
             if not isinstance(frame, Heartbeat):
                 self._note(frame)
@@ -106,7 +120,7 @@ class SubscribedBench:
         self._options = SubscriptionOptions(**options)
         self._shards = shards
         self.events: list[Event] = []
-        self._subscribers: list[Subscriber] = []
+        self.subscribers: list[Subscriber] = []
         self.store_of_events = self._opened()
 
     def _opened(self) -> EventStore:
@@ -140,8 +154,15 @@ class SubscribedBench:
         return position
 
     def subscribe(self, text: str) -> Subscriber:
-        self._subscribers.append(Subscriber(self.store_of_events.subscribe(text), text))
-        return self._subscribers[-1]
+        # Each second one is told as the thread is told that sends for many.
+        self.subscribers.append(
+            Subscriber(
+                self.store_of_events.subscribe(text),
+                text,
+                takes_following=len(self.subscribers) % 2 == 1,
+            )
+        )
+        return self.subscribers[-1]
 
     def resume(self, subscriber: Subscriber) -> Subscriber:
         """Return who goes on from the last checkpoint, and has been told the same."""
@@ -197,7 +218,7 @@ class SubscribedBench:
         self.define(event_type, **fields)
 
     def close(self) -> None:
-        for subscriber in self._subscribers:
+        for subscriber in self.subscribers:
             subscriber.close()
         self.store_of_events.close()
 

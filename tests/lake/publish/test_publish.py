@@ -1,16 +1,19 @@
 """What is published of a stream: each visible row once, whatever became of its parts meanwhile."""
 
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from deltalake import DeltaTable
 
 from storage_core import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     StreamReader,
     TieringReport,
@@ -26,7 +29,7 @@ from tests.lake.publish.publish_lab import (
     PublishLab,
     dying,
 )
-from tests.log.parts.parts_lab import NAME
+from tests.log.parts.parts_lab import NAME, schema_of
 from tests.thin import thinned
 
 PUBLISH = """
@@ -43,6 +46,11 @@ def lab(root):
     lab = PublishLab(root, keep_replaced=timedelta(0))
     yield lab
     lab.stream.close()
+
+
+def noise(count: int) -> list[dict[str, float]]:
+    """Return values that nothing packs."""
+    return [{"noise": value} for value in np.random.default_rng(5).random(count)]
 
 
 @pytest.fixture
@@ -274,6 +282,32 @@ def test_what_lies_before_a_damaged_part_is_published(lab):
         lab.publish()
     assert 0 < lab.published()[0] <= part.entry.first
     lab.check()
+
+
+def test_disk_without_room_for_what_is_rewritten_is_told(lab):
+    lab.append_values(schema_of([{"name": "noise", "type": "double"}]), noise(5000), 50)
+    lab.stream.seal()
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, usual[1]))
+    try:
+        with pytest.raises(UnavailableError, match="cannot be written: File too large"):
+            lab.publish()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert lab.publish().rows == 5000
+    lab.check()
+
+
+def test_older_copy_of_a_stream_in_its_place_is_told(lab, root):
+    lab.fill(60).publish()
+    lab.stream.close()
+    older = lab.copied_to(root / "older")
+    for _ in range(2):
+        lab.reopen()
+        lab.fill(60).publish()
+    with pytest.raises(ForeignDataError, match="an older copy was put in its place"):
+        older.publish()
+    older.stream.close()
 
 
 def test_call_with_a_limit_leaves_the_rest_to_another(lab):

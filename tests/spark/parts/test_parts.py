@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from storage_core import CorruptionError, InvalidRequestError, Stream
 from storage_core.sql import connect
 from streaming_jobs.parts import dataframe
+from tests.lake.absent.away import move_away
 from tests.log.parts.parts_lab import (
     FIRST_MS,
     NAME,
@@ -311,3 +312,10 @@ def test_frame_is_used_again_after_its_parts_were_joined(spark, tmp_path):
     assert rows_of(frame, *ENVELOPE) == before
     assert rows_of(dataframe(spark, tmp_path, NAME), *ENVELOPE) == before
     lab.stream.close()
+
+
+def test_frame_has_the_rows_of_files_that_only_the_lake_has(spark, lab, tmp_path):
+    lab.stream.alter(lake=str(tmp_path / "lake"))
+    before = rows_of(dataframe(spark, lab.root, NAME), *ENVELOPE)
+    assert move_away(lab.stream, tmp_path / "lake")
+    assert rows_of(dataframe(spark, lab.root, NAME), *ENVELOPE) == before

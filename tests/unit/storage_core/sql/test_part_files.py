@@ -18,10 +18,8 @@ import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
 from storage_core.parts.footer import footer_of
+from storage_core.parts.part_home import opener_of
 from storage_core.sql import connect, part_files, query_batches
-from storage_core.sql.access import path_streams
-from storage_core.sql.access.path_streams import FileOpener
-from storage_core.sql.checksum_ranges import read_exactly
 from storage_core.sql.part_files import ListedPart, PartFiles
 from tests.log.parts.parts_lab import NAME, PartsLab
 from tests.thin import rounds
@@ -207,13 +205,13 @@ def test_chunks_larger_than_what_is_kept_are_proven_and_read_a_bounded_number_of
 ):
     root, payloads = large
     monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
-    read, sizes = read_exactly, []
+    read, sizes = os.pread, []
 
-    def counted(file, begin, size):
+    def counted(file, size, begin):
         sizes.append(size)
-        return read(file, begin, size)
+        return read(file, size, begin)
 
-    monkeypatch.setattr(path_streams, "read_exactly", counted)
+    monkeypatch.setattr(os, "pread", counted)
     query = f"SELECT md5(payload) FROM {NAME} ORDER BY address"
     (answer,) = answers(root, query)
     assert [value for (value,) in answer] == [md5(value).hexdigest() for value in payloads]  # noqa: S324 - as DuckDB has it
@@ -250,7 +248,7 @@ def test_handle_that_threads_share_gives_each_what_it_sought(root):
     part = part_of(root)
     whole = part.path.read_bytes()
     files = PartFiles(verify_checksums=True)
-    listed = ListedPart(NAME, part.shard, part.path, part.entry, FileOpener(part.path))
+    listed = ListedPart(NAME, part.shard, part.path, part.entry, opener_of(part))
     with files.listing(NAME, [listed]):
         pass
     handle = files.open(listed.url, "rb")
@@ -269,7 +267,7 @@ def test_handle_that_threads_share_gives_each_what_it_sought(root):
 def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
     part = part_of(root)
     files = PartFiles(verify_checksums=True)
-    listed = ListedPart(NAME, part.shard, part.path, part.entry, FileOpener(part.path))
+    listed = ListedPart(NAME, part.shard, part.path, part.entry, opener_of(part))
     with files.listing(NAME, [listed]):
         pass
     handle = files.open(listed.url, "rb")
@@ -325,7 +323,7 @@ def test_large_chunk_that_is_damaged_between_two_portions_is_told(large, monkeyp
     root, _ = large
     monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
     part, files = part_of(root), PartFiles(verify_checksums=True)
-    listed = ListedPart(NAME, part.shard, part.path, part.entry, FileOpener(part.path))
+    listed = ListedPart(NAME, part.shard, part.path, part.entry, opener_of(part))
     with files.listing(NAME, [listed]):
         pass
     handle = files.open(listed.url, "rb")

@@ -167,9 +167,9 @@ def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
     lab = PartsLab(root)
     looked: list[str] = []
 
-    def listed(path, proof):
+    def listed(path, proof, opener):
         looked.append(path.name)
-        return read(path, proof)
+        return read(path, proof, opener)
 
     read = footer.read_footer
 

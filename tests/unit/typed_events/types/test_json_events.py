@@ -48,7 +48,10 @@ ZONED = [
     '"0001-01-01T00:00:00+00:00"',
 ]
 RIGHT = {
-    "amount": ["5", "-0", "9223372036854775807", "-9223372036854775808"],
+    "amount": [
+        *("5", "-0", "9223372036854775807", "-9223372036854775808"),
+        *("5.0", "-0.0", "1e3", "-2E+2", "9007199254740991.0"),
+    ],
     "price": ["1.5", "5", "1e3", "-0", "-0.0", "1e-400", "123456789012345678901", "null"],
     "note": ['"x"', '"\\u0000"', '"\\ud83d\\ude00"', '"ä"', '""', '"\\u00e4\\n"', "null"],
     "paid": ["true", "false", "null"],
@@ -58,7 +61,10 @@ RIGHT = {
     "status": ['"new"', '"sent"'],
 }
 STRANGE = {
-    "amount": ["5.0", "1e3", "9223372036854775808", '"5"', "true", "null", "[1]", "{}", "1.", "01"],
+    "amount": [
+        *("5.5", "1e-3", "9007199254740992.0", "-9007199254740993.0", "1e18", "1e400", "NaN"),
+        *("9223372036854775808", '"5"', "true", "null", "[1]", "{}", "1.", "01"),
+    ],
     "price": ["NaN", "Infinity", "-Infinity", "1e400", "9" * 400, "9" * 5000, '"1"', "true", ".5"],
     "note": ["5", "true", '"\\ud800"', '"\\udc00"', '"\n"', "[]", '{"a": 1}', '"', "'x'"],
     "paid": ["0", "1", '"true"', "True"],
@@ -183,6 +189,7 @@ def test_what_is_no_object_costs_no_neighbour(whole):
         b'{"amount": 5',
         b'{"amount": "5", "status": "new"}',
         b'{"amount": 5.0, "status": "new"}',
+        b'{"amount": 5.5, "status": "new"}',
         b'{"amount": 5, "status": "lost"}',
         b'{"amount": 5, "status": "new", "at": 1769860800}',
         b'{"amount": 5, "status": "new", "price": NaN}',
@@ -205,6 +212,15 @@ def test_times_of_a_form_that_programs_write_are_read_by_columns(field):
         line = f'{{"amount": 5, "status": "new", "{field}": {written}}}\n'.encode()
         read = columns_at_once(line * 3, 3, json_fields(SCHEMA), SCHEMA.arrow_schema())
         assert isinstance(read, list)
+
+
+@pytest.mark.parametrize("written", [("5.0", "5"), ("5", "1e3"), ("-0.0", "5", "2.0")])
+def test_integers_that_are_written_as_doubles_are_read_by_columns(written):
+    lines = "".join(f'{{"amount": {one}, "status": "new"}}\n' for one in written)
+    fields, types = json_fields(SCHEMA), SCHEMA.arrow_schema()
+    read = columns_at_once(lines.encode(), len(written), fields, types)
+    assert isinstance(read, list)
+    assert read[types.get_field_index("amount")].to_pylist() == [int(float(n)) for n in written]
 
 
 def test_a_registrys_frame_before_a_text_is_passed_over():

@@ -1,0 +1,112 @@
+"""Lets files of parts go from this machine that the lake has: `keep_local` of a stream.
+
+The part list stays as it is, and readers bring what they need of such a part from the lake
+(lake_parts.py). Any process may do it that may write in the shard's directory, beside the owner and
+its readers: who has a file open reads on, and who opens it later finds it in the lake.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from storage_core.format.part_entry import PartEntry, visible_file_name
+from storage_core.format.shard_state import ShardState
+from storage_core.lake.absent.lake_parts import LakeParts
+from storage_core.lake.image import image_name
+from storage_core.parts.snapshot import Part, listed_parts, visible_directory
+from storage_core.platform.clock import Clock, SystemClock
+from storage_core.platform.durable_file import taking_errors
+from storage_core.reader import StreamReader
+
+_NS_A_MS: Final = 1_000_000
+_CLOCK: Final = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFilesGone:
+    """The files of a shard that went from this machine.
+
+    Attributes:
+        parts: The parts whose files they were.
+        bytes: What they took.
+    """
+
+    parts: int = 0
+    bytes: int = 0
+
+
+def let_files_go(
+    reader: StreamReader,
+    shard: int,
+    table_files: Mapping[str, int],
+    lake: LakeParts,
+    clock: Clock = _CLOCK,
+) -> LocalFilesGone:
+    """Delete the files of a shard's parts that the lake has, and that are old enough.
+
+    1. Choose: parts that were made `keep_local` ago; of a stream with `keep_hot` those whose blocks
+       were trimmed, since a trim reads them. The table has their file, as it lies: those that were
+       rewritten for it stay.
+    2. Prove: the end of the store's file is that of the part list, which has the digests of all
+       else. It is kept here for who reads the part next.
+    3. Delete: the name that other programs see, then the file.
+
+    A crash leaves the rest for the next call.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        shard: The shard's number.
+        table_files: The files of the shard in a loaded version of its table, with their sizes.
+        lake: The parts in the store of that table.
+        clock: Tells how old parts are.
+
+    Raises:
+        CorruptionError: The store has another file than the part list says; the local one stays.
+        UnavailableError: The store cannot be read now, or the disk refuses.
+        InvalidRequestError: This process may not write there.
+    """
+    options = reader.options
+    if options.keep_local is None:
+        return LocalFilesGone()
+    directory = reader.rows.shards.files.shard_directory(shard)
+    shard_reader = reader.shard(shard)
+    state = shard_reader.state()
+    made_before_ms = clock.now_ns() // _NS_A_MS - options.keep_local // timedelta(milliseconds=1)
+    entries = [
+        entry
+        for entry in shard_reader.parts().entries
+        if _may_go(entry, state, made_before_ms, has_keep_hot=options.keep_hot is not None)
+    ]
+    parts, size = 0, 0
+    for part in _published(listed_parts(shard, directory, entries), table_files):  # 1
+        lake.prove(part)  # 2
+        _delete(part, visible_directory(directory))  # 3
+        parts, size = parts + 1, size + part.entry.size
+    return LocalFilesGone(parts, size)
+
+
+def _may_go(
+    entry: PartEntry, state: ShardState, made_before_ms: int, *, has_keep_hot: bool
+) -> bool:
+    return entry.sealed_at_ms <= made_before_ms and not (
+        has_keep_hot and entry.last >= state.trimmed
+    )
+
+
+def _published(parts: Iterator[Part], table_files: Mapping[str, int]) -> Iterator[Part]:
+    """Yield the parts whose files are here, and in the table as they lie."""
+    for part in parts:
+        entry = part.entry
+        path = image_name(part.shard, entry, entry.first, entry.last)
+        if table_files.get(path) == entry.size and part.path.exists():
+            yield part
+
+
+def _delete(part: Part, visible: Path) -> None:
+    with taking_errors(part.path, "the file of a published part cannot be removed"):
+        # IMPORTANT: the other name first: its part has rows that other programs see twice, were it
+        # left when the part is merged.
+        (visible / visible_file_name(part.entry.number)).unlink(missing_ok=True)
+        part.path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Parts whose files only the lake has."""

@@ -1,0 +1,100 @@
+"""Goal: the cache of bytes is bounded, keeps what is used, and never stops a read.
+
+Method: bytes are put and taken by a clock that moves when told; the directory is damaged, filled,
+or may not be written to.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from storage_core.lake.absent.byte_cache import ByteCache
+from storage_core.testing import ManualClock
+
+KIB = 2**10
+MINUTES_S = 120
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def cache(tmp_path, clock):
+    return ByteCache(tmp_path / "cache", 64 * KIB, clock)
+
+
+def bytes_in(tmp_path):
+    return sum(file.stat().st_size for file in (tmp_path / "cache").iterdir())
+
+
+def test_bytes_are_kept_by_name(cache):
+    assert cache.get("a-0-3") is None
+    cache.put("a-0-3", b"abc")
+    assert cache.get("a-0-3") == b"abc"
+    cache.drop("a-0-3")
+    assert cache.get("a-0-3") is None
+    cache.drop("a-0-3")
+
+
+def test_bytes_that_were_used_longest_ago_go_first(cache, clock, tmp_path):
+    for number in range(60):
+        cache.put(f"a-{number}", bytes(4 * KIB))
+        os.utime(tmp_path / "cache" / f"a-{number}", ns=(clock.now_ns(), clock.now_ns()))
+        clock.advance(MINUTES_S)
+        assert cache.get("a-0") is not None
+        assert cache.get(f"a-{number}") is not None
+        assert bytes_in(tmp_path) <= 64 * KIB
+    assert cache.get("a-1") is None
+
+
+def test_what_is_larger_than_all_is_not_kept(cache):
+    cache.put("a", b"a")
+    cache.put("b", bytes(65 * KIB))
+    assert (cache.get("a"), cache.get("b")) == (b"a", None)
+
+
+def test_no_cache_keeps_nothing(tmp_path, clock):
+    cache = ByteCache(tmp_path / "cache", 0, clock)
+    cache.put("a", b"a")
+    assert cache.get("a") is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_place_that_takes_nothing_is_no_error(tmp_path, clock):
+    (tmp_path / "file").touch()
+    cache = ByteCache(tmp_path / "file", 64 * KIB, clock)
+    cache.put("a", b"a")
+    assert cache.get("a") is None
+
+
+def test_file_that_fails_on_its_way_leaves_nothing(cache, tmp_path):
+    def pieces():
+        yield b"a"
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        cache.put_file("a", pieces(), 2)
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_many_may_use_one_directory(tmp_path, clock):
+    caches = [ByteCache(tmp_path / "cache", 64 * KIB, clock) for _ in range(4)]
+    numbers = count()
+
+    def used(cache):
+        for _ in range(200):
+            number = next(numbers) % 50
+            cached = cache.get(f"a-{number}")
+            assert cached in (None, bytes([number]) * 4 * KIB)
+            if cached is None:
+                cache.put(f"a-{number}", bytes([number]) * 4 * KIB)
+
+    with ThreadPoolExecutor(len(caches)) as threads:
+        for done in [threads.submit(used, cache) for cache in caches]:
+            done.result()
+    # What each puts once it has looked is there beside what another has put meanwhile.
+    assert bytes_in(tmp_path) <= 64 * KIB + len(caches) * 4 * KIB

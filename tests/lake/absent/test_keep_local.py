@@ -1,0 +1,104 @@
+"""Goal: a stream answers alike before, while and after its files go, over any store.
+
+Method: rows of every kind are published; their files go by `keep_local`, and the store goes too.
+"""
+
+from datetime import timedelta
+
+import pytest
+
+from storage_core import StreamReader, UnavailableError
+from storage_core.lake import publish_stream
+from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
+from storage_core.sql import connect
+from tests.lake.publish.publish_lab import PublishLab
+from tests.log.parts.parts_lab import NAME, SCHEMAS
+
+# Nobody listens there.
+NOWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "MAX_RETRIES": "0", "RETRY_TIMEOUT": "1s"}
+QUERY = f'SELECT count(*), sum(address), sum("primary"), count(temperature) FROM {NAME}'
+
+
+@pytest.fixture
+def lab(root, store):
+    lab = PublishLab(root, store)
+    lab.stream.alter(lake=lab.target.uri)
+    return lab
+
+
+@pytest.fixture(autouse=True)
+def reach(lab, tmp_path, monkeypatch):
+    """Return what lets all reads reach the store by other options."""
+
+    def reaching(**options):
+        file = tmp_path / "options.toml"
+        lines = {**lab.target.options, **options}.items()
+        file.write_text("\n".join(f'{name} = "{value}"' for name, value in lines))
+
+    monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(tmp_path / "options.toml"))
+    reaching()
+    return reaching
+
+
+def published_and_gone(lab):
+    """Publish what is sealed, and let the files go; return how many did."""
+    lab.stream.alter(keep_local=timedelta(0))
+    report = publish_stream(lab.root, NAME)
+    return sum(shard.files_gone for shard in report.shards.values())
+
+
+def answers(lab):
+    with connect(lab.root) as streams:
+        answer = streams.sql(QUERY).fetchall()
+    return lab.rows(), answer
+
+
+def here(lab):
+    return [part for part in lab.stream.parts() if part.path.exists()]
+
+
+def test_answers_are_the_same_before_while_and_after_files_go(lab):
+    lab.fill(300).fill(200)
+    before = answers(lab)
+    with StreamReader.open(lab.root, NAME) as reader:
+        batches = [reader.tail(shard) for shard in reader.committed()]
+        first = [next(batch).num_rows for batch in batches]
+        assert published_and_gone(lab)
+        rest = sum(batch.num_rows for rows in batches for batch in rows)
+    assert sum(first) + rest == len(before[0])
+    lab.stream.trim()
+    assert answers(lab) == before
+    lab.fill(100).fill(100).fill(100)
+    lab.stream.compact()
+    published_and_gone(lab)
+    lab.check()
+
+
+def test_parts_of_a_stream_with_a_lake_are_published_as_they_lie(lab):
+    lab.append_values(
+        SCHEMAS[0], [{"temperature": 0.1 * n, "version": "1", "tags": {}} for n in range(99)], 10
+    )
+    lab.stream.seal()
+    assert published_and_gone(lab) == len(lab.stream.parts())
+    assert not here(lab)
+
+
+def test_rows_above_are_read_while_the_store_is_away(lab, reach, tmp_path):
+    lab.fill(300)
+    lab.stream.trim()
+    ends = lab.stream.committed()
+    lab.append(lab.rng, 50)
+    assert published_and_gone(lab)
+    if lab.target.directory is not None:
+        lab.target.directory.rename(tmp_path / "elsewhere")
+    reach(**NOWHERE)
+    with StreamReader.open(lab.root, NAME) as reader:
+        above = sum(rows.num_rows for n in ends for rows in reader.tail(n, ends[n]))
+        with pytest.raises(UnavailableError, match="only in the lake") as raised:
+            reader.read(columns=["address"])
+    assert above == 50
+    assert raised.value.start is not None
+    if lab.target.directory is not None:
+        (tmp_path / "elsewhere").rename(lab.target.directory)
+    reach()
+    assert len(lab.rows()) == 350

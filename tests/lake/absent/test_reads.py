@@ -1,0 +1,135 @@
+"""Goal: parts whose files are only in the lake answer every read as those that are here.
+
+Method: a stream's blocks are trimmed, so that its parts alone have its rows, and their files are
+moved into a lake; or one of them is damaged there, or gone.
+"""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
+from storage_core.sql import connect
+from tests.lake.absent.away import lake_path, move_away
+from tests.log.parts.parts_lab import NAME, PartsLab, rows_in, whole_rows
+from tests.log.serve.served import serving
+
+ROWS = 3000
+COUNT = f'SELECT count(*), sum(address), sum("primary") FROM {NAME}'
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a lab whose parts alone have its rows, closed."""
+    lab = PartsLab(tmp_path_factory.mktemp("made"))
+    lab.append(np.random.default_rng(7), ROWS)
+    lab.stream.seal()
+    lab.stream.trim()
+    lab.stream.close()
+    return lab
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def lab(made, tmp_path, lake):
+    lab = made.copied_to(tmp_path / "root")
+    lab.stream.alter(lake=str(lake))
+    return lab
+
+
+def sql(root, query=COUNT):
+    with connect(root) as streams:
+        return streams.sql(query).fetchall()
+
+
+def test_rows_are_the_same_once_files_are_away(lab, lake):
+    rows, answer = whole_rows(lab.root, "secondary"), sql(lab.root)
+    assert move_away(lab.stream, lake)
+    assert whole_rows(lab.root, "secondary") == rows
+    assert sql(lab.root) == answer
+    # What was brought is kept here: the store may be away from now on.
+    lake.rename(lake.with_name("elsewhere"))
+    assert whole_rows(lab.root, "secondary") == rows
+    assert sql(lab.root) == answer
+
+
+def test_server_answers_of_files_that_are_away(lab, lake):
+    rows, answer = whole_rows(lab.root, "secondary"), sql(lab.root)
+    move_away(lab.stream, lake)
+    with serving(lab.root) as server:
+        address = f"shardlog://{server.server.address}"
+        assert sql(address) == answer
+        with StreamReader.open(address, NAME) as reader:
+            assert sum(
+                batch.num_rows for n in reader.committed() for batch in reader.tail(n)
+            ) == len(rows)
+
+
+def test_store_that_is_away_is_named_with_the_rows_that_it_has(lab, lake):
+    move_away(lab.stream, lake)
+    elsewhere = lake.rename(lake.with_name("elsewhere"))
+    with pytest.raises(UnavailableError, match="only in the lake") as raised:
+        rows_in(lab.root, ["shard", "address"])
+    assert raised.value.start is not None
+    assert raised.value.end is not None
+    elsewhere.rename(lake)
+    assert len(rows_in(lab.root, ["shard", "address"])) == ROWS
+
+
+def test_file_of_the_lake_that_differs_is_damage(lab, lake):
+    part, *_ = move_away(lab.stream, lake)
+    file = lake_path(lake, part)
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(CorruptionError, match="lake"), StreamReader.open(lab.root, NAME) as reader:
+        list(reader.tail(part.shard))
+
+
+def test_verify_says_what_it_did_not_read_of_the_lake(lab, lake):
+    parts = move_away(lab.stream, lake)
+    report = lab.stream.verify()
+    assert (report.is_clean, report.parts, report.parts_in_lake) == (True, 0, len(parts))
+    assert any("only the lake has" in line for line in report.unchecked)
+    whole = lab.stream.verify(reads_lake=True)
+    assert (whole.is_clean, whole.parts, whole.parts_in_lake) == (True, len(parts), 0)
+    assert (report.rows, whole.rows) == (0, ROWS)
+
+
+def test_verify_tells_what_neither_this_machine_nor_the_lake_has(lab, lake):
+    part, *_ = move_away(lab.stream, lake)
+    lake_path(lake, part).unlink()
+    (problem,) = lab.stream.verify().problems
+    assert "missing" in problem.message
+    assert (problem.start, problem.end) == (part.entry.first, part.entry.last + 1)
+
+
+def test_rebuild_leaves_parts_that_the_lake_has(lab, lake):
+    parts = move_away(lab.stream, lake)
+    lab.stream.seal(rebuild=True)
+    assert lab.stream.parts() == parts
+
+
+def test_lake_of_parts_that_only_it_has_may_not_change(lab, lake):
+    move_away(lab.stream, lake)
+    with pytest.raises(InvalidRequestError, match="only the lake has"):
+        lab.stream.alter(lake=None)
+    lab.stream.alter(lake=str(lake), lake_lag=timedelta(seconds=5))
+
+
+def test_compaction_merges_parts_that_only_the_lake_has(tmp_path, lake):
+    lab = PartsLab(tmp_path / "root", lake=str(lake))
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        lab.append(rng, 50)
+        lab.stream.seal()
+    rows = lab.rows()
+    parts = move_away(lab.stream, lake)
+    lab.stream.compact()
+    assert len(lab.stream.parts()) < len(parts)
+    assert lab.rows() == rows
