@@ -34,6 +34,7 @@ FAULTS_events := $(foreach room,store state,$(addprefix tests/events/$(room)/tes
 FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py tests/events/front_ends/test_fuzz.py
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
+FAULTS_lake := tests/lake/publish
 # Each read of Spark over a server, too.
 FAULTS_doors := tests/spark/source
 FAULTS_cluster := tests/spark/cluster
@@ -45,7 +46,7 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
 COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
-	EXPORT AVRO POISON SERVE CLUSTER COMMANDS EVENTS) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
+	EXPORT AVRO POISON SERVE CLUSTER COMMANDS EVENTS LAKE) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

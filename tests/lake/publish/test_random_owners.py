@@ -74,19 +74,15 @@ class OwnersAgainstTopic:
             self.owners.begin(self.published())
 
     def lose(self, owner: Owner) -> None:
+        published = self.published()
         self.owners.lose(owner)
         if not self.owners.all:
-            self.owners.begin(self.published())
+            self.owners.begin(published)
 
     def published(self) -> int:
-        root = self.owners.all[0].copy.root if self.owners.all else None
-        return self._published_by(root) if root else self._last
-
-    def _published_by(self, root: Path) -> int:
-        with StreamReader.open(root, NAME) as reader:
+        with StreamReader.open(self.owners.all[0].copy.root, NAME) as reader:
             table = LakeTable.open(self.owners.target, stream_of(reader))
-        self._last = 0 if table is None else table.published(SHARD) or 0
-        return self._last
+        return 0 if table is None else table.published(SHARD) or 0
 
     def check(self) -> None:
         published = self.published()
