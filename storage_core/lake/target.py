@@ -24,6 +24,9 @@ _SCHEMES: Final = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 # What these have before an @ is a container; with others it would be a user and a password.
 _WITH_CONTAINER: Final = ("abfs", "abfss")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+# NOTE: delta-rs (1.6) and its stores do not agree on what these mean in a path.
+_FORBIDDEN: Final = re.compile(r"[%?#\\*]")
+_ENDPOINTS: Final = ("endpoint", "endpoint_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,9 @@ def _of_directory(path: str) -> str:
     if ".." in path.split("/"):
         message = f"{path!r} has `..` in it; name the directory itself"
         raise InvalidRequestError(message)
+    if _FORBIDDEN.search(path):
+        message = f"{path!r} has one of % ? # * and \\ in it, which a lake's path cannot have"
+        raise InvalidRequestError(message)
     names = [name for name in path.split("/") if name not in ("", ".")]
     if not names:
         message = f"{path!r} is no place for a lake: name a directory of its own"
@@ -108,8 +114,7 @@ def _of_store(scheme: str, rest: str) -> str:
         )
         raise InvalidRequestError(message)
     names = [name for name in path.split("/") if name]
-    # In a URI of Delta's a `?` or `#` begins what is no part of the name.
-    if not bucket or any(name in (".", "..") for name in names) or re.search("[?#]", rest):
+    if not bucket or any(name in (".", "..") for name in names) or _FORBIDDEN.search(rest):
         message = f"{readable!r} is no place for a lake; {_EXAMPLES}"
         raise InvalidRequestError(message)
     if not names:
@@ -134,6 +139,9 @@ def _checked_options(options: Mapping[str, str]) -> dict[str, str]:
             raise InvalidRequestError(message)
         if name.lower() in spelled:
             message = f"the option {name!r} of the lake is there twice, spelled in two ways"
+            raise InvalidRequestError(message)
+        if name.lower().endswith(_ENDPOINTS) and not re.match(r"https?://[^/\s]+", text):
+            message = f"the option {name!r} of the lake is no URL; write https://HOST:PORT"
             raise InvalidRequestError(message)
         spelled.add(name.lower())
         checked[name] = text

@@ -170,5 +170,20 @@ def test_waits_are_bounded_unless_the_caller_bounds_them(bucket_store):
     assert (options["Timeout"], options["connect_timeout"]) == ("9s", "7s")
 
 
-def test_wrong_option_is_told(bucket_store):
-    refused(bucket_store.target(timeout="soon"), InvalidRequestError, "options of the lake")
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"timeout": "soon"}, "options of the lake"),
+        ({"max_retries": "few"}, "options of the lake"),
+        ({"AWS_ALLOW_HTTP": "false"}, "needs the option AWS_ALLOW_HTTP"),
+    ],
+)
+def test_wrong_option_is_told(bucket_store, options, text):
+    refused(bucket_store.target(**options), InvalidRequestError, text)
+
+
+def test_credentials_that_are_not_whole_are_told(bucket_store):
+    options = dict(bucket_store.options)
+    del options["AWS_SECRET_ACCESS_KEY"]
+    target = lake_target(bucket_store.target().uri, options)
+    refused(target, InvalidRequestError, "incomplete or damaged")

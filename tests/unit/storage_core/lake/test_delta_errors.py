@@ -41,6 +41,20 @@ def raised(error: BaseException) -> ShardlogError:
         ("403 Forbidden\n<Error><Code>AccessDenied</Code></Error>", InvalidRequestError, "refuses"),
         ("400 Bad Request\n<Error><Code>ExpiredToken</Code></Error>", InvalidRequestError, "refus"),
         ('Generic Config error: failed to parse "soon"', InvalidRequestError, "options"),
+        ('Failed to parse config: [("max_retries", …)]', InvalidRequestError, "options"),
+        ("Generic S3 error: Missing SecretAccessKey", InvalidRequestError, "incomplete"),
+        ("GCP credential error: Unable to open a file", InvalidRequestError, "incomplete"),
+        ("Invalid Access Key: Invalid symbol 33", InvalidRequestError, "incomplete or damaged"),
+        ("Generic MicrosoftAzure error: Account must be specified", InvalidRequestError, "inco"),
+        (
+            "Received redirect without LOCATION: an incorrectly configured region",
+            InvalidRequestError,
+            "another region",
+        ),
+        ("301\n<Error><Code>PermanentRedirect</Code></Error>", InvalidRequestError, "another reg"),
+        ("builder error\nURL scheme is not allowed", InvalidRequestError, "AWS_ALLOW_HTTP"),
+        ("Forked process detected - current PID is 1", InvalidRequestError, "spawn it"),
+        ("Invalid data type for Delta Lake: Time64(µs)", InvalidRequestError, "no such type"),
         ("Permission denied (os error 13)", InvalidRequestError, "may not use the directory"),
         ("client error (Connect)\ntcp connect error", UnavailableError, "cannot be reached"),
         ("error sending request\noperation timed out", UnavailableError, "cannot be reached"),
@@ -64,6 +78,21 @@ def test_line_has_neither_colours_nor_bodies_nor_signatures():
         "Server returned non-2xx status code: 404 Not Found: NoSuchBucket: "
         "The specified bucket does not exist"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Generic Config error: failed to parse "secret" as boolean',
+        'config: [("max_retries", "error: failed to parse \\"secret\\" as usize")]',
+        "GET http://host/b?X-Amz-Signature=secret in 3 ms",
+    ],
+)
+def test_values_of_options_and_signatures_are_not_repeated(text):
+    error = raised(OSError(text))
+    assert "secret" not in str(error)
+    assert error.__cause__ is None
+    assert error.__suppress_context__
 
 
 def test_backtrace_is_left_out():

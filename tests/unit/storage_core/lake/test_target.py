@@ -13,7 +13,7 @@ from storage_core.lake.target import lake_target
     [
         ("/srv/lake/orders", "file:///srv/lake/orders"),
         ("/srv//lake/./orders/", "file:///srv/lake/orders"),
-        ("/srv/my lake/50%", "file:///srv/my%20lake/50%25"),
+        ("/srv/my lake/ü", "file:///srv/my%20lake/%C3%BC"),
         ("file:///srv/my%20lake", "file:///srv/my%20lake"),
         ("file:///srv/my lake", "file:///srv/my%20lake"),
         ("file://localhost/srv/lake", "file:///srv/lake"),
@@ -40,6 +40,7 @@ def test_place_has_one_uri(uri, expected):
         *("", " ", "lake", "./lake", "~/lake", "/", "file:///", "file://host/lake", "/a/../b"),
         *("file:lake", "s3:/bucket/a", "s3://", "s3:///a", "s3://bucket", "s3://bucket/"),
         *("s3://bucket/a/../b", "s3://bucket/./b", "s3://bucket/a?x=1", "s3://bucket/a#x"),
+        *("/srv/50%", "/srv/a#b", "/srv/a?", "file:///srv/a%23b", "s3://bucket/a%20b"),
         *("ftp://host/a", "hdfs://host/a", "http://host/a", "s3://bucket/a\nb"),
     ],
 )
@@ -81,6 +82,13 @@ def test_option_that_is_no_text_is_refused():
     options: dict = {"timeout": 5}
     with pytest.raises(InvalidRequestError, match="'timeout' of the lake is no text"):
         lake_target("s3://bucket/a", options)
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "aws_endpoint", "azure_storage_endpoint"])
+@pytest.mark.parametrize("value", ["localhost:9000", "nonsense", "", "http://", "ftp://host"])
+def test_endpoint_that_is_no_url_is_refused(name, value):
+    with pytest.raises(InvalidRequestError, match=rf"'{name}' of the lake is no URL"):
+        lake_target("s3://bucket/a", {name: value})
 
 
 def test_directory_is_that_of_a_file_uri_alone():

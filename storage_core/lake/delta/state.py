@@ -38,3 +38,8 @@ def history_of(configuration: Mapping[str, str]) -> timedelta:
 def log_path(version: int) -> str:
     """Return the path below a table of the file that a commit is."""
     return f"_delta_log/{version:020d}.json"
+
+
+def checkpoint_paths(version: int) -> tuple[str, ...]:
+    """Return the paths of the files that a checkpoint is: its own, and the one that names it."""
+    return f"_delta_log/{version:020d}.checkpoint.parquet", "_delta_log/_last_checkpoint"
