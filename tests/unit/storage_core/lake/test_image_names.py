@@ -16,7 +16,7 @@ digests = st.binary(min_size=16, max_size=16)
 
 def entry_of(digest: bytes) -> PartEntry:
     numbers = 0, 0, 0, 0, 0, 0, 0, 0, 0
-    return PartEntry(*numbers, False, digest, "", 0, b"")  # noqa: FBT003 - as a list has it
+    return PartEntry(*numbers, False, digest, "", 0, b"")
 
 
 @many
