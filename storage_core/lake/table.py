@@ -34,6 +34,7 @@ from storage_core.lake.delta.state import (
     history_properties,
     latest_version,
     log_path,
+    row_counts,
 )
 from storage_core.lake.delta.table_checks import refuse_unusable
 from storage_core.lake.delta.table_creation import make_table
@@ -159,6 +160,18 @@ class LakeTable:
                 self._sizes = file_sizes(self._delta)
         directory = "" if shard is None else shard_directory(shard)
         return {path: size for path, size in self._sizes.items() if path.startswith(directory)}
+
+    def rows(self, shard: int) -> dict[str, int]:
+        """Return how many rows files of a shard have, of those whose statistics say so."""
+        with self._errors("reading the table's statistics"):
+            rows = row_counts(self._delta)
+        directory = shard_directory(shard)
+        return {path: count for path, count in rows.items() if path.startswith(directory)}
+
+    def stored(self, shard: int) -> dict[str, int]:
+        """Return the paths and sizes of what the store has in a shard's directory."""
+        files = self._store.listed(shard_directory(shard).removesuffix("/"))
+        return {file.path: file.size for file in files if not file.is_directory}
 
     def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
         """Add columns that the table does not have, and load it again.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 HISTORY_DEFAULT: Final = timedelta(days=7)
@@ -16,6 +17,14 @@ _INTERVAL: Final = re.compile(r"interval (\d+) seconds?\Z")
 def file_sizes(delta: DeltaTable) -> dict[str, int]:
     """Return the path of each file of the loaded version, and how many bytes it has."""
     return delta._table.get_add_file_sizes()  # noqa: SLF001 - the public name gives URIs, without sizes
+
+
+def row_counts(delta: DeltaTable) -> dict[str, int]:
+    """Return how many rows files of the loaded version have, of those whose statistics say so."""
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    paths, counts = (actions.column(name).to_pylist() for name in ("path", "num_records"))
+    rows = zip(map(str, paths), counts, strict=True)
+    return {path: count for path, count in rows if count is not None}
 
 
 def latest_version(delta: DeltaTable) -> int:
