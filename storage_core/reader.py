@@ -132,6 +132,25 @@ class StreamReader(StreamFacade[FollowedShard]):
         """Return what answers for one shard, as long as the reader is open."""
         return self._open.shard(shard)
 
+    def first_committed_ms(self, shard: int, start: int) -> int | None:
+        """Return when the first row of a shard at or above an address was committed.
+
+        Args:
+            shard: The shard's number.
+            start: The address.
+
+        Returns:
+            Milliseconds since 1970; None where nothing is committed at or above it.
+
+        Raises:
+            InvalidRequestError: The reader asks a server, which does not tell it.
+        """
+        follower = self._open.shard(shard)
+        if isinstance(follower, ShardFollower):
+            return follower.ask(lambda view: view.first_committed_ms(start))
+        message = "a server does not tell when rows were committed: open the stream by its root"
+        raise InvalidRequestError(message, stream=self._open.meta.name)
+
     def born(self, shard: int) -> int:
         """Return the first address that a shard can ever have had."""
         self._open.shard(shard)

@@ -46,14 +46,12 @@ def lake_figures(
     lake = reader.options.lake
     if lake is None:
         return {}
-    # Only who has a lake needs it.
-    from storage_core.lake import shard_status  # noqa: PLC0415
-
     notes, figures = LakeNotes(root), {}
-    for shard in reader.committed():
+    for shard, committed in reader.committed().items():
         published = notes.published(Partition(name, shard), lake, reader.lineage(shard))
         if published is not None:
-            status = shard_status(reader, shard, published, now_ns // _NS_A_MS)
-            age_s = status.unpublished_age_ms / 1000
-            figures[shard] = LakeFigures(published, status.unpublished, age_s)
+            first_ms = reader.first_committed_ms(shard, published)
+            age_ms = 0 if first_ms is None else max(now_ns // _NS_A_MS - first_ms, 0)
+            unpublished = max(committed - max(published, reader.start(shard)), 0)
+            figures[shard] = LakeFigures(published, unpublished, age_ms / 1000)
     return figures

@@ -23,6 +23,8 @@ LOGGERS: Final = (
     "dead_letter_policy",
     "dead_letter_watch",
     "expiry_timer",
+    "lake_timer",
+    "last_publish",
     "maintenance_timer",
     "partition_faults",
     "progress",

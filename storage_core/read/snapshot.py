@@ -156,6 +156,16 @@ class ShardSnapshot:
         if self.state.tail.blocks_end > max(reached, start):
             self._refuse_hole(reached, min(end, self.state.tail.blocks_end))
 
+    def first_committed_ms(self, start: int) -> int | None:
+        """Return when the first row at or above an address was committed; None without one.
+
+        Raises:
+            CorruptionError: The chain of zones is broken.
+        """
+        start = max(start, self.state.start)
+        first = next(self.zones(start, self.committed), None) if start < self.committed else None
+        return None if first is None else first.committed_at_ms
+
     def zones_back(self, start: int, end: int) -> Iterator[Zone]:
         """Yield the zones with addresses in the range, the last first, none missing.
 

@@ -1,5 +1,6 @@
 """Maintenance: the steps that are due in a shard, each of them bounded."""
 
+from contextlib import closing
 from datetime import timedelta
 
 from storage_core.catalog.options import StreamOptions
@@ -47,13 +48,8 @@ def _steps(shard: Shard, options: StreamOptions, builder: Builder) -> list[Tieri
 
 def first_committed_ms(shard: Shard, begin: int) -> int | None:
     """Return when the first row at or above an address was committed; None if there is none."""
-    view = shard.snapshots.committed()
-    try:
-        begin = max(begin, view.state.start)
-        first = next(view.zones(begin, view.committed), None) if begin < view.committed else None
-    finally:
-        view.close()
-    return None if first is None else first.committed_at_ms
+    with closing(shard.snapshots.committed()) as view:
+        return view.first_committed_ms(begin)
 
 
 def _seal_after(options: StreamOptions) -> timedelta:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from storage_core.lake.publish import publish_shard
 from storage_core.lake.publishing.publisher import PublishAnswer, PublishOrder
+from storage_core.platform.extras import missing
 from storage_core.platform.work.serving import serve_orders
 from storage_core.reader import StreamReader
 
@@ -23,6 +23,11 @@ def published(order: PublishOrder, on_rows: Callable[[int], None]) -> PublishAns
     Raises:
         ShardlogError: As `publish_shard` does; of every kind, since the owner gets it.
     """
+    # It may be missing, which is told as any other reason is.
+    try:
+        from storage_core.lake.publish import publish_shard  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise missing(str(error.name), "publishing") from error
     with StreamReader.open(order.root, order.stream) as reader:
         # IMPORTANT: read before the part list that is published, which may be newer than that.
         state = reader.shard(order.shard).state()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core import Environment, InvalidRequestError
+from storage_core import Environment, InvalidRequestError, StreamReader
 from storage_core.testing import ManualClock
 
 REPOSITORY = Path(__file__).parents[3]
@@ -80,6 +80,30 @@ def test_few_rows_are_sealed_once_the_oldest_has_waited(bench, clock):
     assert sealed(bench) == 2
     clock.advance(3600)
     assert bench.stream.maintain().is_idle
+
+
+@pytest.mark.parametrize(("lag_s", "due_s"), [(5, 5), (3600, 60)])
+def test_rows_for_a_lake_are_sealed_in_time_for_that(bench, clock, tmp_path, lag_s, due_s):
+    bench.stream.alter(lake=tmp_path.as_uri(), lake_lag=timedelta(seconds=lag_s))
+    bench.keep([1])
+    clock.advance(due_s - 1)
+    assert sealed(bench) == 0
+    clock.advance(1)
+    assert sealed(bench) == 1
+
+
+def test_first_row_at_or_above_an_address_says_when_it_was_committed(bench, clock):
+    bench.keep([1, 2])
+    then_ms = clock.now_ns() // 10**6
+    clock.advance(60)
+    bench.keep([3])
+    stream = bench.stream
+    shard, end = next((n, end) for n, end in stream.committed().items() if end)
+    with StreamReader.open(bench.root, bench.name) as reader:
+        for first_committed_ms in (stream.first_committed_ms, reader.first_committed_ms):
+            assert first_committed_ms(shard, 0) == then_ms
+            assert first_committed_ms(shard, end - 1) == then_ms + 60_000
+            assert first_committed_ms(shard, end) is None
 
 
 def test_rows_of_the_future_are_sealed_at_once(bench, clock):

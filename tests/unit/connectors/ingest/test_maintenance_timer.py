@@ -1,5 +1,6 @@
 """A worker makes parts of rows that have waited: in its time, beside its rounds, if it keeps up."""
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,28 @@ def test_turn_is_skipped_while_the_worker_falls_behind(writers, timed):
     timed.ends = {A: 1_900_005, B: 5}
     timed.tick(writers, 3 * EVERY_S)
     assert timed.counts.maintenance_skipped == 1
+
+
+def test_turn_is_not_skipped_for_rows_that_the_lake_has_waited_for_too_long(writers, timed):
+    timed.tick(writers, 0.0)
+    timed.tick(writers, EVERY_S)
+    assert len(timed.logged()) == 2
+    for number, writer in enumerate(writers.values()):
+        rows = range(5, 10)
+        writer.stream.append_batch(batch_of(rows), shard=number, addresses=rows)
+        writer.commit()
+    timed.ends = {A: 1_000_005, B: 5}
+    timed.timer.tick(writers, lambda _: timed.ends, 2 * EVERY_S, lambda at, _: at == B)
+    assert timed.logged()[2:] == [("maintained", 1)]
+    assert timed.counts.maintenance_skipped == 1
+
+
+def test_turns_come_as_often_as_rows_are_to_be_in_the_lake(writers, timed, tmp_path):
+    for writer in writers.values():
+        writer.stream.alter(lake=tmp_path.as_uri(), lake_lag=timedelta(seconds=2))
+    timed.tick(writers, 0.0)
+    timed.tick(writers, 2.0)
+    assert timed.logged() == [("maintained", 0), ("maintained", 1)]
 
 
 def test_turn_that_leaves_more_than_it_sealed_is_followed_by_another_at_once(writers, timed):

@@ -11,6 +11,7 @@ from connectors.cli.commands.status import _held_back
 from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shard_status import shard_statuses, with_log_end
+from connectors.group.lake_notes import LakeNote, LakeNotes
 from connectors.group.partition_files import note_of
 from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
@@ -20,7 +21,9 @@ from connectors.group.quarantine_notes import (
 from connectors.ingest.assignment import quarantine as set_aside
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
+from tests.log.serve.served import serving
 from tests.unit.connectors.writers import NOWHERE
+from tests.waiting import WAIT_MAX_S
 
 ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
 PLAIN = "telemetry"
@@ -320,3 +323,51 @@ def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, where, kin
     note = note_of(QuarantineNotes(root).of_stream(KAFKA), Partition(KAFKA, 0))
     shard, _ = shard_with(root, LogEnds({0: 117}, {0: 117}), note)
     assert (shard.log_end, shard.lag) == (117, lag)
+
+
+# --- the lake ---------------------------------------------------------------------------------
+
+
+def publish_by_note(root, published, lake="file:///lake", lineage=None):
+    """Have the topic's stream published up to an address, as a worker notes it."""
+    with Stream.open(root, KAFKA) as stream:
+        stream.alter(lake="file:///lake")
+        lineage = lineage or stream.lineage(0)
+    LakeNotes(root).write(Partition(KAFKA, 0), LakeNote(lake, lineage, published, 0))
+
+
+def test_what_the_lake_lacks_is_counted_from_what_a_worker_noted(shardlog, root):
+    publish_by_note(root, 102)
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert (shards[0]["published"], shards[0]["unpublished"]) == (102, 8)
+    assert 0 <= shards[0]["unpublished_age_s"] < WAIT_MAX_S
+    header, row = shardlog("status", root, KAFKA).lines[1:]
+    assert (
+        dict(zip(re.split(r"  +", header), re.split(r"  +", row), strict=True))["unpublished"]
+        == "8"
+    )
+
+
+def test_lake_that_has_all_has_no_age(shardlog, root):
+    publish_by_note(root, 110)
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert (shards[0]["unpublished"], shards[0]["unpublished_age_s"]) == (0, 0)
+
+
+@pytest.mark.parametrize("other", [{"lake": "file:///other"}, {"lineage": "00" * 16}])
+def test_note_of_another_table_or_log_says_nothing(shardlog, root, other):
+    publish_by_note(root, 102, **other)
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert shards[0]["unpublished"] is None
+
+
+def test_board_says_what_the_lake_lacks(root):
+    publish_by_note(root, 102)
+    with serving(root) as served:
+        entries = json.loads(served.get("/status").read())["streams"]
+    (lake,) = [entry["lake"] for entry in entries if entry["name"] == KAFKA]
+    assert (lake["uri"], lake["published"], lake["unpublished"]) == (
+        "file:///lake",
+        {"0": 102},
+        8,
+    )
