@@ -80,6 +80,7 @@ class StreamFacade(Generic[S]):
     schemas = delegate("_open", OpenShards.schemas)
     parts = delegate("_open", OpenShards.parts)
     unsealed = delegate("_open", OpenShards.unsealed)
+    part_marks = delegate("_open", OpenShards.part_marks)
     untrimmed = delegate("_open", OpenShards.untrimmed)
     stats = delegate("_open", OpenShards.stats)
 

@@ -147,6 +147,13 @@ class OpenShards(Generic[S]):
         """Return how many committed addresses of each open shard are in no part yet."""
         return {number: facts.unsealed for number, facts in self._facts().items()}
 
+    def part_marks(self) -> dict[int, tuple[int, int]]:
+        """Return what changes with each open shard's part list: its end, and a sum of its entries.
+
+        A list with the same marks has the same parts.
+        """
+        return {n: (facts.sealed, facts.part_list_sum) for n, facts in self._facts().items()}
+
     def untrimmed(self) -> dict[int, int]:
         """Return how many addresses of each open shard are in parts and in blocks too."""
         return {number: facts.untrimmed for number, facts in self._facts().items()}

@@ -298,6 +298,7 @@ class Stream(StreamFacade[Shard]):
     seal = delegate("maintenance", StreamMaintenance.seal)
     compact = delegate("maintenance", StreamMaintenance.compact)
     maintain = delegate("maintenance", StreamMaintenance.maintain)
+    first_committed_ms = delegate("maintenance", StreamMaintenance.first_committed_ms)
     trim = delegate("maintenance", StreamMaintenance.trim)
     verify = delegate("maintenance", StreamMaintenance.verify)
     accept_loss = delegate("maintenance", StreamMaintenance.accept_loss)

@@ -55,7 +55,12 @@ class StreamMaintenance:
         return ExpiryReport(done, is_dry_run=dry_run)
 
     def seal(
-        self, rows_min: int = 1, progress: OnRows | None = None, *, rebuild: bool = False
+        self,
+        rows_min: int = 1,
+        progress: OnRows | None = None,
+        *,
+        rebuild: bool = False,
+        builder: PartBuilder | None = None,
     ) -> TieringReport:
         """Build parts of what is committed and not sealed in the open shards; durable on return.
 
@@ -69,6 +74,8 @@ class StreamMaintenance:
                 million that is under way with about how many.
             rebuild: First read all parts, and build those again whose files are damaged or gone.
                 Of a stream that is `never_cold` nothing more is done.
+            builder: A process that builds the files of parts, which tells no progress; None for
+                doing so here.
 
         Raises:
             InvalidRequestError: The stream is `never_cold`.
@@ -96,7 +103,8 @@ class StreamMaintenance:
             raise InvalidRequestError(message, stream=self._shards.files.meta.name)
         rebuilt = {n: rebuild_parts(shard) for n, shard in shards.items()} if rebuild else {}
         step = _nothing if is_never else partial(seal_shard, rows_min=least)
-        report = run_all(shards.values(), step, progress)
+        build = None if builder is None else builder.build
+        report = run_all(shards.values(), step, progress, builder=build)
         return report.after(rebuilt) if rebuilt else report
 
     def compact(self, progress: OnRows | None = None) -> TieringReport:
@@ -156,6 +164,25 @@ class StreamMaintenance:
         build = build_here if builder is None else builder.build
         shards, options = self._shards.opened().items(), self._shards.options
         return TieringReport({n: maintain_shard(shard, options, build) for n, shard in shards})
+
+    def first_committed_ms(self, shard: int, start: int) -> int | None:
+        """Return when the first row of an open shard at or above an address was committed.
+
+        Args:
+            shard: The shard's number.
+            start: The address.
+
+        Returns:
+            Milliseconds since 1970; None where nothing is committed at or above it.
+
+        Example:
+            >>> stream.first_committed_ms(3, 0) > 1_700_000_000_000
+            True
+        """
+        with loading(self._shards.files.meta.name):
+            from storage_core.tiering.maintain import first_committed_ms  # noqa: PLC0415
+
+        return first_committed_ms(self._shards.shard(shard), integer("start", start))
 
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: OnRows | None = None

@@ -15,6 +15,7 @@ _SERVER: Final = "--server"
 _MORE_OF: Final = {
     **dict.fromkeys(("worker", "produce", "group", "dlq"), "kafka"),
     "sql": "sql",
+    "lake": "lake",
 }
 # The store brings these as well.
 _OF_STORE: Final = ("cli", "avro", "store")

@@ -8,7 +8,7 @@ Belongs to the worker's thread; its own thread touches streams only.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -21,13 +21,13 @@ R = TypeVar("R")
 class BackgroundPasses(Generic[R]):
     """Does something to the worker's shards, a pass at a time."""
 
-    def __init__(self, name: str, every_s: float, do: Callable[[Stream], R]) -> None:
+    def __init__(self, name: str, every_s: float, do: Callable[[Partition, Stream], R]) -> None:
         """Wait for the first pass.
 
         Args:
             name: What the thread is called.
             every_s: The time between the starts of two passes; 0 for none at all.
-            do: What is done to the stream of each shard.
+            do: What is done to each partition and its stream.
         """
         self._name = name
         self._every_s = every_s
@@ -37,13 +37,19 @@ class BackgroundPasses(Generic[R]):
         self._thread: threading.Thread | None = None
         self._outcomes: SimpleQueue[tuple[Partition, R | ShardlogError | OSError]] = SimpleQueue()
 
-    def is_due(self, now_s: float) -> bool:
-        """Tell whether a pass is to start, and count its time from now if so."""
+    def is_due(self, now_s: float, every_s: float | None = None) -> bool:
+        """Tell whether a pass is to start, and count its time from now if so.
+
+        Args:
+            now_s: The time.
+            every_s: The time between two passes, where they are to come more often now.
+        """
         if not self._every_s or self.is_under_way:
             return False
         if self._begun_s is None:
             self._begun_s = now_s
-        if now_s - self._begun_s < self._every_s and not self._is_owed:
+        wait_s = self._every_s if every_s is None else every_s
+        if now_s - self._begun_s < wait_s and not self._is_owed:
             return False
         self._begun_s, self._is_owed = now_s, False
         return True
@@ -79,8 +85,19 @@ class BackgroundPasses(Generic[R]):
     def _skip(self, streams: Mapping[Partition, Stream]) -> None:
         for partition, stream in streams.items():
             try:
-                self._outcomes.put((partition, self._do(stream)))
+                self._outcomes.put((partition, self._do(partition, stream)))
             except ClosedError:
                 continue
             except (ShardlogError, OSError) as error:
                 self._outcomes.put((partition, error))
+
+
+def every_of(every_s: float, streams: Iterable[Stream]) -> float:
+    """Return how often a pass comes, where rows of some streams are to be in a lake by then.
+
+    Args:
+        every_s: How often it comes in any case.
+        streams: Those whose shards it is over.
+    """
+    lags = (each.options.lake_lag for each in streams if each.options.lake is not None)
+    return min([every_s, *(lag.total_seconds() for lag in lags)])

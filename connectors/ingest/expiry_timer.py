@@ -26,7 +26,7 @@ class ExpiryTimer:
             log: Where it is logged.
         """
         self._passes: BackgroundPasses[ExpiryReport] = BackgroundPasses(
-            "shardlog-expiry", every_s, lambda stream: stream.expire()
+            "shardlog-expiry", every_s, lambda _, stream: stream.expire()
         )
         self._counts = counts
         self._log = log

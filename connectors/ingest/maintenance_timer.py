@@ -4,7 +4,8 @@ Parts are built in a process beside the worker, which ends with it. It takes a c
 so a pass is skipped where the worker falls behind: where more records wait in Kafka than a round
 takes, and more than at the pass before; and for a while where that process died. Where more rows
 wait in a shard than its pass sealed the next one comes at once, so that the backlog does not grow
-for ever. One worker does so at a time in a root.
+for ever. One worker does so at a time in a root. What is published to a lake is sealed in time for
+that: passes come as often as `lake_lag`, and none is skipped for rows that have waited too long.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.ingest.assignment.partition_writer import PartitionWriter
-from connectors.ingest.background_passes import BackgroundPasses
+from connectors.ingest.background_passes import BackgroundPasses, every_of
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
 from connectors.kafka import Partition
@@ -25,26 +26,29 @@ _LOCK_DIRECTORY: Final = "~maintained"
 class MaintenanceTimer:
     """Maintains the parts of the worker's shards."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what maintenance concerns
         self,
         root: Path,
         every_s: float,
         lag_max: int,
         counts: WorkerCounts,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        built: Callable[[], object] = lambda: None,
     ) -> None:
         """Wait for the first pass.
 
         Args:
             root: The directory that holds the streams.
-            every_s: The time between the starts of two passes; 0 for none at all.
+            every_s: The longest time between the starts of two passes; 0 for none at all.
             lag_max: So many records may wait in Kafka whether they become more or not.
             counts: Where rows are counted.
             log: Where it is logged.
+            built: Called where a shard has other parts than before.
         """
         self._passes: BackgroundPasses[TieringReport | None] = BackgroundPasses(
-            "shardlog-maintenance", every_s, self._maintain
+            "shardlog-maintenance", every_s, lambda _, stream: self._maintain(stream)
         )
+        self._every_s = every_s
         self._builder = PartBuilder()
         # Of the pass's thread while one is under way, else of the worker's.
         self._is_behind = False
@@ -53,6 +57,7 @@ class MaintenanceTimer:
         self._lag: int | None = None
         self._counts = counts
         self._log = log
+        self._built = built
         self._failures = FailureLines("maintenance failed", log.warning)
         self._now_s = 0.0
 
@@ -61,25 +66,31 @@ class MaintenanceTimer:
         writers: Mapping[Partition, PartitionWriter],
         ends_of: Callable[[list[Partition]], Mapping[Partition, int]],
         now_s: float,
+        is_urgent: Callable[[Partition, Stream], bool] = lambda _partition, _stream: False,
     ) -> None:
         """Log what was done, and start a pass if one is due and the worker keeps up.
 
-        `ends_of` says where partitions end in Kafka, of those of which it is known.
+        Args:
+            writers: The partitions whose shards are open.
+            ends_of: Says where partitions end in Kafka, of those of which it is known.
+            now_s: The time.
+            is_urgent: Tells whether a shard is maintained although the worker falls behind.
         """
         self._now_s = now_s
         self.report()
         if self._is_behind and not self.is_under_way:
             self._is_behind = False
             self._passes.hasten()
-        if not self._passes.is_due(now_s):
+        streams = {at: writer.stream for at, writer in writers.items()}
+        if not self._passes.is_due(now_s, every_of(self._every_s, streams.values())):
             return
         ends = ends_of(list(writers))
         lag = sum(max(0, ends[at] - writer.next) for at, writer in writers.items() if at in ends)
         before, self._lag = self._lag, lag
         if lag > max(self._lag_max, lag if before is None else before):
             self._counts.maintenance_skipped += 1
-            return
-        self._passes.start({at: writer.stream for at, writer in writers.items()})
+            streams = {at: stream for at, stream in streams.items() if is_urgent(at, stream)}
+        self._passes.start(streams)
 
     @property
     def is_under_way(self) -> bool:
@@ -98,6 +109,7 @@ class MaintenanceTimer:
             elif not outcome.is_idle:
                 self._counts.sealed += outcome.rows_sealed
                 self._counts.compacted += outcome.rows_compacted
+                self._built()
                 self._log.info(
                     "maintained",
                     topic=partition.topic,
@@ -107,6 +119,14 @@ class MaintenanceTimer:
                     trimmed=outcome.rows_trimmed,
                     bytes=outcome.bytes_built,
                 )
+
+    def build_all(self, stream: Stream) -> None:
+        """Make parts of all that is committed in a stream's shards. Any thread.
+
+        Raises:
+            ShardlogError: It cannot be, or not now.
+        """
+        stream.seal(builder=self._builder)
 
     def settle(self, wait_s: float) -> None:
         """Wait for the pass under way, for so long, and log what was done."""

@@ -7,6 +7,7 @@ worker's thread.
 from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.deleted_topics import DeletedTopics
 from connectors.ingest.assignment.group_offsets import GroupOffsets
+from connectors.ingest.lake.last_publish import LastPublish
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.status.worker_state import LatestState
 from connectors.kafka import Consumer, Partition
@@ -22,6 +23,7 @@ class Rebalance:
         rounds: Rounds,
         group: GroupOffsets,
         deleted: DeletedTopics,
+        last_publish: LastPublish,
         latest_state: LatestState,
     ) -> None:
         self._consumer = consumer
@@ -29,6 +31,7 @@ class Rebalance:
         self._rounds = rounds
         self._group = group
         self._deleted = deleted
+        self._last_publish = last_publish
         self._latest_state = latest_state
         # Whether partitions were given out since the start, or since the group took all away.
         self.has_joined = False
@@ -46,14 +49,20 @@ class Rebalance:
             self.has_joined = True
 
     def revoked(self, partitions: list[Partition]) -> None:
-        """Make durable what was consumed of them, close them, give them back."""
+        """Make durable what was consumed of them, publish it, close them, give them back."""
         try:
             if not self._rounds.is_left_hanging:
                 self._rounds.flush(self._assignment.writers)
                 self._group.commit_last(self._assignment.writers)
+                if not self.is_leaving:
+                    self._publish(partitions)
                 self._assignment.close(partitions)
         finally:
             self._consumer.unassign(partitions)
+
+    def _publish(self, partitions: list[Partition]) -> None:
+        writers = self._assignment.writers
+        self._last_publish.publish({at: writers[at] for at in partitions if at in writers})
 
     def lost(self, partitions: list[Partition]) -> None:
         """Discard what is not durable of them; another process may own them by now."""

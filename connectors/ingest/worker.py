@@ -38,6 +38,9 @@ from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.expiry_timer import ExpiryTimer
 from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, FetchPolicy
 from connectors.ingest.intake import Intake
+from connectors.ingest.lake.lake_timer import LakeTimer, lake_topics
+from connectors.ingest.lake.last_publish import LastPublish
+from connectors.ingest.lake.topic_retentions import TopicRetentions
 from connectors.ingest.maintenance_timer import MaintenanceTimer
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.periodic import Periodic
@@ -144,14 +147,29 @@ class Worker:
             options.root, pauses, self._assignment, self._quarantine, self._group, clock
         )
         self._deleted = DeletedTopics(options.topics, self._admin, self._quarantine, stream_of)
+        self._build_maintenance()
         self._rebalance = Rebalance(
             self._consumer,
             self._assignment,
             self._rounds,
             self._group,
             self._deleted,
+            self._last_publish,
             self.latest_state,
         )
+
+    def _build_maintenance(self) -> None:
+        """Make what becomes of rows that are stored."""
+        options, clock, log = self._options, self._clock, self._log
+        every_s, records_max = options.maintain_every_s, options.round_records_max
+        self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
+        self._lake = LakeTimer(options.root, options.lake, every_s, self.counts, clock, log)
+        self._maintenance = MaintenanceTimer(
+            options.root, every_s, records_max, self.counts, log, self._lake.hasten
+        )
+        revoke_wait_s = options.lake.revoke_wait_seconds
+        self._last_publish = LastPublish(self._maintenance, self._lake, revoke_wait_s, clock, log)
+        self._retentions = TopicRetentions(self._admin)
 
     def _build_periodics(self) -> None:
         """List what the loop does every so often, in the order in which it does it."""
@@ -160,10 +178,6 @@ class Worker:
         self._unfetched = UnfetchedEnds(self._admin, str(options.kafka_settings[GROUP]))
         self._stable = StableOffsets(self._admin)
         watch = AssignmentWatch(options.topics, self._existing_topics, log)
-        self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
-        self._maintenance = MaintenanceTimer(
-            options.root, options.maintain_every_s, options.round_records_max, self.counts, log
-        )
         begun_s = self._clock.monotonic_s()
         self._progress = Progress(self.counts, ends_of, self._broker, begun_s, log)
         self._requests_due = Periodic(_OFTEN_S, lambda _now_s: self._requests.apply())
@@ -174,7 +188,15 @@ class Worker:
             self._dead_letters_due,
             Periodic(_OFTEN_S, lambda now_s: self._expiry.tick(assignment.writers, now_s)),
             Periodic(
-                _OFTEN_S, lambda now_s: self._maintenance.tick(assignment.writers, ends_of, now_s)
+                _OFTEN_S,
+                lambda now_s: self._maintenance.tick(
+                    assignment.writers, ends_of, now_s, self._lake.is_urgent
+                ),
+            ),
+            Periodic(_OFTEN_S, lambda now_s: self._lake.tick(assignment.writers, now_s)),
+            Periodic(
+                _EACH_SECOND_S,
+                lambda now_s: self._retentions.tick(now_s, lake_topics(assignment.writers)),
             ),
             Periodic(_EACH_SECOND_S, self._broker.tick),
             Periodic(_OFTEN_S, self._report_progress),
@@ -360,12 +382,16 @@ class Worker:
                 "maintenance_skipped": counts.maintenance_skipped,
                 "maintenance_failed": counts.maintenance_failed,
                 "part_builders_died": counts.part_builders_died,
+                "publishers_died": counts.publishers_died,
                 "dead_letters_forwarded": self._dead_letters.forwarded,
                 "dead_letters_dropped": self._dead_letters.dropped,
             },
             dead_letters=dict(counts.reasons),
             commit_s=counts.commit_s.copy(),
             lateness_s=counts.lateness_s.copy(),
+            lakes=self._lake.states_of(writers),
+            lake_counts=self._lake.counts_of(writers),
+            retention_s=self._retentions.of(lake_topics(writers)),
         )
 
     def _unfetched_states(self) -> tuple[UnfetchedPartition, ...]:
@@ -399,6 +425,7 @@ class Worker:
         dropped = self.counts.commit_rounds_dropped
         self._rounds.flush(self._assignment.writers)
         self._group.commit_last(self._assignment.writers)
+        self._last_publish.publish(self._assignment.writers)
         if self.counts.commit_rounds_dropped > dropped:
             message = "the last records fetched were not stored, since no answer came in time"
             raise UnavailableError(message)
@@ -412,6 +439,7 @@ class Worker:
         self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
         self._maintenance.close(_UNPOLLED_MAX_S)
+        self._lake.close(_UNPOLLED_MAX_S)
         self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True
         try:

@@ -220,6 +220,33 @@ class Admin:
 
         return answer
 
+    def ask_retentions(self, topics: Iterable[str]) -> Callable[[float], dict[str, float | None]]:
+        """Ask how long topics keep records; the answer is fetched by calling what is returned.
+
+        The call takes the longest wait in seconds. A topic that keeps them for good, or the newest
+        of each key, has None; one that may not be described has no entry.
+        """
+        doing = "asking for the retention of topics"
+        resources = [_library.ConfigResource(_library.ResourceType.TOPIC, name) for name in topics]
+        futures: dict[Any, Future[Any]] = {}
+        if resources:
+            with translated(doing):
+                futures = self._client.describe_configs(
+                    resources, request_timeout=REQUEST_TIMEOUT_S
+                )
+
+        def answer(wait_s: float) -> dict[str, float | None]:
+            retentions: dict[str, float | None] = {}
+            for resource, future in futures.items():
+                try:
+                    self._await({resource: future}, doing, wait_s)
+                except InvalidRequestError:
+                    continue
+                retentions[resource.name] = _retention_s(future.result())
+            return retentions
+
+        return answer
+
     def create_topic(
         self, topic: str, partitions: int, config: Mapping[str, str], replicas: int | None = 1
     ) -> bool:
@@ -258,6 +285,14 @@ class Admin:
                 except TimeoutError as error:
                     message = f"{doing}: no answer in {wait_s:g} s"
                     raise BrokerUnavailableError(message) from error
+
+
+def _retention_s(config: Mapping[str, Any]) -> float | None:
+    """Return how long a topic with these settings keeps records; None for no such time."""
+    retention_ms = int(config["retention.ms"].value)
+    if "delete" not in str(config["cleanup.policy"].value) or retention_ms < 0:
+        return None
+    return retention_ms / 1000
 
 
 def partition_count(client: Any, topic: str, timeout_s: float) -> int:  # noqa: ANN401 - untyped

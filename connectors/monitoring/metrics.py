@@ -13,6 +13,7 @@ from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.worker_state import PartitionState, WorkerState
 from connectors.kafka import Partition
 from connectors.monitoring.lag_seconds import LagSeconds
+from connectors.monitoring.lake_metrics import lake_families
 from connectors.monitoring.metrics_text import Family, Sample, histogram, single
 from storage_core import StreamStats
 
@@ -56,6 +57,7 @@ _TOTALS: Final = {
     "maintenance_skipped": "Maintenance passes skipped because of lag or another process.",
     "maintenance_failed": "Failures of maintenance in a shard.",
     "part_builders_died": "Deaths of the process that builds parts.",
+    "publishers_died": "Deaths of the process that publishes to the lake.",
     "dead_letters_forwarded": "Dead letters published to the dead-letter topic and cleared.",
     "dead_letters_dropped": "Oldest dead letters deleted at the limit of a shard.",
 }
@@ -101,6 +103,7 @@ def families_of(state: WorkerState, group: str, cluster: str, lags: LagSeconds) 
         ),
     )
     yield from _of_shards(state)
+    yield from lake_families(state)
     yield from _lags(state, group, cluster, lags)
 
 

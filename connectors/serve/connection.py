@@ -1,22 +1,22 @@
 """One connection of a client: requests in, answers out, each within its time.
 
-It belongs to one thread; `cut` and `close_if_idle` may come from any. A client that does not take
+It belongs to one thread; `cut` and `cut_if_waiting` may come from any. A client that does not take
 what is sent, or sends nothing, keeps its own thread waiting and no other.
 """
 
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ssl import SSLSocket, SSLWantReadError
 from typing import Final
 
-from connectors.serve.http_request import HttpRequest, parse_head
+from connectors.serve.http_request import HEAD_END, HttpRequest, begun_request, parse_head
 from connectors.serve.refusals import RefusedError, no_room
 from connectors.serve.settings import Bounds
 from storage_core import Clock, UnavailableError
 
-_HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _RECEIVED_AT_ONCE: Final = 65_536
 # Of a body that is too large so many times the bound are received, so that its sender is told.
@@ -24,8 +24,6 @@ _PASSED_BODIES_MAX: Final = 8
 _SENT_AT_ONCE: Final = 2**20
 # So much a client takes in `send_s`, or is too slow.
 _TAKEN_MIN: Final = 65_536
-# What TLS begins with; no method of HTTP does.
-_HANDSHAKE: Final = b"\x16"
 # More follows at once, so that a few bytes are no packet of their own.
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
 # What tells that the other side sends nothing more, where the system has it.
@@ -59,6 +57,8 @@ class Connection:
         self._clock = clock
         self._received = bytearray()
         self._more = _MORE
+        # Between whoever ends a connection that waits, and its thread that ends its wait.
+        self._waiting = threading.Lock()
         self.waiting_since_s: float | None = clock.monotonic_s()
         self.stalled_since_s: float | None = None
         self.is_reserved = is_reserved
@@ -87,18 +87,6 @@ class Connection:
         """Whether it goes on over TLS, which may have to wait for the other direction."""
         return isinstance(self._socket, SSLSocket)
 
-    def begins_tls(self) -> bool:
-        """Wait for the client's first byte, and tell whether it is that of a handshake.
-
-        Raises:
-            GoneError: Nothing came in time.
-        """
-        try:
-            self._socket.settimeout(self._bounds.request_s)
-            return self._socket.recv(1, socket.MSG_PEEK) in (b"", _HANDSHAKE)
-        except OSError as error:
-            raise _gone(error) from error
-
     def next_request(self, takes_body: Callable[[HttpRequest], bool]) -> HttpRequest | None:
         """Return the next request; None where the client has ended the connection.
 
@@ -117,22 +105,22 @@ class Connection:
             return None
         until_s = self._begin_request() + self._bounds.request_s
         bytes_max = self._bounds.head_bytes
-        while (end := self._received.find(_HEAD_END)) < 0 and len(self._received) <= bytes_max:
+        while (end := self._received.find(HEAD_END)) < 0 and len(self._received) <= bytes_max:
             if not self._receive(until_s):
                 return None
         if not 0 <= end <= bytes_max:
             raise RefusedError(431, "the headers are too large", closes=True)
         head = bytes(self._received[:end])
-        del self._received[: end + len(_HEAD_END)]
+        del self._received[: end + len(HEAD_END)]
         request = parse_head(head)
         if request.brings_rows or (request.body_bytes and not takes_body(request)):
             # Rows are read as they come, once it is known what they are for.
             self._rows_left = request.body_bytes
             self._awaits_continue = request.expects_continue
-            self.waiting_since_s = None
+            self.end_wait()
             return request
         body = self._body_of(request, until_s)
-        self.waiting_since_s = None
+        self.end_wait()
         return request.with_body(body) if body else request
 
     def next_line(self, bytes_max: int, has_room: Callable[[int], bool]) -> bytes | None:
@@ -168,7 +156,7 @@ class Connection:
             raise RefusedError(413, message, closes=True)
         line = bytes(self._received[:end])
         del self._received[: end + 1]
-        self.waiting_since_s = None
+        self.end_wait()
         return line.removesuffix(b"\r")
 
     def _pass_line(self, until_s: float) -> None:
@@ -288,33 +276,20 @@ class Connection:
     def begun_request(
         self, parse: Callable[[bytes], HttpRequest]
     ) -> tuple[HttpRequest, int] | None:
-        """Return the request whose head has come, and its bytes; None before that.
+        """Return the next request, as far as it has come, and its bytes; None before its head has.
 
-        It has its body once all of its bytes have come, and is the next one still, until it is
-        taken (`take_request`).
-
-        Args:
-            parse: Parses a head, as `parse_head` does.
-
-        Raises:
-            RefusedError: It is too large, or not HTTP.
+        It is the next one still, until it is taken (`take_request`); raises as `begun_request`.
         """
-        end = self._received.find(_HEAD_END)
-        if max(end, len(self._received) if end < 0 else 0) > self._bounds.head_bytes:
-            raise RefusedError(431, "the headers are too large", closes=True)
-        if end < 0:
-            return None
-        request = parse(bytes(self._received[:end]))
-        begin = end + len(_HEAD_END)
-        size = begin + request.body_bytes
-        if len(self._received) >= size:
-            request = request.with_body(bytes(self._received[begin:size]))
-        return request, size
+        return begun_request(self._received, self._bounds.head_bytes, parse)
 
     def take_request(self, size: int) -> None:
-        """Take a request of so many bytes: it is answered from now on."""
+        """Take a request of so many bytes: it is answered from now on.
+
+        Raises:
+            GoneError: The connection was ended before.
+        """
         self._begin_request()
-        self.waiting_since_s = None
+        self.end_wait()
         del self._received[:size]
 
     def send_now(self, piece: bytes) -> bytes:
@@ -415,6 +390,27 @@ class Connection:
         except (OSError, ValueError):
             # Its thread has closed it.
             return False
+
+    def end_wait(self) -> None:
+        """Answer from now on; of the connection's own thread.
+
+        Raises:
+            GoneError: It was ended while it waited: nothing is to be done whose answer nobody gets.
+        """
+        with self._waiting:
+            self.waiting_since_s = None
+            if self.is_cut:
+                message = "the connection was ended before its request had come"
+                raise GoneError(message)
+
+    def cut_if_waiting(self) -> bool:
+        """End the connection unless a request is answered; tell whether it waited. Any thread."""
+        with self._waiting:
+            if self.waiting_since_s is None:
+                return False
+            self.is_cut = True
+        self.cut()
+        return True
 
     def cut(self) -> None:
         """End the connection, whatever its thread does. Any thread."""

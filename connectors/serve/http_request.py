@@ -5,7 +5,7 @@ no Transfer-Encoding, no folded lines, no bare line feeds. A body has a known le
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -14,6 +14,7 @@ from connectors.serve.refusals import RefusedError, no_room
 from storage_core.protocol import CALLS
 
 HEADERS_MAX: Final = 64
+HEAD_END: Final = b"\r\n\r\n"
 _METHODS: Final = ("GET", "HEAD", "POST")
 _LINE_PARTS: Final = 3
 # A name is a token, and a value has no control character that another reader may take for an end.
@@ -126,3 +127,31 @@ def _headers(lines: list[str]) -> dict[str, str]:
             raise RefusedError(400, f"the header {name[:40]} comes twice", closes=True)
         headers[name] = match[2].strip(" \t")
     return headers
+
+
+def begun_request(
+    received: bytearray, bytes_max: int, parse: Callable[[bytes], HttpRequest]
+) -> tuple[HttpRequest, int] | None:
+    """Return the request that some bytes begin with, and its bytes; None before its head has come.
+
+    It has its body once all of its bytes have come.
+
+    Args:
+        received: What has come.
+        bytes_max: The most that a head has.
+        parse: Parses a head, as `parse_head` does.
+
+    Raises:
+        RefusedError: It is too large, or not HTTP.
+    """
+    end = received.find(HEAD_END)
+    if max(end, len(received) if end < 0 else 0) > bytes_max:
+        raise RefusedError(431, "the headers are too large", closes=True)
+    if end < 0:
+        return None
+    request = parse(bytes(received[:end]))
+    begin = end + len(HEAD_END)
+    size = begin + request.body_bytes
+    if len(received) >= size:
+        request = request.with_body(bytes(received[begin:size]))
+    return request, size

@@ -30,7 +30,7 @@ from connectors.serve.connection import Connection, GoneError
 from connectors.serve.handler import Handler
 from connectors.serve.refusals import SHORT, RefusedError, too_many_connections
 from connectors.serve.settings import ServeSettings
-from connectors.serve.tls import Certificate
+from connectors.serve.tls import Certificate, begins_tls
 from connectors.settings.operations_settings import is_loopback, join_address
 from storage_core import Clock, SystemClock
 
@@ -141,8 +141,7 @@ class ShardServer:
         until_s = self._clock.monotonic_s() + self._bounds.stop_s
         while self._remaining() and self._clock.monotonic_s() < until_s:
             for connection in self._remaining():
-                if connection.waiting_since_s is not None:
-                    connection.cut()
+                connection.cut_if_waiting()
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()
@@ -221,14 +220,12 @@ class ShardServer:
         """End a connection whose client has gone, or that is idle longest; tell whether one is."""
         connections = [one for one in self._remaining() if not one.is_reserved]
         left = next((one for one in connections if one.is_left()), None)
-        if left is None:
-            since = [(one.idle_since_s(), one) for one in connections]
-            idle = [(since_s, one) for since_s, one in since if since_s is not None]
-            left = min(idle, key=lambda pair: pair[0])[1] if idle else None
-        if left is None:
-            return False
-        left.cut()
-        return True
+        if left is not None:
+            left.cut()
+            return True
+        since = [(one.idle_since_s(), one) for one in connections]
+        idle = [(since_s, one) for since_s, one in since if since_s is not None]
+        return any(one.cut_if_waiting() for _, one in sorted(idle, key=lambda pair: pair[0]))
 
     def _refuse(self, connection: Connection, sock: socket.socket) -> None:
         self.handler.figures.add("connections_refused")
@@ -284,10 +281,10 @@ class ShardServer:
     def _shake_hands(self, connection: Connection, sock: socket.socket) -> bool:
         assert self._certificate is not None
         try:
-            begins_tls = connection.begins_tls()
-        except GoneError:
-            begins_tls = True
-        if not begins_tls:
+            is_plain = not begins_tls(sock, self._bounds.request_s)
+        except OSError:
+            is_plain = False
+        if is_plain:
             self.handler.figures.add("handshakes_failed")
             self._refuse_plain(connection)
             return False

@@ -1,6 +1,7 @@
 """TLS of a server: its certificate, read again when the file changes."""
 
 import os
+import socket
 import ssl
 import threading
 from contextlib import suppress
@@ -17,6 +18,8 @@ _LOOK_EVERY_S: Final = 5.0
 _ANY_TIME: Final = 0x200000
 _STEPS_OF_A_HANDSHAKE: Final = 4
 _NS_PER_S: Final = 1_000_000_000
+# What TLS begins with; no method of HTTP does.
+_HANDSHAKE: Final = b"\x16"
 
 
 class Certificate:
@@ -108,6 +111,16 @@ class Certificate:
             except OSError as error:
                 return f"{path}: {(error.strerror or str(error)).lower()}"
         return None
+
+
+def begins_tls(sock: socket.socket, within_s: float) -> bool:
+    """Wait for a client's first byte, and tell whether it is that of a handshake.
+
+    Raises:
+        OSError: Nothing came in time.
+    """
+    sock.settimeout(within_s)
+    return sock.recv(1, socket.MSG_PEEK) in (b"", _HANDSHAKE)
 
 
 def _valid_s(context: ssl.SSLContext, certificate: Path) -> tuple[float, float] | None:

@@ -20,6 +20,8 @@ _SCHEMES: Final = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 # What these have before an @ is a container; with others it would be a user and a password.
 _WITH_CONTAINER: Final = ("abfs", "abfss")
 _LENGTH_MAX: Final = 2048
+# NOTE: delta-rs (1.6) and its stores do not agree on what these mean in a path.
+_FORBIDDEN: Final = re.compile(r"[%?#\\*]")
 
 
 def checked_lake_uri(uri: object) -> str:
@@ -60,6 +62,9 @@ def _of_directory(path: str) -> str:
     if ".." in path.split("/"):
         message = f"{path!r} has `..` in it; name the directory itself"
         raise InvalidRequestError(message)
+    if _FORBIDDEN.search(path):
+        message = f"{path!r} has one of % ? # * and \\ in it, which a lake's path cannot have"
+        raise InvalidRequestError(message)
     names = [name for name in path.split("/") if name not in ("", ".")]
     if not names:
         message = f"{path!r} is no place for a lake: name a directory of its own"
@@ -78,8 +83,8 @@ def _of_store(scheme: str, rest: str) -> str:
         )
         raise InvalidRequestError(message)
     names = [name for name in path.split("/") if name]
-    # In a URI of Delta's a `?` or `#` begins what is no part of the name.
-    is_odd = any(name in (".", "..") for name in names) or re.search(r"[?#\s]", rest) is not None
+    is_odd = any(name in (".", "..") for name in names) or _FORBIDDEN.search(rest) is not None
+    is_odd = is_odd or " " in rest
     if not bucket or is_odd or (scheme in _WITH_CONTAINER and not before_at):
         message = f"{shown_uri!r} is no place for a lake; {_EXAMPLES}"
         raise InvalidRequestError(message)

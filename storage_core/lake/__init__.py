@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Final
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.lake.maintenance.comparison import check_lake
+    from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
+    from storage_core.lake.maintenance.vacuuming import vacuum_stream
     from storage_core.lake.options_file import lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
         LakeStatus,
         PublishReport,
@@ -22,8 +26,11 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "maintenance.comparison": ("check_lake",),
+            "maintenance.report": ("LakeCheck", "LakeProblem"),
             "options_file": ("lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
                 "LakeStatus",
                 "PublishReport",
@@ -32,16 +39,22 @@ else:
             ),
             "status": ("lake_status", "shard_status"),
             "target": ("LakeTarget", "lake_target"),
+            "maintenance.vacuuming": ("vacuum_stream",),
         },
         extra="lake",
     )
 
 __all__: Final = [
+    "LakeCheck",
+    "LakeProblem",
+    "LakePublisher",
     "LakeStatus",
     "LakeTarget",
+    "PublishOrder",
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
+    "check_lake",
     "lake_options",
     "lake_status",
     "lake_target",
@@ -50,4 +63,5 @@ __all__: Final = [
     "publish_stream",
     "shard_status",
     "target_of",
+    "vacuum_stream",
 ]

@@ -83,16 +83,20 @@ class Casts:
         return all(field.is_as_it_lies for field in self._fields)
 
     @property
-    def metadata(self) -> dict[bytes, bytes]:
-        """What a rewritten file says of its columns."""
+    def origins(self) -> dict[str, list[str]]:
+        """The column of the part, and its type, that each column of a rewritten file tells."""
         named = {}
         for field in self._fields:
             for source in field.sources:
                 name = field.column.name if field.is_reversible else source.name + _BESIDE
                 named[source.name] = name, str(source.type)
         in_order = ((origin, *named[origin]) for origin in self._order)
-        origins = {name: [origin, data_type] for origin, name, data_type in in_order}
-        return {COLUMNS: json.dumps(origins).encode()}
+        return {name: [origin, data_type] for origin, name, data_type in in_order}
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """What a rewritten file says of its columns."""
+        return {COLUMNS: json.dumps(self.origins).encode()}
 
     def rewritten(self, rows: pa.Table) -> pa.Table:
         """Return rows of a part with the columns of the table, and what leads back."""

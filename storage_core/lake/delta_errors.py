@@ -2,8 +2,9 @@
 
 They raise `DeltaError`, `OSError`, `ValueError` and, where they panic, an exception that is no
 `Exception`. Their texts have many lines, colours, answers of the store in XML, and URLs whose query
-may hold a signature: one line is made of them, without colours, bodies and queries. What it means
-can be told from the text alone; the table below has each text once, and a test for each line.
+may hold a signature: one line is made of them, without colours, bodies and queries. The errors
+themselves are not handed on as causes, so that no log shows what was left out. What it means can be
+told from the text alone; the table below has each text once, and a test for each line.
 """
 
 import re
@@ -26,6 +27,8 @@ _CODE: Final = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>
 _BODY: Final = re.compile(r"<\?xml.*|<Error>.*|<html.*", re.DOTALL | re.IGNORECASE)
 _BACKTRACE: Final = re.compile(r"\n +0: .*", re.DOTALL)
 _QUERY: Final = re.compile(r"\?\S*")
+# It repeats the value of an option that it does not understand.
+_VALUE: Final = re.compile(r'(?<=parse )\\*"[^"]*"')
 
 # The first line whose text is found says what it is.
 _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
@@ -40,14 +43,39 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "there are no credentials for the store; give them by the environment or by a file",
     ),
     (
+        r"Missing \w*AccessKey|credential error|Invalid Access Key|Account must be specified",
+        InvalidRequestError,
+        "the credentials of the store are incomplete or damaged",
+    ),
+    (
+        r"configured region|PermanentRedirect|AuthorizationHeaderMalformed",
+        InvalidRequestError,
+        "the bucket is of another region; set AWS_REGION",
+    ),
+    (
+        r"URL scheme is not allowed",
+        InvalidRequestError,
+        "an endpoint without TLS needs the option AWS_ALLOW_HTTP = true",
+    ),
+    (
+        r"Forked process detected",
+        InvalidRequestError,
+        "a forked process cannot use the lake that its parent uses; spawn it",
+    ),
+    (
         r"\b403\b|\b401\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken",
         InvalidRequestError,
         "the store refuses the credentials, or they lack a right",
     ),
     (
-        r"Generic Config error|Unknown scheme|Unable to recognise URL|Region must be",
+        r"Generic Config error|Failed to parse config|Unknown scheme|Region must be",
         InvalidRequestError,
         "the options of the lake are wrong",
+    ),
+    (
+        r"Invalid data type for Delta Lake",
+        InvalidRequestError,
+        "Delta has no such type",
     ),
     (
         r"Permission denied|Read-only file system|Operation not permitted|not a directory",
@@ -93,7 +121,7 @@ def store_errors(uri: str, doing: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise LakeFileGoneError(_message(doing, "there is no such file", error, uri)) from error
+        raise LakeFileGoneError(_message(doing, "there is no such file", error, uri)) from None
     except (delta_exceptions.DeltaError, OSError, ValueError) as error:
         if isinstance(error, ShardlogError):
             raise
@@ -113,16 +141,17 @@ def one_line(error: BaseException) -> str:
     lines = [line.strip(" ↳:") for line in text.splitlines()]
     if code is not None:
         lines += [said for said in code.groups() if said]
-    return _QUERY.sub("", ": ".join(line for line in lines if line))[:_TEXT_MAX]
+    line = ": ".join(line for line in lines if line)
+    return _QUERY.sub("", _VALUE.sub("…", line))[:_TEXT_MAX]
 
 
 def _raise(error: BaseException, uri: str, doing: str) -> NoReturn:
     text = str(error)
     for pattern, kind, meaning in _MEANINGS:
         if re.search(pattern, text, re.IGNORECASE):
-            raise kind(_message(doing, meaning, error, uri)) from error
+            raise kind(_message(doing, meaning, error, uri)) from None
     message = _message(doing, "the store answers with an error", error, uri)
-    raise UnavailableError(message) from error
+    raise UnavailableError(message) from None
 
 
 def _message(doing: str, meaning: str, error: BaseException, uri: str) -> str:

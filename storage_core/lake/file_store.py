@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
 _CHUNK_BYTES: Final = 4 * 2**20
+_NS_A_MS: Final = 1_000_000
 # Where the store does not answer a call ends within a minute. delta-rs would try for minutes.
 _BOUNDS: Final[Mapping[str, str]] = {
     "timeout": "60s",
@@ -161,17 +162,26 @@ class FileStore:
 
     def listed(self, directory: str, *, recursive: bool = False) -> list[StoredFile]:
         """Return what lies in a directory below the table; nothing where there is none."""
+        place = self._target.directory
+        if place is not None:
+            return _listed_here(place, directory, recursive=recursive)
         with self._errors("listing files"):
-            try:
-                infos = self._client().get_file_info_selector(
-                    directory, allow_not_found=True, recursive=recursive
-                )
-            except FileNotFoundError:
-                return []
+            infos = self._client().get_file_info_selector(
+                directory, allow_not_found=True, recursive=recursive
+            )
         return [_stored(info) for info in infos]
+
+    def has_files(self, directory: str) -> bool:
+        """Tell whether a directory has files, or any below it does."""
+        return any(not file.is_directory for file in self.listed(directory, recursive=True))
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is gone already is no error."""
+        place = self._target.directory
+        if place is not None:
+            with file_errors(place / path, "deleting a file of the lake"):
+                (place / path).unlink(missing_ok=True)
+            return
         with self._errors(f"deleting {path}"):
             try:
                 self._client().delete_file(path)
@@ -249,3 +259,29 @@ def _stored(info: "FileInfo") -> StoredFile:
     written: datetime | None = info.mtime
     written_ms = 0 if written is None else int(written.astimezone(UTC).timestamp() * 1000)
     return StoredFile(info.path, 0 if is_directory else info.size, written_ms, is_directory)
+
+
+def _listed_here(place: Path, directory: str, *, recursive: bool) -> list[StoredFile]:
+    """List a directory of this machine.
+
+    NOTE: delta-rs (1.6) does not list files that are being uploaded, or whose upload ended.
+    """
+    files: list[StoredFile] = []
+    with file_errors(place / directory, "listing files of the lake"):
+        for entry in _entries(place / directory):
+            path = str(Path(entry.path).relative_to(place))
+            status = entry.stat(follow_symlinks=False)
+            is_directory = entry.is_dir(follow_symlinks=False)
+            size = 0 if is_directory else status.st_size
+            files.append(StoredFile(path, size, status.st_mtime_ns // _NS_A_MS, is_directory))
+            if is_directory and recursive:
+                files += _listed_here(place, path, recursive=True)
+    return files
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []

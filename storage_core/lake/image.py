@@ -78,7 +78,7 @@ class Image:
 
 
 def image_name(
-    shard: int, entry: PartEntry, first: int, last: int, rewritten_digest: bytes | None = None
+    shard: int, entry: PartEntry, first: int, last: int, rewritten_digest: str | None = None
 ) -> str:
     """Return the place of an image in its table.
 
@@ -87,10 +87,11 @@ def image_name(
         entry: The part that it stands for.
         first: The least address of its rows.
         last: The largest.
-        rewritten_digest: The digest of the file; None if it is the part as it lies.
+        rewritten_digest: The digest of the file, in hex; None if it is the part as it lies.
     """
-    digests = [digest.hex() for digest in (entry.digest, rewritten_digest) if digest is not None]
-    return f"shard={shard}/{'-'.join((f'{first:020}', f'{last:020}', *digests))}.parquet"
+    name = f"{first:020}-{last:020}-{entry.digest.hex()}"
+    suffix = "" if rewritten_digest is None else f"-{rewritten_digest}"
+    return f"shard={shard}/{name}{suffix}.parquet"
 
 
 def image_of_path(path: str) -> ImageName:
@@ -146,7 +147,7 @@ def images(
         files = rewrite(file, Visible(shard, parts), columns.casts_of(schema), pairs)
     return [
         Image(
-            image_name(shard, entry, made.first, made.last, made.proof.digest),
+            image_name(shard, entry, made.first, made.last, made.proof.digest.hex()),
             made.path,
             made.proof.size,
             made.rows,

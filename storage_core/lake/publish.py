@@ -41,6 +41,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     scratch: Path | None = None,
     on_rows: OnRows | None = None,
     commits_max: int | None = None,
+    accept_hole: bool = False,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
 
@@ -68,15 +69,18 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         scratch: A directory for files that are not uploaded as they lie; if None a temporary one.
         on_rows: Called again and again with how many rows were uploaded so far.
         commits_max: After how many commits to leave the rest for another call.
+        accept_hole: Go on where the log begins above the published address, as one does whose
+            source had lost what lies between; the table never has it then.
 
     Raises:
         InvalidRequestError: The reader asks a server; or the table cannot be used as it is.
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         CorruptionError: A part is damaged; what lies before it is published.
+        LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
     with _scratch(scratch) as directory:
-        publication = Publication(reader, target, directory, on_rows)
+        publication = Publication(reader, target, directory, on_rows, accept_hole=accept_hole)
         return _publish(publication, shard, commits_max)
 
 
@@ -86,6 +90,7 @@ def publish_stream(
     target: LakeTarget | None = None,
     *,
     on_rows: OnRows | None = None,
+    accept_hole: bool = False,
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, one after the other.
 
@@ -96,6 +101,7 @@ def publish_stream(
         name: The stream.
         target: Where its table is; if None where the stream's option `lake` says.
         on_rows: Called again and again with how many rows were uploaded so far.
+        accept_hole: As `publish_shard` takes it.
 
     Raises:
         CorruptionError: A part is damaged; all that can be is published.
@@ -104,7 +110,7 @@ def publish_stream(
     """
     with StreamReader.open(root, name) as reader, _scratch(None) as directory:
         place = target or target_of(reader)
-        publication = Publication(reader, place, directory, on_rows)
+        publication = Publication(reader, place, directory, on_rows, accept_hole=accept_hole)
         published: dict[int, ShardPublished] = {}
         damage: CorruptionError | None = None
         for shard in reader.committed():

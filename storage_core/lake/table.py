@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from storage_core.errors import (
     CorruptionError,
@@ -28,15 +28,18 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.lake.app_id import LakeStream
-from storage_core.lake.atomic_create import OWN_DIRECTORY, refuse_if_not_atomic
-from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
-from storage_core.lake.delta_state import (
-    HISTORY_DEFAULT,
+from storage_core.lake.delta.state import (
+    checkpoint_paths,
     file_sizes,
     history_properties,
     latest_version,
     log_path,
+    row_counts,
 )
+from storage_core.lake.delta.table_checks import refuse_unusable
+from storage_core.lake.delta.table_creation import make_table
+from storage_core.lake.delta.vacuum import deletable_files
+from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
 from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.shard_change import (
     SHARD,
@@ -45,9 +48,7 @@ from storage_core.lake.shard_change import (
     TableFile,
     shard_directory,
 )
-from storage_core.lake.table_checks import refuse_unusable
 from storage_core.lake.target import LakeTarget
-from storage_core.lake.vacuum import deletable_files
 from storage_core.platform.clock import Clock, SystemClock
 
 __all__ = ["LakeConflictError", "LakeFileGoneError", "LakeTable", "TableFile"]
@@ -121,34 +122,15 @@ class LakeTable:
                 Delta has no such type as a column's.
             UnavailableError: The store does not answer.
         """
-        files = FileStore(target)
-        files.make_directory()
+        FileStore(target).make_directory()
         made = cls.open(target, stream, clock=clock)
         if made is not None:
             return made
-        _refuse_other_files(files, target)
-        refuse_if_not_atomic(target)
-        with store_errors(target.uri, "making the table"):
-            schema = Schema.from_arrow(_with_shard(columns))
-            # Of somebody who made one meanwhile the next lines tell.
-            with _lost_races_ignored():
-                DeltaTable.create(
-                    target.uri,
-                    schema,
-                    mode="error",
-                    partition_by=[SHARD],
-                    name=stream.name,
-                    description=stream.description,
-                    configuration=history_properties(HISTORY_DEFAULT),
-                    storage_options=store_options(target),
-                    commit_properties=_ONCE,
-                    post_commithook_properties=_NOTHING_BEHIND,
-                )
+        make_table(target, stream, columns)
         opened = cls.open(target, stream, clock=clock)
         if opened is None:
             message = f"{target.uri}: the store does not show the table that it took"
             raise UnavailableError(message, stream=stream.name)
-        files.sync(log_path(0))
         return opened
 
     @property
@@ -178,6 +160,18 @@ class LakeTable:
                 self._sizes = file_sizes(self._delta)
         directory = "" if shard is None else shard_directory(shard)
         return {path: size for path, size in self._sizes.items() if path.startswith(directory)}
+
+    def rows(self, shard: int) -> dict[str, int]:
+        """Return how many rows files of a shard have, of those whose statistics say so."""
+        with self._errors("reading the table's statistics"):
+            rows = row_counts(self._delta)
+        directory = shard_directory(shard)
+        return {path: count for path, count in rows.items() if path.startswith(directory)}
+
+    def stored(self, shard: int) -> dict[str, int]:
+        """Return the paths and sizes of what the store has in a shard's directory."""
+        files = self._store.listed(shard_directory(shard).removesuffix("/"))
+        return {file.path: file.size for file in files if not file.is_directory}
 
     def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
         """Add columns that the table does not have, and load it again.
@@ -292,6 +286,8 @@ class LakeTable:
         """Write a checkpoint of the loaded version, from which the table is loaded faster."""
         with self._errors("writing a checkpoint"):
             self._delta.create_checkpoint()
+        for path in checkpoint_paths(self.version):
+            self._store.sync(path)
 
     def expire_history(self, keep: timedelta) -> None:
         """Delete commits of the log that are older than a time, behind a checkpoint.
@@ -396,36 +392,3 @@ class LakeTable:
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return store_errors(self._target.uri, doing)
-
-
-@contextmanager
-def _lost_races_ignored() -> Iterator[None]:
-    """Pass over what delta-rs says where somebody else has made the table."""
-    try:
-        yield
-    except CommitFailedError:
-        return
-    except DeltaError as error:
-        if "already exists" not in str(error):
-            raise
-
-
-def _with_shard(columns: pa.Schema) -> pa.Schema:
-    if SHARD in columns.names:
-        return columns
-    return columns.insert(0, pa.field(SHARD, pa.int32()))
-
-
-def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
-    """Refuse a place where something lies already.
-
-    Raises:
-        ForeignDataError: There is a file or a directory that no table of ours was made with.
-    """
-    others = [file.path for file in files.listed("") if file.path != OWN_DIRECTORY]
-    if others:
-        message = (
-            f"there is no table at {target.uri}, but files ({', '.join(sorted(others)[:3])}); "
-            "name an empty place"
-        )
-        raise ForeignDataError(message)

@@ -20,8 +20,8 @@ def maintain_shard(
     """Seal, compact and trim, where that is due; one step of each.
 
     1. Delete obsolete files, where some have stayed for `keep_replaced`; again behind the others.
-    2. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
-       million rows, or 256 MiB.
+    2. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`, or for
+       `lake_lag` where the stream has a lake: at most a million rows, or 256 MiB.
     3. Compact, once: at most a million rows, 64 MiB of files, or 256 MiB in memory.
     4. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
 
@@ -37,12 +37,28 @@ def maintain_shard(
 
 
 def _steps(shard: Shard, options: StreamOptions, builder: Builder) -> list[TieringStep]:
-    rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
+    rows_min = 1 if _has_waited(shard, _seal_after(options)) else options.seal_rows
     steps = [seal_shard(shard, builder, rows_min), compact_shard(shard, builder)]
     if options.keep_hot is not None:
         keep_hot_ms = int(options.keep_hot / timedelta(milliseconds=1))
         steps.append(trim_shard(shard, builder, keep_hot_ms))
     return [step for step in steps if step is not None]
+
+
+def first_committed_ms(shard: Shard, begin: int) -> int | None:
+    """Return when the first row at or above an address was committed; None if there is none."""
+    view = shard.snapshots.committed()
+    try:
+        begin = max(begin, view.state.start)
+        first = next(view.zones(begin, view.committed), None) if begin < view.committed else None
+    finally:
+        view.close()
+    return None if first is None else first.committed_at_ms
+
+
+def _seal_after(options: StreamOptions) -> timedelta:
+    """Return how old a row may be that is not sealed: what is to be published is sealed before."""
+    return options.seal_after if options.lake is None else min(options.seal_after, options.lake_lag)
 
 
 def _has_waited(shard: Shard, span: timedelta) -> bool:
@@ -51,14 +67,7 @@ def _has_waited(shard: Shard, span: timedelta) -> bool:
     One of the future has, as far as anybody can tell: it came while the clock was ahead, and parts
     may be built early.
     """
-    view = shard.snapshots.committed()
-    try:
-        begin = max(view.state.sealed, view.state.start)
-        if begin >= view.committed:
-            return False
-        first = next(view.zones(begin, view.committed), None)
-    finally:
-        view.close()
-    return first is not None and not (
-        0 <= now_ms(shard) - first.committed_at_ms < span / timedelta(milliseconds=1)
+    first_ms = first_committed_ms(shard, shard.state().sealed)
+    return first_ms is not None and not (
+        0 <= now_ms(shard) - first_ms < span / timedelta(milliseconds=1)
     )

@@ -96,7 +96,12 @@ def run_step(shard: Shard, choose: Choose, builder: Builder) -> TieringStep | No
 
 
 def run_all(
-    shards: Iterable[Shard], step: Step, on_rows: OnRows | None, *, builds: bool = True
+    shards: Iterable[Shard],
+    step: Step,
+    on_rows: OnRows | None,
+    *,
+    builds: bool = True,
+    builder: Builder | None = None,
 ) -> TieringReport:
     """Do all steps that there are to do in some shards.
 
@@ -108,15 +113,16 @@ def run_all(
         step: Does one.
         on_rows: Called again and again with how many rows are done so far.
         builds: Whether the steps build files of parts.
+        builder: Builds them; None for doing so here.
     """
     progress = RowProgress(on_rows, BUILD_PASSES if builds else PROOF_PASSES)
-    builder = partial(build_here, on_rows=progress.on_rows)
+    build = builder or partial(build_here, on_rows=progress.on_rows)
     done: dict[int, ShardTiering] = {}
     for shard in shards:
         steps: list[TieringStep] = []
         if builds:
             delete_obsolete_files(shard)
-        while (last := step(shard, builder)) is not None:
+        while (last := step(shard, build)) is not None:
             steps.append(last)
             progress.end_step(last.rows)
         if builds:

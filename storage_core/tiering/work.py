@@ -1,13 +1,9 @@
-"""Work on parts, and what came of it: values that one process sends to another, a line each."""
+"""Work on parts, and what came of it: values that one process sends to another."""
 
-import pickle
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.opened_shard import ShardContext
@@ -119,13 +115,3 @@ class Order:
     stream: str
     shard: int
     work: Work
-
-
-def encode_message(message: Order | Built | ShardlogError) -> bytes:
-    """Return the line in which a message goes from one process to the other."""
-    return b64encode(pickle.dumps(message)) + b"\n"
-
-
-def decode_message(line: bytes) -> Any:  # noqa: ANN401 - what the other process sent
-    """Return what `encode_message` was given."""
-    return pickle.loads(b64decode(line))  # noqa: S301 - of a pipe that only our own processes have

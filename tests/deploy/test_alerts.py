@@ -5,8 +5,8 @@ workers and a broker of their own; that none fires before, by the rules as they 
 short of processor time is a cause of the hasty ones. Causes: a paused partition that goes on
 growing, a log that nobody reads, a damaged shard, a topic that is deleted, a transaction that
 nobody ends, records that cannot be parsed, a small disk, maintenance that is off, retention that
-overtakes a worker, and a killed broker. Two that need minutes of a slow disk or of dying processes
-go through Prometheus' own tests of rules.
+overtakes a worker, and a killed broker. Those that need minutes of a slow disk, of dying processes
+or of a store that is away go through Prometheus' own tests of rules.
 """
 
 import fcntl
@@ -37,7 +37,10 @@ from tests.deploy.support.deployed import RULES, hasty_rules, metrics_of, panels
 from tests.deploy.support.prometheus import Prometheus, promtool, scraping
 from tests.waiting import WAIT_MAX_S, await_that
 
-BY_RULES_ALONE = {"ShardlogDiskSlow", "ShardlogPartBuilderDies"}
+BY_RULES_ALONE = {
+    *("ShardlogDiskSlow", "ShardlogPartBuilderDies"),
+    *("ShardlogLakeBehind", "ShardlogLakePublishFails"),
+}
 ON_A_SMALL_DISK = "ShardlogDiskFull"
 # These fire for as long as what they look back at is worse than it was.
 OF_A_MOMENT = {"ShardlogLagGrowsAtNoRate", "ShardlogDeadLetters"}
@@ -248,6 +251,8 @@ def _healthy(lab: Lab, prometheus: Prometheus) -> WorkerProcess:
         metrics__listen=ANY_PORT,
         maintain_every_s=1,
         stream__seal_rows=1,
+        stream__lake=lab.root.with_name("lake").as_uri(),
+        stream__lake_lag_seconds=1,
         kafka__group__id="healthy",
     )
     prometheus.watch(address(worker))
@@ -287,14 +292,20 @@ def test_disk_that_is_nearly_full_is_told(lab: Lab, tmp_path: Path) -> None:
         worker.end()
 
 
-def test_alerts_of_slow_disks_and_dying_processes_fire_by_the_rules(tmp_path: Path) -> None:
+def test_alerts_that_need_minutes_fire_by_the_rules(tmp_path: Path) -> None:
     instance = 'instance="w",job="shardlog"'
+    shard = f'{instance},shard="0"'
     # Twenty minutes of peace, then of the cause.
     series = {
         f'shardlog_commit_seconds_bucket{{{instance},le="1"}}': "0+10x20 201+1x60",
         f'shardlog_commit_seconds_bucket{{{instance},le="5"}}': "0+10x80",
         f'shardlog_commit_seconds_bucket{{{instance},le="+Inf"}}': "0+10x80",
         f"shardlog_worker_part_builders_died_total{{{instance}}}": "0x20 0+1x60",
+        # Half an hour behind at minute 51: a quarter of what Kafka keeps.
+        f'shardlog_lake_unpublished_age_seconds{{{shard},stream="a"}}': "0x20 0+60x60",
+        f'shardlog_topic_retention_seconds{{{instance},stream="a"}}': "7200x80",
+        f'shardlog_lake_unpublished_age_seconds{{{shard},stream="b"}}': "0x20 0+60x60",
+        f'shardlog_lake_publish_failures_total{{{instance},stream="a"}}': "0x20 0+1x60",
     }
     tests = {
         "rule_files": [os.fspath(RULES)],

@@ -18,6 +18,7 @@ CALLS_SHOWN = (
     "Stream.commit",
     "Stream.compact",
     "Stream.expire",
+    "Stream.first_committed_ms",
     "Stream.latest",
     "Stream.maintain",
     "Stream.read",

@@ -25,7 +25,10 @@ PROGRAM_LINES_MAX = 15
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\$\(shardlog ([^)]*)\)|(?:^|\s)shardlog (.*)")
 PAGES = ("README.md", "docs/PYTHON.md")
-OF_COMMANDS = ("README.md", "docs/DEAD_LETTERS.md", "docs/OPERATIONS.md", "docs/SCHEMAS.md")
+OF_COMMANDS = (
+    *("README.md", "docs/DEAD_LETTERS.md", "docs/LAKE.md", "docs/OPERATIONS.md"),
+    "docs/SCHEMAS.md",
+)
 
 
 def section(text: str, title: str) -> str:

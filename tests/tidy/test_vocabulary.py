@@ -51,7 +51,7 @@ ONLY_IN = {
         "flush, for blocks",
         (
             *("storage_core/tiering/", "storage_core/stream", "storage_core/__init__.py"),
-            "storage_core/catalog/options.py",
+            *("storage_core/catalog/options.py", "connectors/ingest/maintenance_timer.py"),
             *("connectors/settings/stream_settings.py", "connectors/settings/idle_settings.py"),
             "connectors/cli/",
             *("bench/", "demo/", "examples/"),

@@ -58,6 +58,29 @@ class _Compiled:
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of each batch of rows, as long as the same is wanted.
+
+    Attributes:
+        wanted: What is wanted, by its mark.
+        refused: What does not fit the columns.
+        conditions: The mark of each that does, whether it is of all types, and its condition.
+        by_query: The conditions that DuckDB evaluates, in SQL.
+        by_query_if_few: Those that have no function, either.
+        names: The columns that functions take.
+        is_of_all: Whether somebody wants fields as JSON.
+    """
+
+    wanted: Mapping[str, Wanted]
+    refused: Mapping[str, CommandError]
+    conditions: Sequence[tuple[str, bool, _Compiled]]
+    by_query: Mapping[str, str]
+    by_query_if_few: Mapping[str, str]
+    names: Sequence[str]
+    is_of_all: bool
+
+
+@dataclass(slots=True)
 class _Columns:
     """The columns of a stream as long as they do not change, with the conditions over them."""
 
@@ -67,6 +90,14 @@ class _Columns:
     payload: str
     ttl_s: int | None
     compiled: dict[str, _Compiled | CommandError]
+    asked: _Asked | None = None
+
+    def asked_by(self, wanted: Mapping[str, Wanted]) -> _Asked:
+        """Return what is asked; the same again where the same mapping is given."""
+        asked = self.asked
+        if asked is None or asked.wanted is not wanted:
+            asked = self.asked = _asked(self, wanted)
+        return asked
 
 
 class Evaluator:
@@ -102,49 +133,34 @@ class Evaluator:
         """
         snapshot = read.snapshot
         columns = self._columns_of(snapshot, types)
-        compiled = {mark: _compiled(columns, mark, wanted[mark]) for mark in wanted}
-        fine = {
-            mark: condition
-            for mark, condition in compiled.items()
-            if isinstance(condition, _Compiled)
-        }
-        results: dict[str, WantedRows | CommandError] = {
-            mark: condition
-            for mark, condition in compiled.items()
-            if isinstance(condition, CommandError)
-        }
+        asked = columns.asked_by(wanted)
         is_few = snapshot.hot_rows <= FEW_ROWS
-        by_query = [
-            mark
-            for mark, condition in fine.items()
-            if condition.sql and not (is_few and condition.holds is not None)
-        ]
-        conditions = [fine[mark].sql or "" for mark in by_query]
+        by_query = asked.by_query_if_few if is_few else asked.by_query
         rows = None
-        if is_few and not conditions and not any(one.is_of_all for one in wanted.values()):
+        if is_few and not by_query and not asked.is_of_all:
             rows = _plain_rows(snapshot, proofs, columns)
         if rows is None:
-            rows = self._rows(snapshot, proofs, columns, conditions)
+            rows = self._rows(snapshot, proofs, columns, [*by_query.values()])
         places = {mark: number for number, mark in enumerate(by_query)}
-        names = sorted({name for condition in fine.values() for name in condition.names if is_few})
-        few = rows_of(rows.typed.batch, columns.side, names) if names else []
+        few = rows_of(rows.typed.batch, columns.side, asked.names) if is_few else []
+        results: dict[str, WantedRows | CommandError] = {**asked.refused}
         # Those whose conditions take the same rows have them together, and what is made of them.
         shared: dict[tuple[bool, tuple[int, ...]], WantedRows] = {}
-        for mark, condition in fine.items():
-            is_of_all = wanted[mark].is_of_all
-            whole = rows.of_all if is_of_all else rows.typed
+        for mark, is_of_all, condition in asked.conditions:
+            whole, holds = rows.of_all if is_of_all else rows.typed, condition.holds
             if condition.sql is None:
                 results[mark] = whole
                 continue
             if mark in places:
                 holding = _holding(rows.masks[places[mark]])
             else:
-                assert condition.holds is not None, "it is evaluated by the query else"
-                holding = [at for at, row in enumerate(few) if condition.holds(row)]
+                assert holds is not None, "it is evaluated by the query else"
+                holding = [at for at, row in enumerate(few) if holds(row)]
             key = is_of_all, tuple(holding)
-            if key not in shared:
-                shared[key] = _taken(whole, holding)
-            results[mark] = shared[key]
+            taken = shared.get(key)
+            if taken is None:
+                taken = shared[key] = _taken(whole, holding)
+            results[mark] = taken
         return results
 
     def _columns_of(self, snapshot: PooledSnapshot, types: Mapping[str, TypeFields]) -> _Columns:
@@ -218,6 +234,24 @@ def _plain_rows(snapshot: PooledSnapshot, proofs: Proofs, columns: _Columns) -> 
     names = [column.name for column in returned_columns(columns.side, None)]
     typed = _rows_of(names, *made, proofs)
     return _Rows(typed, typed, ())
+
+
+def _asked(columns: _Columns, wanted: Mapping[str, Wanted]) -> _Asked:
+    compiled = {mark: _compiled(columns, mark, wanted[mark]) for mark in wanted}
+    conditions = [
+        (mark, wanted[mark].is_of_all, condition)
+        for mark, condition in compiled.items()
+        if isinstance(condition, _Compiled)
+    ]
+    return _Asked(
+        wanted,
+        {mark: error for mark, error in compiled.items() if isinstance(error, CommandError)},
+        conditions,
+        {mark: one.sql for mark, _, one in conditions if one.sql},
+        {mark: one.sql for mark, _, one in conditions if one.sql and one.holds is None},
+        sorted({name for _, _, one in conditions for name in one.names}),
+        any(is_of_all for _, is_of_all, _ in conditions),
+    )
 
 
 def _compiled(columns: _Columns, mark: str, wanted: Wanted) -> _Compiled | CommandError:

@@ -54,6 +54,8 @@ class LiveReader:
         self._is_closed = False
         self._woken = threading.Event()
         self._looked_s = -_LOOK_EVERY_S
+        self._asking: Mapping[Track, Wanted] = {}
+        self._wanted: Mapping[str, Wanted] = {}
         self.rows_read = 0
 
     def attach(self, track: Track, wanted: Wanted) -> None:
@@ -110,6 +112,7 @@ class LiveReader:
             with self._lock:
                 self._tracks = {one: of for one, of in self._tracks.items() if one.is_live}
                 if not self._tracks:
+                    self._asking = {}
                     self._thread = None
                     self._polling.end()
                     return
@@ -171,7 +174,11 @@ class LiveReader:
         behind = place_behind(self._ranges, read)
         with self._lock:
             tracks = dict(self._tracks)
-        wanted = {one.mark: one for one in tracks.values()}
+        if tracks != self._asking:
+            self._asking = tracks
+            # The same again as long as the same follow, by which it is told.
+            self._wanted = {one.mark: one for one in tracks.values()}
+        wanted = self._wanted
         self.rows_read += behind.address - place.address
         # IMPORTANT: the types are looked up behind the rows, whose types are among them then.
         proofs = proofs_of(self._ranges, read)

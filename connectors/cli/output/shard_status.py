@@ -12,6 +12,7 @@ from pathlib import Path
 from connectors.cli.log_ends import LogEnds
 from connectors.group.pauses import Pause
 from connectors.group.quarantine_notes import QuarantineNote
+from connectors.monitoring.lake_figures import LakeFigures, lake_figures
 from connectors.monitoring.shard_edges import edge_of
 from storage_core import UNITS_PER_SECOND, StreamReader, Unit, describe_stream
 from storage_core.platform.disk_usage import disk_bytes
@@ -46,6 +47,9 @@ class ShardStatus:
         dead_letters_retried: Such records that were retried and are rows now.
         dead_letters_discarded: Such records that an operator discarded.
         unsealed: Addresses that are in no part yet.
+        published: Below it the lake has its rows, by the note of a worker; None without one.
+        unpublished: Committed addresses that the lake does not have.
+        unpublished_age_s: How long ago the first of them was committed.
         bytes: Its size on disk.
         first: The primary of the row that arrived first of those kept; None where there are none.
         last: The primary of the row that arrived last. Neither is of a row ahead of the clock.
@@ -78,6 +82,9 @@ class ShardStatus:
     dead_letters_retried: int
     dead_letters_discarded: int
     unsealed: int
+    published: int | None = None
+    unpublished: int | None = None
+    unpublished_age_s: float | None = None
     bytes: int
     first: int | None
     last: int | None
@@ -107,6 +114,7 @@ def shard_statuses(
             ShardPlaces(str(root.absolute()), root_id, name),
             lambda: {number: disk_bytes(path) for number, path in directories.items()},
             now_ns,
+            lambda: lake_figures(root, name, reader, now_ns),
         )
 
 
@@ -124,6 +132,7 @@ def statuses_of(
     places: ShardPlaces,
     sizes: Callable[[], Mapping[int, int]],
     now_ns: int,
+    lakes: Callable[[], Mapping[int, LakeFigures]] = dict,
 ) -> Iterator[tuple[ShardStatus, Unit]]:
     """Yield each shard that a reader has, from wherever it reads.
 
@@ -132,6 +141,7 @@ def statuses_of(
         places: Where its shards lie.
         sizes: Returns the bytes that each takes on the disk there.
         now_ns: The wall time.
+        lakes: Returns how far each was published, as far as that is known there.
 
     Raises:
         ShardlogError: The stream cannot be read.
@@ -140,6 +150,7 @@ def statuses_of(
     committed = reader.refresh()
     on_disk = sizes()
     gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
+    of_lakes = lakes()
     for number, end in committed.items():
         stats = reader.stats(number)
         following = (reader.source(number) or {}).get("next")
@@ -147,6 +158,7 @@ def statuses_of(
         first = edge_of(reader, number, end, is_first=True)
         last = edge_of(reader, number, end, is_first=False)
         newest = None if last is None else last.newest
+        lake = of_lakes.get(number)
         yield (
             ShardStatus(
                 root=places.root,
@@ -165,6 +177,9 @@ def statuses_of(
                 dead_letters_retried=stats.dead_letters_retried,
                 dead_letters_discarded=stats.dead_letters_discarded,
                 unsealed=unsealed[number],
+                published=None if lake is None else lake.published,
+                unpublished=None if lake is None else lake.unpublished,
+                unpublished_age_s=None if lake is None else lake.age_s,
                 bytes=on_disk.get(number, 0),
                 first=None if first is None else first.first,
                 last=None if last is None else last.last,

@@ -26,6 +26,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "compact": ("tiering.compact", "Merge small parts into larger ones."),
     "trim": ("tiering.trim", "Delete blocks of the log whose rows are in parts."),
     "parts": ("tiering.parts", "List the parts of a stream."),
+    "lake": ("lake.lake.app", "Publish parts as a Delta table; show, check and vacuum it."),
     "sql": ("sql.sql", "Run SQL over streams."),
     "command": ("events.command.command", "Store and query typed events, by commands."),
     "serve": ("server.serve.serve", "Serve the streams of a root to other machines, over HTTP."),

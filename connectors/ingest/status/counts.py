@@ -43,6 +43,10 @@ class WorkerCounts:
             another process was at it, or the part builder died just before.
         maintenance_failed: How often it failed in a shard.
         part_builders_died: How often the process that builds parts died.
+        publishers_died: How often the process that publishes died.
+        lake_rows: By topic, rows that were published to its lake.
+        lake_bytes: By topic, bytes of the files that were.
+        lake_failures: By topic, how often publishing failed.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
@@ -66,6 +70,10 @@ class WorkerCounts:
     maintenance_skipped: int = 0
     maintenance_failed: int = 0
     part_builders_died: int = 0
+    publishers_died: int = 0
+    lake_rows: Counter[str] = field(default_factory=Counter)
+    lake_bytes: Counter[str] = field(default_factory=Counter)
+    lake_failures: Counter[str] = field(default_factory=Counter)
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))

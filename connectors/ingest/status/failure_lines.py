@@ -15,8 +15,8 @@ from typing import Final
 from connectors.kafka import Partition
 
 LOG_EVERY_S: Final = 600.0
-# Numbers of files, addresses and seconds make no other kind.
-_NUMBER: Final = re.compile(r"\d+")
+# Numbers of files, addresses and seconds make no other kind, nor do the words of a library.
+_DETAIL: Final = re.compile(r"\[.*\]|\d+")
 
 
 @dataclass(slots=True)
@@ -40,8 +40,14 @@ class FailureLines:
         self._failures: dict[tuple[Partition, str], _Failure] = {}
 
     def note(self, partition: Partition, reason: str, now_s: float) -> None:
-        """Take note of a failure, and log it unless the same was logged lately."""
-        key = (partition, _NUMBER.sub("", reason))
+        """Take note of a failure, and log it unless the same was logged lately.
+
+        Args:
+            partition: Whose it is; with a negative number all of its topic's.
+            reason: What went wrong.
+            now_s: The time.
+        """
+        key = (partition, _DETAIL.sub("", reason))
         failure = self._failures.get(key)
         if failure is not None and now_s - failure.logged_s < LOG_EVERY_S:
             failure.unlogged += 1
@@ -53,6 +59,5 @@ class FailureLines:
             if now_s - recent.logged_s < 2 * LOG_EVERY_S
         }
         self._failures[key] = _Failure(now_s)
-        self._tell(
-            self._event, topic=partition.topic, shard=partition.number, reason=reason, **again
-        )
+        shard = {} if partition.number < 0 else {"shard": partition.number}
+        self._tell(self._event, topic=partition.topic, **shard, reason=reason, **again)

@@ -18,6 +18,38 @@ from storage_core import Clock, StreamStats
 
 
 @dataclass(frozen=True, slots=True)
+class LakeState:
+    """How far a shard of a stream with a lake is published.
+
+    Attributes:
+        shard: The stream and the shard's number.
+        published: The address below which the table has its rows; None where nobody has said it.
+        unpublished: How many committed addresses are not published.
+        age_s: How long ago the first of them was committed.
+    """
+
+    shard: Partition
+    published: int | None
+    unpublished: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCounts:
+    """What was published of a stream since the worker began.
+
+    Attributes:
+        rows: How many rows.
+        bytes: How many bytes the files have.
+        failures: How often it failed.
+    """
+
+    rows: int
+    bytes: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """The state of a partition whose shard is open.
 
@@ -56,6 +88,9 @@ class WorkerState:
         dead_letters: How many of these became dead letters, by topic and word for the reason.
         commit_s: How long rounds took to be durable.
         lateness_s: How long after their timestamps records were durable.
+        lakes: How far shards of streams with a lake are published.
+        lake_counts: What was published of each stream.
+        retention_s: How long Kafka keeps records of topics whose streams have one, where it says.
     """
 
     taken_s: float
@@ -73,6 +108,9 @@ class WorkerState:
     dead_letters: Mapping[tuple[str, str], int]
     commit_s: Histogram
     lateness_s: Histogram
+    lakes: tuple[LakeState, ...] = ()
+    lake_counts: Mapping[str, LakeCounts] = field(default_factory=dict)
+    retention_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class LatestState:

@@ -61,8 +61,7 @@ class LineServer:
         if not self._stopping.is_set():
             self._stop_listening()
         for connection in self._remaining():
-            if connection.waiting_since_s is not None:
-                connection.cut()
+            connection.cut_if_waiting()
 
     def close(self, until_s: float) -> None:
         """Let answers on their way end until a time; cut what is left."""

@@ -255,7 +255,11 @@ class StoreReactor:
             self._leave(client)
             return
         client.has_more = connection.received_bytes > min(size, _RECEIVED_MAX - 1)
-        connection.take_request(size)
+        try:
+            connection.take_request(size)
+        except GoneError:
+            self._finish(client)
+            return
         client.wanted, client.is_partial = wanted, False
         client.begun_s = self._clock.monotonic_s()
         self._ready.append(client)

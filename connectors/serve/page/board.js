@@ -87,7 +87,7 @@ function boardTable(streams, hasLag) {
     ["On disk", (stream) => (isNumber(stream.bytes) ? bytesText(Number(stream.bytes)) : null), true],
     ["Late", (stream) => stream.late, true],
     ["Expired", (stream) => stream.expired, true],
-    ["Lake", (stream) => (stream.lake === null || stream.lake === undefined ? null : valueText(stream.lake))],
+    ["Lake", (stream) => (stream.lake ? (stream.lake.unpublished ? `${short(stream.lake.unpublished)} waiting, ${secondsText(stream.lake.unpublished_age_s)}` : "all published") : null)],
     ["Newest", (stream) => stream.newest && agoOf(stream.newest)],
   ];
   const head = columns.map(([name, , isRight]) => make("th", { scope: "col", class: isRight && "right" }, name));

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from connectors.monitoring.lake_figures import lake_figures
 from connectors.monitoring.shard_edges import edge_of
 from connectors.serve.open_streams import OpenStreams
 from storage_core import (
@@ -109,6 +110,7 @@ class StreamStatuses:
             return last
         with self._streams.using(name, None, _OWN_READ, anew=True) as reader:
             values = _values_of(name, reader)
+            values["lake"] = self._lake_of(name, reader)
         if last is None or now_s - last.bytes_at_s >= _COUNTED_EVERY_S:
             values["bytes"] = sum(map(disk_bytes, description.directories.values()))
             bytes_at_s = now_s
@@ -116,6 +118,18 @@ class StreamStatuses:
             values["bytes"], bytes_at_s = last.values["bytes"], last.bytes_at_s
         reading = self._readings[name] = _Reading(mark, now_s, values, bytes_at_s)
         return reading
+
+    def _lake_of(self, name: str, reader: StreamReader) -> Mapping[str, Any] | None:
+        """Return how far a stream was published; None of one that no worker publishes."""
+        figures = lake_figures(self._root, name, reader, self._clock.now_ns())
+        if not figures:
+            return None
+        return {
+            "uri": reader.options.lake,
+            "published": {str(shard): each.published for shard, each in figures.items()},
+            "unpublished": sum(each.unpublished for each in figures.values()),
+            "unpublished_age_s": max(each.age_s for each in figures.values()),
+        }
 
 
 def _values_of(name: str, reader: StreamReader) -> dict[str, Any]:
@@ -138,7 +152,6 @@ def _values_of(name: str, reader: StreamReader) -> dict[str, Any]:
         "late": stats.late_arrivals,
         "expired": stats.expired,
         "lag": None,
-        "lake": None,
         "newest": _moment(newest, reader.options.unit),
     }
 

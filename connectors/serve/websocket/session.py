@@ -87,7 +87,7 @@ class SocketSession:
             text = self._socket.next_text(_LOOK_EVERY_S)
             now_s = self._clock.monotonic_s()
             if text is not None:
-                self._connection.waiting_since_s = None
+                self._connection.end_wait()
                 try:
                     self._answer(text)
                     self._front_end.body_room.leave(self._connection)

@@ -16,6 +16,7 @@ from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
     InvalidRequestError,
+    LostRangeError,
     ShardlogError,
     UnavailableError,
 )
@@ -41,7 +42,13 @@ class Publication:
     """A stream and its table, while a call publishes."""
 
     def __init__(
-        self, reader: StreamReader, target: LakeTarget, scratch: Path, on_rows: OnRows | None
+        self,
+        reader: StreamReader,
+        target: LakeTarget,
+        scratch: Path,
+        on_rows: OnRows | None,
+        *,
+        accept_hole: bool = False,
     ) -> None:
         """Begin with a reader by path.
 
@@ -50,8 +57,11 @@ class Publication:
             target: Where its table is.
             scratch: An empty directory, for files that are not uploaded as they lie.
             on_rows: Called again and again with how many rows were uploaded so far.
+            accept_hole: Whether the table may lack rows between the published address and the
+                first one of the log.
         """
         self._reader = reader
+        self._accept_hole = accept_hole
         self._target = target
         self._scratch = scratch
         self._on_rows = on_rows or ignore_rows
@@ -102,7 +112,9 @@ class Publication:
         """Return the part list and the files of a shard."""
         born = self._reader.born(shard)
         published = None if table is None else table.published(shard)
-        self._refuse_older_copy(shard, parts, published)
+        if published is not None:
+            self._refuse_older_copy(shard, parts, published)
+            self._refuse_hole(shard, published, born)
         paths = [] if table is None else table.files(shard)
         return ShardListing(
             parts.entries,
@@ -185,20 +197,35 @@ class Publication:
             message = f"the table at {self._target.uri} does not show a commit that was taken"
             raise UnavailableError(message, stream=self._files.meta.name, shard=shard)
 
-    def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int | None) -> None:
+    def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int) -> None:
         """Refuse a stream that has less than it published, unless others copy its topic too.
 
         Raises:
             ForeignDataError: What it has from there on are other rows than the table's.
         """
-        is_alone = self._files.meta.origin is None
-        if is_alone and published is not None and parts.sealed < published:
+        if self._files.meta.origin is None and parts.sealed < published:
             message = (
                 f"the table at {self._target.uri} has rows up to {published} of a shard that has "
                 f"parts up to {parts.sealed}: an older copy was put in its place; publish it to "
                 "another place"
             )
             raise ForeignDataError(message, stream=self._files.meta.name, shard=shard)
+
+    def _refuse_hole(self, shard: int, published: int, born: int) -> None:
+        """Refuse a log that begins above what is published: nobody would publish what is between.
+
+        Raises:
+            LostRangeError: It does.
+        """
+        if published < born and not self._accept_hole:
+            message = (
+                "the table ends before the log begins, and what lies between would never be "
+                "published: let another root publish it, begin the log where the table ends, or "
+                "accept the hole"
+            )
+            raise LostRangeError(
+                message, stream=self._files.meta.name, shard=shard, start=published, end=born
+            )
 
     def _columns(self, table: LakeTable | None) -> TableColumns:
         return table_columns(self._reader, None if table is None else table.columns)

@@ -26,6 +26,7 @@ from storage_core.parts.typed_columns import Writer
 from storage_core.reader import StreamReader
 from storage_core.sql.field_columns import FieldColumns, field_columns
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, PartGroup, part_groups
+from storage_core.sql.pool.few_rows import ROWS_MAX, FewRows
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.pool.row_digests import identity_columns, row_digests
 from storage_core.sql.stream_columns import StreamColumns, row_columns
@@ -42,8 +43,6 @@ _DECODED_FOR_KEYS_MAX: Final = 16_384
 # More are, too, once that many times as many were searched; never more than these at once.
 _SEARCHES: Final = 4
 _DECODED_AT_ONCE_MAX: Final = 2**18
-# Of so many rows each is asked which schema it has.
-_LOOKED_AT_MAX: Final = 64
 Owners = tuple[bytes, ...] | tuple[int, ...]
 
 
@@ -96,6 +95,7 @@ class _Schemas:
     entries: tuple[SchemaEntry, ...]
     writers: tuple[Writer, ...]
     fields: FieldColumns
+    few: FewRows
 
 
 class PooledStream:
@@ -113,7 +113,7 @@ class PooledStream:
         self._lock = Lock()
         self._hot: dict[int, HotTables] = {}
         self._epochs: dict[int, RowsEpoch] = {}
-        self._schemas = _Schemas((), (), field_columns(()))
+        self._schemas = _Schemas((), (), field_columns(()), FewRows((), {}))
 
     def close(self) -> None:
         """Close its reader."""
@@ -303,14 +303,12 @@ class PooledStream:
 
         They are read again where a row has another one than were there before, or rows are many.
         """
-        if not 0 < sum(batch.num_rows for batch in stored) <= _LOOKED_AT_MAX:
-            return self._current_schemas()
-        ours = numbers_of(self._schemas.entries).keys() | {(None, None)}
-        for batch in stored:
-            columns = (batch.column(name) for name in ("schema_id", "schema_fingerprint"))
-            if not ours >= {*zip(*(column.to_pylist() for column in columns), strict=True)}:
-                return self._current_schemas()
-        return self._schemas
+        is_few = 0 < sum(batch.num_rows for batch in stored) <= ROWS_MAX
+        return (
+            self._schemas
+            if is_few and self._schemas.few.has_all(stored)
+            else self._current_schemas()
+        )
 
     def _current_schemas(self) -> _Schemas:
         entries = tuple(self._reader.schemas())
@@ -318,5 +316,9 @@ class PooledStream:
             parsed = tuple(
                 Writer(AvroSchema.stored(entry.text), entry.registry_id) for entry in entries
             )
-            self._schemas = _Schemas(entries, parsed, field_columns(w.schema for w in parsed))
+            columns, few = (
+                field_columns(w.schema for w in parsed),
+                FewRows(parsed, numbers_of(entries)),
+            )
+            self._schemas = _Schemas(entries, parsed, columns, few)
         return self._schemas

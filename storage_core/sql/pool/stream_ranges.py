@@ -134,7 +134,8 @@ class StreamRanges(PooledStream):
         with self._lock:
             # IMPORTANT: after the rows are read, so that the schema of each is among them.
             schemas = self._schemas_of(stored)
-            hot = united(self._typed_by(schemas, stored))
+            few = schemas.few.typed(stored)
+            hot = united(self._typed_by(schemas, stored)) if few is None else [few]
             snapshot = self._with_columns(schemas, {}, [], hot)
             rows = sum(table.num_rows for table in hot)
             pooled = PooledSnapshot(self.name, self.has_keys, snapshot, schemas.fields, [], rows)

@@ -4,13 +4,19 @@ The store of events is closed as by a server that stops, while each front end an
 """
 
 import json
+import socket
 from http.client import HTTPConnection
 from urllib.parse import quote
 
 import pytest
 from websockets.sync.client import connect
 
+from connectors.serve.connection import Connection, GoneError
+from connectors.serve.http_request import HttpRequest, parse_head
+from connectors.serve.settings import Bounds
+from storage_core import SystemClock
 from tests.events.front_ends.doors import DOORS, commanding, open_door, posted
+from tests.events.front_ends.storing import request_of
 from tests.log.serve.served import ANSWER_MAX_S
 
 DEFINE = 'DEFINE order FIELDS { amount: "int" }'
@@ -71,3 +77,38 @@ def test_subscription_ends_as_busy_where_its_store_is_closed(tmp_path) -> None:
         ended = next(message for message in messages if message["event"] == "ended")
         assert ended["status"] == "Busy"
         connection.close()
+
+
+@pytest.fixture
+def waiting():
+    """A connection that waits, to which a STORE was sent."""
+    near, far = socket.socketpair()
+    with near, far:
+        far.sendall(request_of(STORE))
+        yield Connection(near, Bounds(), SystemClock())
+
+
+def test_request_whose_connection_ends_while_it_comes_is_not_done(waiting) -> None:
+    """Its answer would reach nobody, and a STORE would be there that its client takes for lost."""
+
+    def ends(_: HttpRequest) -> bool:
+        assert waiting.cut_if_waiting()
+        return True
+
+    with pytest.raises(GoneError):
+        waiting.next_request(ends)
+
+
+def test_request_whose_connection_ends_before_it_is_taken_is_not_done(waiting) -> None:
+    waiting.never_wait()
+    assert waiting.receive_now()
+    _, size = waiting.begun_request(parse_head)
+    assert waiting.cut_if_waiting()
+    with pytest.raises(GoneError):
+        waiting.take_request(size)
+
+
+def test_connection_whose_request_is_answered_does_not_end_as_one_that_waits(waiting) -> None:
+    assert waiting.next_request(lambda _: True) is not None
+    assert not waiting.cut_if_waiting()
+    assert not waiting.is_cut

@@ -4,42 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
-from storage_core import InvalidRequestError, Stream, StreamReader
-from storage_core.lake.publish import publish_shard, publish_stream
-from storage_core.lake.publishing.report import ShardPublished
-from storage_core.lake.target import LakeTarget
+from storage_core import InvalidRequestError, LostRangeError, StreamReader
+from storage_core.lake.publish import publish_shard
+from tests.lake.publish.owners_lab import SHARD, Owners
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.stores import DirectoryStore
-from tests.log.topics import NAME, TopicCopy
-
-SHARD = 3
-
-
-class Owner:
-    """A copy of a topic that has one of its partitions from an offset on."""
-
-    def __init__(self, root: Path, target: LakeTarget, born: int) -> None:
-        self.copy = TopicCopy(root)
-        self.copy.add({SHARD: born})
-        self.copy.open(SHARD)
-        self._target = target
-
-    def seal(self, start: int, end: int) -> None:
-        """Store and seal the records of some offsets."""
-        self.copy.append(SHARD, range(start, end))
-        self.copy.stream.commit()
-        self.copy.stream.seal()
-
-    def reset(self, born: int) -> None:
-        """Put a new log in the place of the one there is, as a reset of a group's offsets does."""
-        self.copy.stream.close()
-        Stream.archive_shards(self.copy.root, NAME, {SHARD: born})
-        self.copy.stream = Stream.open(self.copy.root, NAME)
-
-    def publish(self) -> ShardPublished:
-        return publish_stream(self.copy.root, NAME, self._target).shards[SHARD]
+from tests.log.topics import NAME
 
 
 @pytest.fixture
@@ -53,28 +24,11 @@ def changes(lake: DirectoryStore) -> Changes:
 
 
 @pytest.fixture
-def owners(root: Path, lake: DirectoryStore) -> Iterator["Owners"]:
+def owners(root: Path, lake: DirectoryStore) -> Iterator[Owners]:
     owners = Owners(root, lake.target())
     yield owners
     for owner in owners.all:
         owner.copy.release()
-
-
-class Owners:
-    """Roots beside each other, and the one table."""
-
-    def __init__(self, root: Path, target: LakeTarget) -> None:
-        self._root, self.target = root, target
-        self.all: list[Owner] = []
-
-    def begin(self, born: int) -> Owner:
-        owner = Owner(self._root / f"root-{len(self.all)}", self.target, born)
-        self.all.append(owner)
-        return owner
-
-    def addresses(self) -> list[int]:
-        rows = DeltaTable(self.target.uri).to_pyarrow_table(columns=["address"])
-        return sorted(rows.column("address").to_numpy().tolist())
 
 
 def test_owner_that_begins_at_the_published_address_goes_on(owners, changes):
@@ -163,3 +117,29 @@ def test_archived_log_is_not_published(owners):
         pytest.raises(InvalidRequestError, match="an archived log is not published"),
     ):
         publish_shard(archived, SHARD, owners.target)
+
+
+def test_owner_that_begins_above_what_was_published_is_refused(owners):
+    first = owners.begin(100)
+    first.seal(100, 150)
+    first.publish()
+    first.seal(150, 200)
+    heir = owners.begin(180)
+    heir.seal(180, 260)
+    with pytest.raises(LostRangeError) as raised:
+        heir.publish()
+    assert (raised.value.shard, raised.value.start, raised.value.end) == (SHARD, 150, 180)
+    first.publish()
+    heir.publish()
+    assert owners.addresses() == list(range(100, 260))
+
+
+def test_hole_that_is_accepted_is_passed_over(owners):
+    first = owners.begin(100)
+    first.seal(100, 150)
+    first.publish()
+    heir = owners.begin(180)
+    heir.seal(180, 260)
+    assert heir.publish(accept_hole=True).begin == 150
+    assert owners.addresses() == [*range(100, 150), *range(180, 260)]
+    assert heir.publish().commits == 0

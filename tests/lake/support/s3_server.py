@@ -1,25 +1,43 @@
 """A program that serves S3's API on a free port, and writes the port to the file it is told.
 
-It is moto's server, which creates a file only where there is none, as AWS does.
+NOTE: moto (5.2.5) looks whether there is a file, and then writes it: on a machine under load two
+who create one file at once may both succeed. So conditional writes take turns here, as AWS has it.
 """
 
 import logging
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+
+class AtomicCreates:
+    """moto's application, in which conditional writes take turns."""
+
+    def __init__(self) -> None:
+        self._moto: Any = DomainDispatcherApplication(create_backend_app)
+        self._turn = threading.Lock()
+
+    def __call__(self, environment: Any, start: Any) -> Iterable[bytes]:
+        if "HTTP_IF_NONE_MATCH" not in environment or environment["REQUEST_METHOD"] != "PUT":
+            answer: Iterable[bytes] = self._moto(environment, start)
+            return answer
+        with self._turn:
+            return list(self._moto(environment, start))
 
 
 def main() -> None:
     """Serve until killed."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
+    server = make_server("127.0.0.1", 0, AtomicCreates(), threaded=True)
     draft = Path(f"{sys.argv[1]}.draft")
-    draft.write_text(str(server.get_host_and_port()[1]), encoding="utf-8")
+    draft.write_text(str(server.server_port), encoding="utf-8")
     draft.replace(sys.argv[1])
-    threading.Event().wait()
+    server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -295,5 +295,5 @@ def test_closed_one_makes_nothing_and_leaves_no_process(lab, builder):
     builder.close()
     assert not is_there(process_id)
     lab.append(np.random.default_rng(9), 100)
-    with pytest.raises(ClosedError, match="the part builder is closed"):
+    with pytest.raises(ClosedError, match="the builder process is closed"):
         lab.stream.maintain(builder)

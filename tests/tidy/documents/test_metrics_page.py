@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.group.pauses import Pause
-from connectors.ingest.status.worker_state import PartitionState
+from connectors.ingest.status.worker_state import LakeCounts, LakeState, PartitionState
 from connectors.monitoring.answers import Answers
 from connectors.monitoring.served_state import ServedState
 from storage_core import StreamStats
@@ -32,6 +32,9 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
         stable_offsets={AT: 9},
         faults={AT: "damage"},
         paused={AT: Pause(AT.topic, AT.number, 0, "")},
+        lakes=(LakeState(AT, 7, 3, 1.5),),
+        lake_counts={AT.topic: LakeCounts(7, 700, 1)},
+        retention_s={AT.topic: 60.0},
         totals=totals,
     )
     server = ServedState("127.0.0.1:8085", is_running=True, restarts=0, pid=1)

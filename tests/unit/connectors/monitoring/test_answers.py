@@ -19,7 +19,12 @@ from connectors.dlq.record import (
 from connectors.ingest.assignment.unfetched import UnfetchedPartition
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.histograms import Histogram
-from connectors.ingest.status.worker_state import LatestState, PartitionState, WorkerState
+from connectors.ingest.status.worker_state import (
+    LakeState,
+    LatestState,
+    PartitionState,
+    WorkerState,
+)
 from connectors.kafka import Partition
 from connectors.monitoring import answers
 from connectors.monitoring.answers import Answers, WorkerInfo
@@ -111,6 +116,23 @@ def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
     series = samples(Bench(shards=shards).ask("/metrics"))
     unsealed = [sample for sample in series if sample.name == "shardlog_shard_unsealed"]
     assert [(sample.labels["shard"], sample.value) for sample in unsealed] == [("3", 5)]
+
+
+def test_lake_has_no_address_until_somebody_has_said_it():
+    lakes = (LakeState(AT, None, 3, 1.5), LakeState(Partition(AT.topic, 4), 7, 0, 0.0))
+    series = samples(Bench(lakes=lakes).ask("/metrics"))
+    figures = {
+        (sample.name.removeprefix("shardlog_lake_"), sample.labels["shard"]): sample.value
+        for sample in series
+        if sample.name.startswith("shardlog_lake_")
+    }
+    assert figures == {
+        ("published_address", "4"): 7,
+        ("unpublished_rows", "3"): 3,
+        ("unpublished_rows", "4"): 0,
+        ("unpublished_age_seconds", "3"): 1.5,
+        ("unpublished_age_seconds", "4"): 0,
+    }
 
 
 def test_last_stable_offset_stands_beside_the_end_where_it_is_known():

@@ -15,7 +15,7 @@ from typing import Final
 
 from deltalake import DeltaTable
 
-from storage_core.lake.delta_state import file_sizes, history_of
+from storage_core.lake.delta.state import file_sizes, history_of
 from storage_core.lake.file_store import FileStore
 from storage_core.platform.clock import Clock
 

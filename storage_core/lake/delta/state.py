@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 HISTORY_DEFAULT: Final = timedelta(days=7)
@@ -16,6 +17,14 @@ _INTERVAL: Final = re.compile(r"interval (\d+) seconds?\Z")
 def file_sizes(delta: DeltaTable) -> dict[str, int]:
     """Return the path of each file of the loaded version, and how many bytes it has."""
     return delta._table.get_add_file_sizes()  # noqa: SLF001 - the public name gives URIs, without sizes
+
+
+def row_counts(delta: DeltaTable) -> dict[str, int]:
+    """Return how many rows files of the loaded version have, of those whose statistics say so."""
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    paths, counts = (actions.column(name).to_pylist() for name in ("path", "num_records"))
+    rows = zip(map(str, paths), counts, strict=True)
+    return {path: count for path, count in rows if count is not None}
 
 
 def latest_version(delta: DeltaTable) -> int:
@@ -38,3 +47,8 @@ def history_of(configuration: Mapping[str, str]) -> timedelta:
 def log_path(version: int) -> str:
     """Return the path below a table of the file that a commit is."""
     return f"_delta_log/{version:020d}.json"
+
+
+def checkpoint_paths(version: int) -> tuple[str, ...]:
+    """Return the paths of the files that a checkpoint is: its own, and the one that names it."""
+    return f"_delta_log/{version:020d}.checkpoint.parquet", "_delta_log/_last_checkpoint"

@@ -1,0 +1,1 @@
+"""Commands over the table of a stream in the lake."""

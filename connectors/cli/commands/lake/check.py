@@ -1,0 +1,51 @@
+"""`shardlog lake check`: the table of a stream compared with its parts."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from connectors.cli.commands.lake.target import stream_target
+from connectors.cli.exit_codes import EXIT_DAMAGE
+from connectors.cli.output.formatting import counted, format_bytes
+from connectors.cli.output.printing import print_json, print_line, print_table
+from connectors.cli.output.progress_bar import progress_bar
+from storage_core.lake import LakeCheck, LakeProblem, check_lake
+
+_COLUMNS: Final = ("shard", "start", "end", "problem", "file")
+
+
+def check(*, root: Path, stream: str, read: bool, lake_options: Path | None, as_json: bool) -> None:
+    """Compare the table with the part list."""
+    target = stream_target(root, stream, lake_options)
+    with progress_bar(None, "row") as progress:
+        report = check_lake(root, stream, target, read=read, on_rows=progress)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        _print(stream, report, read=read)
+    if not report.is_clean:
+        raise typer.Exit(EXIT_DAMAGE)
+
+
+def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
+    if report.version is None:
+        print_line(f"{stream}: there is no table at {report.uri} yet")
+        return
+    if report.problems:
+        print_table(_COLUMNS, [_row(problem) for problem in report.problems])
+    count = len(report.problems)
+    verdict = counted(count, "problem") if count else "no problems"
+    files, rows = counted(report.files, "file"), counted(report.rows, "row")
+    print_line(f"{stream}: version {report.version} of {report.uri}: {verdict}")
+    how = f"read whole, {format_bytes(report.bytes_read)}" if read else "by name, size and count"
+    print_line(f"  compared: {files} of {rows}, {how}")
+    if report.pending:
+        print_line(f"  the next publish replaces: {counted(report.pending, 'file')}")
+    for line in report.unchecked:
+        print_line(f"  not compared: {line}")
+
+
+def _row(problem: LakeProblem) -> list[str | int | None]:
+    return [problem.shard, problem.start, problem.end, problem.message, problem.file]

@@ -1,0 +1,37 @@
+"""`shardlog lake publish`: the parts of a stream as a Delta table."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from connectors.cli.commands.lake.target import stream_target
+from connectors.cli.output.formatting import counted, format_bytes
+from connectors.cli.output.printing import print_json, print_line
+from connectors.cli.output.progress_bar import progress_bar
+from storage_core.lake import PublishReport, publish_stream
+
+
+def publish(*, root: Path, stream: str, lake_options: Path | None, as_json: bool) -> None:
+    """Publish what is sealed."""
+    target = stream_target(root, stream, lake_options)
+    with progress_bar(None, "row") as progress:
+        report = publish_stream(root, stream, target, on_rows=progress)
+    if as_json:
+        print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
+        return
+    print_line(_outcome(root, stream, report))
+
+
+def _outcome(root: Path, stream: str, report: PublishReport) -> str:
+    if report.commits:
+        files = counted(report.files_added, "file")
+        removed = f", {report.files_removed:,} removed" if report.files_removed else ""
+        return (
+            f"{counted(report.rows, 'row')} published at {report.uri}: {files} of "
+            f"{format_bytes(report.bytes)} added{removed}"
+        )
+    if not any(shard.sealed for shard in report.shards.values()):
+        return (
+            f"{stream!r} has nothing to publish: it has no parts; `shardlog seal {root} {stream}` "
+            "writes some"
+        )
+    return f"{stream!r} has nothing to publish: the table at {report.uri} has all its parts"

@@ -1,0 +1,1 @@
+"""Arguments and options of commands over the table of a stream in the lake."""

@@ -1,0 +1,110 @@
+"""Arguments and options of `shardlog lake`."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.parsing.group import Group
+from connectors.cli.parsing.options import AsJson, Execute, Root, StreamName
+from connectors.cli.parsing.work import done_in
+
+# Where a command is told nothing, the environment may name the file (lake/options_file.py).
+_OPTIONS_VARIABLE: Final = "SHARDLOG_LAKE_OPTIONS_FILE"
+
+app = typer.Typer(
+    cls=Group,
+    help="Publish the parts of a stream as a Delta table; show, check and vacuum that table.\n\n"
+    "The stream's option `lake` says where it is; a worker publishes by itself. Needs deltalake: "
+    "pip install 'shardlog[lake]'.\n\n"
+    "Example: shardlog lake publish ./data telemetry",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+LakeOptions = Annotated[
+    Path | None,
+    typer.Option(
+        "--lake-options",
+        metavar="FILE",
+        envvar=_OPTIONS_VARIABLE,
+        help="A TOML file of options of the store, by delta-rs' names; its keys too. Without it, "
+        "the environment has them (AWS_ACCESS_KEY_ID).",
+    ),
+]
+ReadWhole = Annotated[
+    bool,
+    typer.Option("--read", help="Also read each file whole, and compare its bytes and its rows."),
+]
+GraceHours = Annotated[
+    float,
+    typer.Option(
+        metavar="H", min=0, max=876_000, help="How old an upload is that no version ever named."
+    ),
+]
+
+
+@app.command("publish", short_help="Publish what is sealed.")
+@done_in("connectors.cli.commands.lake.publish")
+def publish(
+    root: Root, stream: StreamName, lake_options: LakeOptions = None, as_json: AsJson = False
+) -> None:
+    """Make the files of a stream's table those of its parts, in commits that are whole.
+
+    Rows that are not sealed are not published: `shardlog seal` makes parts of them. It reads beside
+    a writer and changes the table alone, so any number of processes may publish at once.
+
+    Example: shardlog lake publish ./data telemetry
+    """
+
+
+@app.command("status", short_help="Show how far each shard is published.")
+@done_in("connectors.cli.commands.lake.status")
+def status(
+    root: Root, stream: StreamName, lake_options: LakeOptions = None, as_json: AsJson = False
+) -> None:
+    """Show how far each shard is published, and how old the oldest row is that is not.
+
+    `published` and `sealed` are addresses: rows below the first are in the table, rows from there
+    to the second are in parts alone. `unpublished` counts addresses up to `committed`.
+
+    Example: shardlog lake status ./data telemetry
+    """
+
+
+@app.command("vacuum", short_help="Delete files that the table has no more.")
+@done_in("connectors.cli.commands.lake.vacuum")
+def vacuum(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    grace_hours: GraceHours = 24.0,
+    execute: Execute = False,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete files that no version of the table names which is within the stream's lake_history.
+
+    Uploads that were never committed go too, once they are older than the grace; nothing else does.
+    Without --execute it only lists what would go.
+
+    Example: shardlog lake vacuum ./data telemetry --execute
+    """
+
+
+@app.command("check", short_help="Compare the table with the part list.")
+@done_in("connectors.cli.commands.lake.check")
+def check(
+    root: Root,
+    stream: StreamName,
+    read: ReadWhole = False,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the files of a stream's table with its parts: names, sizes and rows, by range.
+
+    A line says what was compared; the exit code is 5 where there is a problem. What the next
+    publish does, as for parts that were merged since, is none. Nothing is changed.
+
+    Example: shardlog lake check ./data telemetry --read
+    """

@@ -1,0 +1,1 @@
+"""Beside publishing: the table is compared with the parts, and vacuumed."""

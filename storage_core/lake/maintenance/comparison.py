@@ -1,0 +1,212 @@
+"""The table of a stream compared with its part lists: `shardlog lake check`.
+
+1. Load: the table, its files and what the store has of them.
+2. Read: the part list of each shard, never older than the one that the table was made of.
+3. Compare: each file's name, size and count of rows with its part; parts that have no file.
+4. Read back, if wanted: each file whole. Its bytes have the digest that its name tells; its rows
+   are, by address, the visible ones of the parts, each once.
+
+What parts have that were merged, or are gone, since the last publish is no problem: the next one
+brings the table along, and `pending` counts it. Nothing is changed, here or in the lake.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from storage_core.errors import ShardlogError, UnavailableError
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.image import ImageName, image_of_path
+from storage_core.lake.maintenance.addresses import visible_addresses
+from storage_core.lake.maintenance.names import (
+    LakeFile,
+    file_problems,
+    missing_part,
+    parts_without_files,
+)
+from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
+from storage_core.lake.maintenance.rows import RowCheck
+from storage_core.lake.publish import target_of
+from storage_core.lake.publishing.mirror import ShardListing, StepLimits, base_of, next_step
+from storage_core.lake.publishing.publication import follower_of, stream_of
+from storage_core.lake.table import LakeTable
+from storage_core.lake.target import LakeTarget
+from storage_core.parts.progress import OnRows, ignore_rows
+from storage_core.parts.snapshot import listed_parts
+from storage_core.reader import StreamReader
+
+# How often a shard is compared anew whose parts were deleted meanwhile.
+_TRIES_MAX: Final = 5
+_ALL: Final = StepLimits(parts=2**31, rows=2**63)
+
+
+@dataclass(slots=True)
+class _Compared:
+    """What was compared so far."""
+
+    files: int = 0
+    rows: int = 0
+    pending: int = 0
+    problems: list[LakeProblem] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+    def add(self, other: "_Compared") -> None:
+        """Count what was compared of another shard."""
+        self.files += other.files
+        self.rows += other.rows
+        self.pending += other.pending
+        self.problems += other.problems
+        self.unchecked += other.unchecked
+
+
+def check_lake(
+    root: str | PathLike[str],
+    name: str,
+    target: LakeTarget | None = None,
+    *,
+    read: bool = False,
+    on_rows: OnRows = ignore_rows,
+) -> LakeCheck:
+    """Compare the table of a stream with its part lists.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        target: Where its table is; if None where the stream's option `lake` says.
+        read: Whether each file is read whole.
+        on_rows: Called again and again with how many rows were read so far.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it has no lake.
+        ForeignDataError: What lies there is another stream's table, or none of shardlog.
+        UnavailableError: The store does not answer, or parts are deleted all the time.
+    """
+    with StreamReader.open(root, name) as reader, TemporaryDirectory() as scratch:
+        place = target or target_of(reader)
+        table = LakeTable.open(place, stream_of(reader))
+        compared = _Compared()
+        if table is None:
+            return _report(place, None, compared, 0)
+        rows = RowCheck(table, Path(scratch), on_rows) if read else None
+        for shard in reader.committed():
+            compared.add(_checked_shard(reader, table, shard, rows))
+        return _report(place, table, compared, 0 if rows is None else rows.bytes_read)
+
+
+def _report(
+    place: LakeTarget, table: LakeTable | None, compared: _Compared, bytes_read: int
+) -> LakeCheck:
+    return LakeCheck(
+        place.uri,
+        None if table is None else table.version,
+        compared.files,
+        compared.rows,
+        bytes_read,
+        compared.pending,
+        tuple(compared.problems),
+        tuple(compared.unchecked),
+    )
+
+
+def _checked_shard(
+    reader: StreamReader, table: LakeTable, shard: int, rows: RowCheck | None
+) -> _Compared:
+    for _ in range(_TRIES_MAX):
+        try:
+            return _compared_once(reader, table, shard, rows)
+        except FileNotFoundError:
+            # A part was merged, or has expired, since the part list was read.
+            table.reload()
+    message = "parts are deleted faster than they are compared"
+    raise UnavailableError(message, shard=shard)
+
+
+def _compared_once(
+    reader: StreamReader, table: LakeTable, shard: int, rows: RowCheck | None
+) -> _Compared:
+    """Compare one shard, as its part list is now.
+
+    Raises:
+        FileNotFoundError: A part was deleted meanwhile.
+    """
+    parts = follower_of(reader, shard).parts()
+    compared = _Compared()
+    files = list(_files_of(table, shard, compared))
+    published = table.published(shard)
+    born = reader.born(shard)
+    begin = born if published is None else published
+    names = {file.path: file.name for file in files}
+    listing = ShardListing(parts.entries, max(parts.sealed, born), born, begin, names)
+    base = base_of(listing)
+    compared.files = len(files)
+    compared.rows = sum(file.rows or 0 for file in files)
+    compared.pending = _pending(listing)
+    compared.problems += file_problems(files, parts.entries)
+    if listing.sealed < begin:
+        line = f"shard {shard}: [{listing.sealed}, {begin}): another owner has published it"
+        compared.unchecked.append(line)
+    bounds = AddressRange(base, max(base, min(begin, listing.sealed)))
+    if rows is None:
+        compared.problems += _missing(reader, shard, parts, names, bounds)
+        return compared
+    stored = [file for file in files if file.stored is not None]
+    directory = reader.rows.shards.files.shard_directory(shard)
+    below = [
+        part
+        for part in listed_parts(shard, directory, parts.entries)
+        if part.entry.first < bounds.end and part.entry.last >= bounds.start
+    ]
+    for outcome in rows.problems(stored, below, parts, bounds):
+        if isinstance(outcome, str):
+            compared.unchecked.append(outcome)
+        else:
+            compared.problems.append(outcome)
+    return compared
+
+
+def _files_of(table: LakeTable, shard: int, compared: _Compared) -> Iterator[LakeFile]:
+    """Yield the files of a shard whose names say what they are; of others, tell."""
+    sizes, rows, stored = table.files(shard), table.rows(shard), table.stored(shard)
+    for path, size in sizes.items():
+        try:
+            name = image_of_path(path)
+        except ShardlogError as error:
+            problem = LakeProblem(shard, None, None, "name", error.message, path)
+            compared.problems.append(problem)
+            continue
+        yield LakeFile(path, name, size, rows.get(path), stored.get(path))
+
+
+def _pending(listing: ShardListing) -> int:
+    """Return how many files the next publish adds or removes below what is published."""
+    step = next_step(listing, _ALL)
+    if step is None:
+        return 0
+    return len(step.removes) + sum(
+        piece.end <= listing.begin for added in step.adds for piece in added.pieces
+    )
+
+
+def _missing(
+    reader: StreamReader,
+    shard: int,
+    parts: ShardParts,
+    names: dict[str, ImageName],
+    bounds: AddressRange,
+) -> Iterator[LakeProblem]:
+    """Yield the parts of which the table has nothing, though they have visible rows.
+
+    Raises:
+        FileNotFoundError: One was deleted meanwhile.
+    """
+    without = parts_without_files(parts, names, bounds.start, bounds.end)
+    directory = reader.rows.shards.files.shard_directory(shard)
+    for part in listed_parts(shard, directory, without):
+        visible = visible_addresses(part, parts)
+        count = int(((visible >= bounds.start) & (visible < bounds.end)).sum())
+        if count:
+            yield missing_part(shard, part.entry, count, bounds.end)

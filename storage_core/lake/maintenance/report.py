@@ -1,0 +1,59 @@
+"""What a check of a stream's table found."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+# What is wrong: a file that the store lacks or has otherwise, one whose name says nothing or what
+# is not so, rows that the table lacks, has twice, or that no part has.
+LakeFault = Literal["gone", "size", "name", "digest", "rows", "missing", "twice", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeProblem:
+    """One thing that is wrong with a table, and its place.
+
+    Attributes:
+        shard: The shard's number; None where a file's name tells none.
+        start: The first address concerned; None if no addresses are.
+        end: Their exclusive end.
+        kind: What is wrong.
+        message: The same in a line.
+        file: The path of the file below the table; None where the table has none.
+    """
+
+    shard: int | None
+    start: int | None
+    end: int | None
+    kind: LakeFault
+    message: str
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCheck:
+    """What a check of a stream's table compared, and what is wrong.
+
+    Attributes:
+        uri: Where the table is.
+        version: Its version; None where there is none.
+        files: How many files were compared.
+        rows: How many rows these have.
+        bytes_read: How many bytes of them were read.
+        pending: How many files the next publish adds or removes below what is published.
+        problems: What is wrong.
+        unchecked: What could not be compared, a line each.
+    """
+
+    uri: str
+    version: int | None
+    files: int
+    rows: int
+    bytes_read: int
+    pending: int
+    problems: tuple[LakeProblem, ...]
+    unchecked: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

@@ -1,0 +1,133 @@
+"""`shardlog lake check` and `vacuum`: damage is told by its range, what is well is no damage."""
+
+import pytest
+
+from connectors.cli.exit_codes import EXIT_DAMAGE
+from storage_core.lake.shard_change import TableFile
+from tests.log.parts.parts_lab import NAME
+
+ORPHAN = f"shard=0/{1:020}-{2:020}-{'a' * 32}.parquet"
+
+
+@pytest.fixture
+def published(lab):
+    """A lab whose parts are all in the table."""
+    lab.fill(200)
+    lab.begin_hour()
+    lab.fill(200)
+    assert lab.lake("publish").code == 0
+    return lab
+
+
+def problems(lab, *arguments):
+    ran = lab.lake("check", "--json", *arguments)
+    (report,) = ran.json_lines
+    assert ran.code == (EXIT_DAMAGE if report["problems"] else 0), ran.err
+    return [(one["kind"], one["start"], one["end"]) for one in report["problems"]]
+
+
+def test_table_that_is_as_the_parts_are_is_clean(published):
+    rows = len(published.places())
+    ran = published.lake("check", "--read")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].endswith(f"of {published.target.uri}: no problems")
+    assert f" of {rows:,} rows, read whole, " in ran.lines[1]
+    assert problems(published) == []
+
+
+def merge_parts(lab):
+    """Publish small parts, and merge them locally."""
+    for _ in range(6):
+        lab.fill(20)
+    assert lab.lake("publish").code == 0
+    assert lab.stream.compact().parts_obsolete > 0
+
+
+def test_what_the_next_publish_does_is_no_damage(published):
+    merge_parts(published)
+    published.expire(150)
+    assert problems(published, "--read") == []
+    (report,) = published.lake("check", "--json").json_lines
+    assert report["pending"] > 0
+    assert "the next publish replaces: " in published.lake("check").out
+    published.lake("publish")
+    (report,) = published.lake("check", "--json", "--read").json_lines
+    assert (report["pending"], report["problems"]) == (0, [])
+
+
+def test_stream_without_a_table_is_clean(lab):
+    lab.fill(10)
+    ran = lab.lake("check")
+    assert (ran.code, ran.lines) == (0, [f"{NAME}: there is no table at {lab.target.uri} yet"])
+
+
+def test_file_that_the_store_lost_is_told_with_its_range(published):
+    path, *place = published.file_of(0)
+    published.store.delete(published.target, path)
+    assert problems(published) == [("gone", *place)]
+    ran = published.lake("check")
+    assert ran.code == EXIT_DAMAGE
+    assert ran.lines[0].split() == ["shard", "start", "end", "problem", "file"]
+    assert path in ran.lines[1]
+    assert "1 problem" in ran.lines[2]
+
+
+def test_file_that_was_cut_is_found_by_its_size(published):
+    path, *place = published.file_of(1)
+    published.change(path, lambda data: data[:-1])
+    assert problems(published) == [("size", *place)]
+
+
+def test_file_of_other_bytes_is_found_by_reading_it(published):
+    path, *place = published.file_of(1)
+    published.change(path, lambda data: data[:100] + bytes(4) + data[104:])
+    assert problems(published) == []
+    assert problems(published, "--read") == [("digest", *place)]
+
+
+def test_rows_that_the_table_lost_are_found_with_and_without_reading(published):
+    path, start, end = published.file_of(0)
+    table = published.opened_table()
+    table.commit(0, [], [path], published.published()[0])
+    for arguments in ((), ("--read",)):
+        ((kind, first, last),) = problems(published, *arguments)
+        assert (kind, first, last) == ("missing", start, end)
+
+
+def test_rows_that_the_table_has_twice_are_found_by_reading(published):
+    path, start, end = published.file_of(0)
+    copy = f"shard=0/{start:020}-{end - 1:020}-{'b' * 32}-{digest_of(path)}.parquet"
+    published.store.write(published.target, copy, published.store.read(published.target, path))
+    table = published.opened_table()
+    size = table.files(0)[path]
+    added = TableFile(copy, size, table.rows(0)[path], "{}", is_new=False)
+    table.commit(0, [added], [], published.published()[0])
+    assert problems(published, "--read") == [("twice", start, end)]
+
+
+def digest_of(path):
+    """Return the digest of a file's bytes, as its name tells it."""
+    return path.removesuffix(".parquet").split("-")[-1]
+
+
+def test_upload_that_was_never_committed_is_vacuumed_and_nothing_else(published):
+    published.store.write(published.target, ORPHAN, b"x")
+    published.store.write(published.target, "shard=0/notes.txt", b"x")
+    before = set(published.store.paths(published.target))
+    assert published.lake("vacuum").lines == [f"no file at {published.target.uri} can be deleted"]
+    listed = published.lake("vacuum", "--grace-hours", "0")
+    assert listed.lines == [ORPHAN, "1 file would be deleted; add --execute to do it"]
+    assert set(published.store.paths(published.target)) == before
+    done = published.lake("vacuum", "--grace-hours", "0", "--execute")
+    assert done.lines == [f"1 file deleted at {published.target.uri}"]
+    left = {path for path in published.store.paths(published.target) if "_delta_log" not in path}
+    assert left == {path for path in before if "_delta_log" not in path} - {ORPHAN}
+    assert problems(published, "--read") == []
+
+
+def test_files_of_versions_that_can_be_read_are_not_vacuumed(published):
+    merge_parts(published)
+    (outcome,) = published.lake("publish").lines
+    assert outcome.endswith(" removed")
+    (answer,) = published.lake("vacuum", "--grace-hours", "0", "--json").json_lines
+    assert answer == {"uri": published.target.uri, "deleted": False, "files": []}

@@ -1,0 +1,211 @@
+"""A worker publishes what it has sealed: in its time, beside all else, whatever its store does.
+
+Method: real processes publish to tables in a directory. A store that is away is a file where the
+directory of the table is to be.
+"""
+
+import os
+import signal
+
+import pytest
+from deltalake import DeltaTable
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.lake.lake_timer import LakeTimer
+from connectors.ingest.lake.last_publish import LastPublish
+from connectors.ingest.maintenance_timer import MaintenanceTimer
+from connectors.ingest.status.counts import WorkerCounts
+from connectors.kafka import Partition
+from connectors.settings.lake_settings import LakeSettings
+from storage_core.testing import ManualClock
+from tests.log.workbench import batch_of
+from tests.unit.connectors.writers import TOPIC, open_writers
+from tests.waiting import WAIT_MAX_S
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+EVERY_S = 60.0
+# A process that gives way to all others loads a table and writes to it.
+SETTLE_MAX_S = 5 * WAIT_MAX_S
+
+
+class LakeBench:
+    """Two shards of a stream with a lake, what publishes them, and what it has told."""
+
+    def __init__(self, writers, root, lake):
+        self.writers, self.root, self.lake = writers, root, lake
+        for writer in writers.values():
+            writer.stream.alter(lake=lake.as_uri())
+            self.keep(writer, 0, 5)
+        self.clock, self.counts, self.log = ManualClock(), WorkerCounts(), CapturingLogger()
+        self.now_s = 0.0
+        self.timer = self.begin()
+        self.timer.tick(writers, self.now_s)
+
+    def begin(self, every_s=EVERY_S):
+        """Return what publishes, as a worker that has just begun has it."""
+        return LakeTimer(self.root, LakeSettings(), every_s, self.counts, self.clock, self.log)
+
+    def keep(self, writer, first, end):
+        number, rows = writer.partition.number, range(first, end)
+        writer.stream.append_batch(batch_of(rows), shard=number, addresses=rows)
+        writer.commit()
+
+    def seal(self):
+        for writer in self.writers.values():
+            writer.stream.seal()
+
+    def turn(self):
+        """Let the next pass come, and wait until it is over."""
+        self.now_s += EVERY_S
+        self.clock.advance(EVERY_S)
+        self.timer.tick(self.writers, self.now_s)
+        self.timer.settle(SETTLE_MAX_S)
+
+    def states(self):
+        return [
+            (state.shard.number, state.published, state.unpublished)
+            for state in self.timer.states_of(self.writers)
+        ]
+
+    def lines(self, *names):
+        return [
+            (call.args[0], call.kwargs.get("shard"))
+            for call in self.log.calls
+            if call.args[0] in names
+        ]
+
+    def published_rows(self):
+        """Return shard and address of each row of the table."""
+        table = DeltaTable(self.lake.as_uri()).to_pyarrow_table(columns=["shard", "address"])
+        return sorted((row["shard"], row["address"]) for row in table.to_pylist())
+
+    def last_publish(self, wait_s):
+        maintenance = MaintenanceTimer(self.root, 0, 100, self.counts, self.log)
+        try:
+            LastPublish(maintenance, self.timer, wait_s, self.clock, self.log).publish(self.writers)
+        finally:
+            maintenance.close(SETTLE_MAX_S)
+
+
+def rows_of(*ends):
+    return [(shard, address) for shard, end in enumerate(ends) for address in range(end)]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with open_writers(tmp_path / "root", 2) as writers:
+        bench = LakeBench(writers, tmp_path / "root", tmp_path / "lake")
+        yield bench
+        bench.timer.close(SETTLE_MAX_S)
+
+
+def test_what_is_sealed_is_published_and_what_is_not_waits(bench):
+    bench.seal()
+    bench.keep(bench.writers[A], 5, 7)
+    assert bench.states() == [(0, None, 2), (1, None, 0)]
+    bench.turn()
+    assert sorted(bench.lines("published")) == [("published", 0), ("published", 1)]
+    assert bench.published_rows() == rows_of(5, 5)
+    assert bench.states() == [(0, 5, 2), (1, 5, 0)]
+    assert bench.timer.counts_of(bench.writers)[TOPIC].rows == 10
+
+
+def test_store_is_not_asked_where_nothing_was_sealed_since(bench):
+    bench.seal()
+    bench.turn()
+    # Whoever asks makes it known.
+    bench.lake.rename(bench.lake.with_name("elsewhere"))
+    bench.turn()
+    assert len(bench.lines("published", "publishing failed")) == 2
+
+
+def test_it_never_comes_where_it_is_set_to_0(bench):
+    bench.timer.close(SETTLE_MAX_S)
+    bench.timer = bench.begin(every_s=0)
+    bench.seal()
+    bench.turn()
+    assert bench.lines("published") == []
+
+
+def test_store_that_is_away_is_told_once_and_costs_nothing(bench):
+    bench.lake.write_bytes(b"no directory")
+    bench.seal()
+    for _ in range(3):
+        bench.turn()
+    assert bench.lines("published", "publishing failed") == [("publishing failed", None)]
+    assert bench.timer.counts_of(bench.writers)[TOPIC].failures >= 2
+    bench.lake.unlink()
+    bench.turn()
+    bench.turn()
+    assert bench.published_rows() == rows_of(5, 5)
+
+
+def test_damaged_part_keeps_no_other_shard_from_the_lake(bench):
+    bench.seal()
+    (part,) = bench.writers[A].stream.parts()
+    part.path.write_bytes(b"no part")
+    bench.turn()
+    assert sorted(bench.lines("published", "publishing failed")) == [
+        ("published", 1),
+        ("publishing failed", 0),
+    ]
+    assert bench.published_rows() == [(1, address) for address in range(5)]
+
+
+def test_age_of_what_waits_grows_until_it_is_published_and_makes_it_urgent(bench):
+    stream = bench.writers[A].stream
+    first_ms = stream.first_committed_ms(0, 0)
+    bench.clock.wall_ns = (first_ms + 100_000) * 10**6
+    (state, _) = bench.timer.states_of(bench.writers)
+    assert state.age_s == 100
+    assert not bench.timer.is_urgent(A, stream)
+    bench.clock.advance(1000)
+    assert bench.timer.is_urgent(A, stream)
+    bench.seal()
+    bench.turn()
+    (state, _) = bench.timer.states_of(bench.writers)
+    assert (state.published, state.age_s) == (5, 0)
+    assert not bench.timer.is_urgent(A, stream)
+
+
+def test_next_worker_knows_what_was_published_without_the_store(bench):
+    bench.seal()
+    bench.turn()
+    bench.keep(bench.writers[A], 5, 7)
+    bench.lake.rename(bench.lake.with_name("elsewhere"))
+    bench.timer.close(SETTLE_MAX_S)
+    bench.timer = bench.begin()
+    assert bench.states() == [(0, 5, 2), (1, 5, 0)]
+
+
+def test_what_is_given_back_is_sealed_and_published_before(bench):
+    bench.last_publish(SETTLE_MAX_S)
+    assert bench.published_rows() == rows_of(5, 5)
+    (line,) = [call.kwargs for call in bench.log.calls if "giving back" in call.args[0]]
+    assert (line["shards"], line["left"]) == (2, 0)
+
+
+def test_giving_back_waits_for_a_store_that_hangs_no_longer_than_it_may(bench):
+    bench.seal()
+    bench.turn()
+    bench.keep(bench.writers[A], 5, 7)
+    process_id = bench.timer.publisher_id
+    os.kill(process_id, signal.SIGSTOP)
+    try:
+        bench.last_publish(0.1)
+    finally:
+        os.kill(process_id, signal.SIGCONT)
+    (line,) = [call.kwargs for call in bench.log.calls if "giving back" in call.args[0]]
+    assert (line["shards"], line["left"]) == (0, 1)
+
+
+def test_publisher_that_is_killed_is_counted_and_what_it_left_comes_later(bench):
+    bench.seal()
+    bench.turn()
+    bench.keep(bench.writers[A], 5, 7)
+    bench.seal()
+    os.kill(bench.timer.publisher_id, signal.SIGKILL)
+    bench.turn()
+    assert bench.counts.publishers_died == 1
+    bench.turn()
+    assert bench.published_rows() == rows_of(7, 5)
