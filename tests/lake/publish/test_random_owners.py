@@ -25,20 +25,20 @@ from tests.thin import rounds
 
 EXAMPLES = rounds("SHARDLOG_FAULT_LAKE", few=6, many=200)
 
-_which = st.integers(0, 2)
-_seal = st.tuples(st.just("seal"), _which, st.integers(1, 30))
-_publish = st.tuples(st.just("publish"), _which)
+_owners = st.integers(0, 2)
+_seal = st.tuples(st.just("seal"), _owners, st.integers(1, 30))
+_publish = st.tuples(st.just("publish"), _owners)
 _actions = st.one_of(
     _seal,
     _seal,
     _seal,
-    st.tuples(st.just("seal_often"), _which, st.integers(1, 8)),
-    st.tuples(st.just("compact"), _which),
+    st.tuples(st.just("seal_often"), _owners, st.integers(1, 8)),
+    st.tuples(st.just("compact"), _owners),
     _publish,
     _publish,
-    st.tuples(st.just("die"), _which, st.integers(1, 8), st.booleans()),
-    st.tuples(st.just("take_over"), _which),
-    st.tuples(st.just("lose"), _which),
+    st.tuples(st.just("die"), _owners, st.integers(1, 8), st.booleans()),
+    st.tuples(st.just("take_over"), _owners),
+    st.tuples(st.just("lose"), _owners),
 )
 
 
@@ -100,9 +100,9 @@ class OwnersAgainstTopic:
 def test_table_has_each_record_once_whoever_owned_it(actions: list[Any]) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         lab = OwnersAgainstTopic(Path(folder))
-        for name, which, *arguments in actions:
+        for name, owner, *arguments in actions:
             owners = lab.owners.all
-            getattr(lab, name)(owners[which % len(owners)], *arguments)
+            getattr(lab, name)(owners[owner % len(owners)], *arguments)
             lab.check()
         for owner in lab.owners.all:
             owner.publish()
