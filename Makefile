@@ -36,7 +36,6 @@ FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py tests/events/fr
 FAULTS_lake := tests/lake
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
-FAULTS_lake := tests/lake/publish
 # Each read of Spark over a server, too.
 FAULTS_doors := tests/spark/source
 FAULTS_cluster := tests/spark/cluster
