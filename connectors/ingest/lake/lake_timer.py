@@ -28,8 +28,8 @@ from storage_core.lake import LakePublisher, PublishOrder, ShardPublished, lake_
 _URGENT_LAGS: Final = 5
 _THREAD_NAME: Final = "shardlog-publish"
 # Whether files may go is looked at so often while they grow old, and not more often than that.
-_LET_GO_LOOKS: Final = 10
-_LET_GO_EVERY_MIN_S: Final = 60.0
+_LOOKS_AT_FILES: Final = 10
+_LOOK_EVERY_MIN_S: Final = 60.0
 # The marks of a shard of which nothing was ever sealed.
 _NO_PARTS: Final = (0, 0)
 
@@ -173,7 +173,7 @@ class LakeTimer:
         if keep_local is None or marks == _NO_PARTS:
             return True
         done_s = self._done_s.get(shard, 0.0)
-        every_s = max(_LET_GO_EVERY_MIN_S, keep_local.total_seconds() / _LET_GO_LOOKS)
+        every_s = max(_LOOK_EVERY_MIN_S, keep_local.total_seconds() / _LOOKS_AT_FILES)
         return self._clock.monotonic_s() - done_s < every_s
 
     def take(self, partition: Partition, outcome: Published | ShardlogError | OSError) -> None:
