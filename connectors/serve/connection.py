@@ -46,6 +46,7 @@ class Connection:
         stalled_since_s: Since when the client has taken nothing of what it is sent, or sent nothing
             of what it began; None while neither is waited for.
         is_reserved: Whether it is for health and metrics alone.
+        ends_by_itself: Whether its thread sees that the server stops, and says so to the client.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class Connection:
         self._bounds = bounds
         self._clock = clock
         self._received = bytearray()
-        self._more = _MORE
+        self._more, self._sent_at_once = _MORE, _SENT_AT_ONCE
         # Between whoever ends a connection that waits, and its thread that ends its wait.
         self._waiting = threading.Lock()
         self.waiting_since_s: float | None = clock.monotonic_s()
         self.stalled_since_s: float | None = None
         self.is_reserved = is_reserved
         self.is_cut = False
+        self.ends_by_itself = False
         self._was_asked = False
         self._ends_with_client = False
         self._rows_left = 0
@@ -79,8 +81,8 @@ class Connection:
     def take_over(self, sock: socket.socket) -> None:
         """Go on over another socket: the encrypted one."""
         self._socket = sock
-        # An encrypted socket takes no flags.
-        self._more = 0
+        # An encrypted socket takes no flags, and tells what was taken once all of it was.
+        self._more, self._sent_at_once = 0, _TAKEN_MIN
 
     @property
     def is_encrypted(self) -> bool:
@@ -435,7 +437,7 @@ class Connection:
                     message = "the client takes too little of its answer"
                     raise GoneError(message)
                 self._socket.settimeout(remaining_s)
-                taken = self._socket.send(view[sent : sent + _SENT_AT_ONCE], flags)
+                taken = self._socket.send(view[sent : sent + self._sent_at_once], flags)
                 now_s = self._count_moved(taken, now_s)
                 sent += taken
                 if sent - counted >= _TAKEN_MIN:

@@ -141,7 +141,8 @@ class ShardServer:
         until_s = self._clock.monotonic_s() + self._bounds.stop_s
         while self._remaining() and self._clock.monotonic_s() < until_s:
             for connection in self._remaining():
-                connection.cut_if_waiting()
+                if not connection.ends_by_itself:
+                    connection.cut_if_waiting()
             self._clock.sleep(_LOOK_EVERY_S)
         for connection in self._remaining():
             connection.cut()

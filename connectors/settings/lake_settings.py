@@ -1,14 +1,14 @@
 """The section `[lake]`: how the store of published parts is reached."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
 from connectors.settings.operations_settings import FileName
 from connectors.settings.stream_settings import Section
-from storage_core.lake import lake_options, option_texts
+from storage_core.lake import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
 
 _MASK: Final = "***"
 # What tells nothing that a key would be needed for; all else is masked.
@@ -48,6 +48,14 @@ class LakeSettings(Section):
             InvalidRequestError: The file cannot be read, or is none of options.
         """
         return lake_options(self.options, self.credentials_file)
+
+    def name_file(self, environment: MutableMapping[str, str]) -> None:
+        """Let all that this process starts read the file of options, if there is one.
+
+        They bring parts from the store that are not on this machine.
+        """
+        if self.credentials_file is not None:
+            environment.setdefault(LAKE_OPTIONS_VARIABLE, str(self.credentials_file.absolute()))
 
     def printable(self) -> dict[str, Any]:
         """Return what is in force, without secrets."""

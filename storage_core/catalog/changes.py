@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.lake_uri import refuse_lake_within
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.catalog.stream_meta import (
@@ -47,6 +48,8 @@ def altered(files: StreamFiles, changes: dict[str, object]) -> StreamFiles:
         files = files.reread()
         options = replace(files.settings.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
         options.check_retention(files.meta.scheme)
+        if "lake" in changes:
+            refuse_lake_within(files.directory.parent, options.lake)
         return rewritten(files, replace(files.settings, options=options))
 
 

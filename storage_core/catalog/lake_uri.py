@@ -10,8 +10,9 @@ file of the stream and is printed, so nothing secret may be in it.
 """
 
 import re
+from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from storage_core.errors import InvalidRequestError
 
@@ -46,6 +47,24 @@ def checked_lake_uri(uri: object) -> str:
     if scheme == "file":
         return _of_file_uri(uri, rest)
     return _of_store("s3" if scheme == "s3a" else scheme, rest)
+
+
+def lake_directory(uri: str) -> Path | None:
+    """Return the directory of this machine that a checked URI names, if it names one."""
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def refuse_lake_within(root: Path, uri: str | None) -> None:
+    """Refuse a place below a root: what lies there is its streams', and goes with them.
+
+    Raises:
+        InvalidRequestError: It is one.
+    """
+    directory = None if uri is None else lake_directory(checked_lake_uri(uri))
+    if directory is not None and directory.resolve().is_relative_to(root.resolve()):
+        message = f"lake: {uri!r} lies in the root; name a directory beside it"
+        raise InvalidRequestError(message, path=root)
 
 
 def _of_file_uri(uri: str, rest: str) -> str:

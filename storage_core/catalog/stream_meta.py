@@ -61,7 +61,7 @@ _SPANS: Final = (
 )
 # Options written only where they are not the default: programs of before refuse those they do not
 # know, and need not where a stream is not published.
-_IF_CHOSEN: Final = ("lake", "lake_lag", "lake_history")
+_IF_CHOSEN: Final = ("lake", "lake_lag", "lake_history", "keep_local")
 
 
 @dataclass(frozen=True, slots=True)

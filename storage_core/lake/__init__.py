@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.comparison import check_lake
     from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
-    from storage_core.lake.options_file import lake_options, option_texts
+    from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
@@ -28,7 +28,7 @@ else:
         {
             "maintenance.comparison": ("check_lake",),
             "maintenance.report": ("LakeCheck", "LakeProblem"),
-            "options_file": ("lake_options", "option_texts"),
+            "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
@@ -45,6 +45,7 @@ else:
     )
 
 __all__: Final = [
+    "LAKE_OPTIONS_VARIABLE",
     "LakeCheck",
     "LakeProblem",
     "LakePublisher",

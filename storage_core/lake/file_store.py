@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 # NOTE: what the public name of it writes comes to delta-rs (1.6) as buffers, which it refuses.
-from deltalake._internal import DeltaFileSystemHandler
+from deltalake._internal import DeltaFileSystemHandler, ObjectInputFile
 from pyarrow.fs import FileType
 
 from storage_core.errors import UnavailableError
@@ -139,6 +140,16 @@ class FileStore:
             source.seek(offset)
             return source.read(size)
 
+    def opened(self, path: str) -> "OpenedFile":
+        """Open a file that is read several times: all reads go by one client.
+
+        Raises:
+            LakeFileGoneError: There is none.
+            UnavailableError: The store refuses.
+        """
+        with self._errors(f"reading {path}"):
+            return OpenedFile(self._client().open_input_file(path), self._target.uri, path)
+
     def size(self, path: str) -> int | None:
         """Return how many bytes a file has; None if there is none."""
         return self.sizes([path])[0]
@@ -219,6 +230,28 @@ class FileStore:
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return store_errors(self._target.uri, doing)
+
+
+class OpenedFile:
+    """A file of a store that is open. Any thread; one reads at a time."""
+
+    def __init__(self, source: ObjectInputFile, uri: str, path: str) -> None:
+        """Take over what delta-rs has opened; `FileStore.opened` does."""
+        self._source = source
+        self._uri = uri
+        self._path = path
+        self._lock = Lock()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of it; fewer at its end.
+
+        Raises:
+            LakeFileGoneError: It is gone.
+            UnavailableError: The store refuses.
+        """
+        with self._lock, store_errors(self._uri, f"reading {self._path}"):
+            self._source.seek(offset)
+            return self._source.read(size)
 
 
 def _stored(info: "FileInfo") -> StoredFile:

@@ -236,7 +236,8 @@ class LakeTable:
 
         Raises:
             LakeConflictError: Somebody else has changed the shard since the table was loaded.
-            UnavailableError: The store refuses, or does not have what it took.
+            UnavailableError: The store refuses, or does not show what it took.
+            CorruptionError: It has lost a file that was uploaded.
         """
         change = ShardChange(shard, adds, removes, end)
         before, loaded = self._shard_files(shard), self.version
@@ -368,7 +369,11 @@ class LakeTable:
         paths = [file.path for file in change.adds if file.path in sizes]
         for path, stored in zip(paths, self._store.sizes(paths), strict=True):
             if stored != sizes[path]:
-                message = f"the store has {stored} bytes of {sizes[path]} of {path}"
+                have = "no file" if stored is None else f"{stored} of {sizes[path]} bytes of it"
+                message = (
+                    f"{path} was uploaded and committed, and the store has {have}; "
+                    "`shardlog lake check` says what the table lacks"
+                )
                 raise CorruptionError(message, stream=self._stream.name, shard=change.shard)
         for version in range(loaded + 1, self.version + 1):
             self._store.sync(log_path(version))

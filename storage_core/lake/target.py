@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
-from storage_core.catalog.lake_uri import checked_lake_uri
+from storage_core.catalog.lake_uri import checked_lake_uri, lake_directory
 from storage_core.errors import InvalidRequestError
 from storage_core.platform.overriding import override
 
@@ -43,8 +42,7 @@ class LakeTarget:
     @property
     def directory(self) -> Path | None:
         """The directory of the table, if it is one of this machine."""
-        parts = urlsplit(self.uri)
-        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+        return lake_directory(self.uri)
 
 
 def lake_target(uri: str, options: Mapping[str, str] | None = None) -> LakeTarget:

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError
+from storage_core import CorruptionError, InvalidRequestError
 from storage_core.lake.table import LakeConflictError, LakeFileGoneError, LakeTable
 from tests.lake.support.stores import Store
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
@@ -231,6 +231,14 @@ def test_file_that_is_gone_is_told(store: Store, tmp_path) -> None:
         lab.table.read(path, 0, 4)
     with pytest.raises(LakeFileGoneError, match="has no file"):
         lab.table.read("shard=3/unknown.parquet", 0, 4)
+
+
+def test_commit_of_a_file_that_the_store_has_lost_is_told(store: Store) -> None:
+    lab = TableLab(store)
+    files = lab.add(1)
+    store.delete(lab.target, files[0].path)
+    with pytest.raises(CorruptionError, match="and the store has no file"):
+        lab.table.commit(SHARD, files, [], 2)
 
 
 def test_table_tells_whose_it_is(store: Store) -> None:

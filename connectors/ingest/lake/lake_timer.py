@@ -27,6 +27,9 @@ from storage_core.lake import LakePublisher, PublishOrder, ShardPublished, lake_
 # Rows that wait for so many times as long as they may are more urgent than what Kafka holds.
 _URGENT_LAGS: Final = 5
 _THREAD_NAME: Final = "shardlog-publish"
+# Whether files may go is looked at so often while they grow old, and not more often than that.
+_LET_GO_LOOKS: Final = 10
+_LET_GO_EVERY_MIN_S: Final = 60.0
 # The marks of a shard of which nothing was ever sealed.
 _NO_PARTS: Final = (0, 0)
 
@@ -72,6 +75,8 @@ class LakeTimer:
         self._publisher = LakePublisher(clock)
         # Of the pass's thread: the marks of part lists that are published.
         self._done: dict[Partition, tuple[int, int]] = {}
+        # When each shard was published last, by a clock that runs on.
+        self._done_s: dict[Partition, float] = {}
         self._now_s = 0.0
 
     def tick(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
@@ -148,7 +153,7 @@ class LakeTimer:
         published: dict[int, ShardPublished] = {}
         for number, marks in stream.part_marks().items():
             shard = Partition(partition.topic, number)
-            if self._done.get(shard, _NO_PARTS) == marks or self._pauses.has(shard):
+            if self._is_done(stream, shard, marks) or self._pauses.has(shard):
                 continue
             try:
                 published[number] = self._publish(stream, shard)
@@ -159,6 +164,17 @@ class LakeTimer:
                 raise
             self._pauses.succeeded(shard)
         return published
+
+    def _is_done(self, stream: Stream, shard: Partition, marks: tuple[int, int]) -> bool:
+        """Tell whether a shard has nothing new, nor files that may be old enough to go by now."""
+        if self._done.get(shard, _NO_PARTS) != marks:
+            return False
+        keep_local = stream.options.keep_local
+        if keep_local is None or marks == _NO_PARTS:
+            return True
+        done_s = self._done_s.get(shard, 0.0)
+        every_s = max(_LET_GO_EVERY_MIN_S, keep_local.total_seconds() / _LET_GO_LOOKS)
+        return self._clock.monotonic_s() - done_s < every_s
 
     def take(self, partition: Partition, outcome: Published | ShardlogError | OSError) -> None:
         """Log and count what came of a partition. The worker's thread."""
@@ -210,6 +226,7 @@ class LakeTimer:
         answer = self._publisher.publish(order)
         if answer.published.is_whole:
             self._done[shard] = answer.part_marks
+            self._done_s[shard] = self._clock.monotonic_s()
         now_ms = self._clock.now_ns() // 10**6
         note = LakeNote(lake, stream.lineage(shard.number), answer.published.end, now_ms)
         self._notes.write(shard, note)

@@ -49,6 +49,7 @@ class SocketSession:
         """Take over a connection whose handshake is done; `authorization` is that of its head."""
         self._front_end = front_end
         self._connection = connection
+        connection.ends_by_itself = True
         self._authorization = authorization
         self._is_stopping = is_stopping
         self._clock = front_end.clock

@@ -19,8 +19,8 @@ from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.lake.absent.byte_cache import ByteCache
+from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.delta_errors import LakeFileGoneError
-from storage_core.lake.file_store import FileStore
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
 from storage_core.sql.checksum_ranges import ChecksumRanges, read_ranges
@@ -92,13 +92,13 @@ class LakeFile:
     """The file of a part in the lake.
 
     Attributes:
-        files: The files of the table.
+        opened: The files of the table that are open.
         uri: Where the table is.
         path: Its path there.
         part: The part.
     """
 
-    files: FileStore
+    opened: OpenedFiles
     uri: str
     path: str
     part: Part
@@ -112,7 +112,7 @@ class LakeFile:
             UnavailableError: The lake cannot be read now.
         """
         with self.explained():
-            data = self.files.read(self.path, offset, size, self.part.entry.size)
+            data = self.opened.read(self.path, offset, size)
         if len(data) != size:
             difference = f"ends at byte {offset + len(data)}"
             raise self.damage(difference)
@@ -143,7 +143,7 @@ class LakeFile:
 
     def _has_table(self) -> bool:
         try:
-            return bool(self.files.listed("_delta_log"))
+            return bool(self.opened.files.listed("_delta_log"))
         except ShardlogError as error:
             raise self._unread(error.message) from error
 

@@ -24,6 +24,7 @@ from storage_core.catalog.stream_meta import OPTIONS_FILE, read_meta, read_setti
 from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.lake.absent.byte_cache import CACHE_BYTES_MAX, ByteCache
 from storage_core.lake.absent.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFile, UnitsCache
+from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image import image_name
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
@@ -47,7 +48,7 @@ class LakeParts:
     def __init__(self, target: LakeTarget, cache: ByteCache) -> None:
         """Connect to nothing yet."""
         self._target = target
-        self._files = FileStore(target)
+        self._opened = OpenedFiles(FileStore(target))
         self._cache = cache
         self._units = UnitsCache()
 
@@ -59,7 +60,7 @@ class LakeParts:
         """Tell whether the file of a part is there, by its name and size alone."""
         file = self._file(part)
         with file.explained():
-            return self._files.size(file.path) == part.entry.size
+            return self._opened.files.size(file.path) == part.entry.size
 
     def prove(self, part: Part) -> None:
         """See that the store's file of a part ends as the part list says, and keep its end here.
@@ -100,7 +101,7 @@ class LakeParts:
     def _file(self, part: Part) -> LakeFile:
         entry = part.entry
         path = image_name(part.shard, entry, entry.first, entry.last)
-        return LakeFile(self._files, self._target.uri, path, part)
+        return LakeFile(self._opened, self._target.uri, path, part)
 
     def _all_of(self, part: Part) -> Iterator[bytes]:
         """Yield a file from its begin to its end, and compare the whole of it at last."""

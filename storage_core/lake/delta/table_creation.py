@@ -18,6 +18,7 @@ from storage_core.lake.delta.state import HISTORY_DEFAULT, history_properties, l
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.shard_change import SHARD
+from storage_core.lake.statistics import indexed_property
 from storage_core.lake.target import LakeTarget
 
 
@@ -48,7 +49,7 @@ def make_table(target: LakeTarget, stream: LakeStream, columns: pa.Schema) -> No
                 partition_by=[SHARD],
                 name=stream.name,
                 description=stream.description,
-                configuration=history_properties(HISTORY_DEFAULT),
+                configuration=history_properties(HISTORY_DEFAULT) | indexed_property(columns),
                 storage_options=store_options(target),
                 commit_properties=CommitProperties(max_commit_retries=0),
                 post_commithook_properties=PostCommitHookProperties(

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from storage_core.errors import ShardlogError, UnavailableError
-from storage_core.format.part_entry import ShardParts
+from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image import ImageName, image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
@@ -36,7 +36,7 @@ from storage_core.lake.publishing.publication import follower_of, stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.parts.snapshot import listed_parts
+from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
 
 # How often a shard is compared anew whose parts were deleted meanwhile.
@@ -150,22 +150,39 @@ def _compared_once(
         line = f"shard {shard}: [{listing.sealed}, {begin}): another owner has published it"
         compared.unchecked.append(line)
     bounds = AddressRange(base, max(base, min(begin, listing.sealed)))
-    if rows is None:
-        compared.problems += _missing(reader, shard, parts, names, bounds)
-        return compared
-    stored = [file for file in files if file.stored is not None]
     directory = reader.rows.shards.files.shard_directory(shard)
     below = [
         part
         for part in listed_parts(shard, directory, parts.entries)
         if part.entry.first < bounds.end and part.entry.last >= bounds.start
     ]
-    for outcome in rows.problems(stored, below, parts, bounds):
-        if isinstance(outcome, str):
+    stored = [file for file in files if file.stored is not None]
+    outcomes = (
+        _missing(below, parts, names, bounds)
+        if rows is None
+        else rows.problems(stored, below, parts, bounds)
+    )
+    for outcome in outcomes:
+        if isinstance(outcome, PartEntry):
+            compared.problems.append(_nowhere(reader, shard, outcome, bounds))
+        elif isinstance(outcome, str):
             compared.unchecked.append(outcome)
         else:
             compared.problems.append(outcome)
     return compared
+
+
+def _nowhere(
+    reader: StreamReader, shard: int, entry: PartEntry, bounds: AddressRange
+) -> LakeProblem:
+    """Return the problem of a part whose file is neither here nor in the table.
+
+    Raises:
+        FileNotFoundError: It is no part any more.
+    """
+    if entry not in follower_of(reader, shard).parts().entries:
+        raise FileNotFoundError(entry.file_name)
+    return missing_part(shard, entry, entry.rows, bounds.end)
 
 
 def _files_of(table: LakeTable, shard: int, compared: _Compared) -> Iterator[LakeFile]:
@@ -192,21 +209,21 @@ def _pending(listing: ShardListing) -> int:
 
 
 def _missing(
-    reader: StreamReader,
-    shard: int,
-    parts: ShardParts,
-    names: dict[str, ImageName],
-    bounds: AddressRange,
-) -> Iterator[LakeProblem]:
+    listed: list[Part], parts: ShardParts, names: dict[str, ImageName], bounds: AddressRange
+) -> Iterator[LakeProblem | PartEntry]:
     """Yield the parts of which the table has nothing, though they have visible rows.
 
-    Raises:
-        FileNotFoundError: One was deleted meanwhile.
+    Of a part whose file is not here the entry.
     """
     without = parts_without_files(parts, names, bounds.start, bounds.end)
-    directory = reader.rows.shards.files.shard_directory(shard)
-    for part in listed_parts(shard, directory, without):
-        visible = visible_addresses(part, parts)
+    for part in listed:
+        if part.entry not in without:
+            continue
+        try:
+            visible = visible_addresses(part, parts)
+        except FileNotFoundError:
+            yield part.entry
+            continue
         count = int(((visible >= bounds.start) & (visible < bounds.end)).sum())
         if count:
-            yield missing_part(shard, part.entry, count, bounds.end)
+            yield missing_part(part.shard, part.entry, count, bounds.end)

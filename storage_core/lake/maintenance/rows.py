@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from storage_core.errors import CorruptionError
-from storage_core.format.part_entry import ShardParts
+from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.maintenance.addresses import Addresses, file_addresses, visible_addresses
 from storage_core.lake.maintenance.names import LakeFile
@@ -58,17 +58,16 @@ class RowCheck:
         listed: Iterable[Part],
         parts: ShardParts,
         bounds: AddressRange,
-    ) -> Iterator[LakeProblem | str]:
-        """Yield what is wrong, and as texts what could not be compared.
+    ) -> Iterator[LakeProblem | PartEntry | str]:
+        """Yield what is wrong, as texts what could not be compared, and parts that are nowhere.
+
+        A part whose file only the lake has is proven by that file's digest.
 
         Args:
             files: The files of a shard that the store has.
             listed: Its parts.
             parts: Its part list.
             bounds: The addresses that both the table and the parts are to have.
-
-        Raises:
-            FileNotFoundError: A part is gone.
         """
         for group in _groups(files, listed):
             addresses = []
@@ -139,8 +138,9 @@ def _groups(files: Iterable[LakeFile], listed: Iterable[Part]) -> Iterator[_Grou
 
 def _compared(
     group: _Group, addresses: Sequence[Addresses], parts: ShardParts, bounds: AddressRange
-) -> Iterator[LakeProblem | str]:
+) -> Iterator[LakeProblem | PartEntry | str]:
     """Yield the rows of a group that the table has twice, or lacks."""
+    proven = {file.name.entry_digest for file in group.files}
     published = np.concatenate([np.empty(0, np.int64), *addresses])
     distinct, counts = np.unique(published, return_counts=True)
     shard = group.files[0].name.shard if group.files else group.parts[0].shard
@@ -151,6 +151,10 @@ def _compared(
             visible = visible_addresses(part, parts)
         except CorruptionError as error:
             yield f"shard {shard}: {part.entry.file_name} cannot be read: {error.message}"
+            continue
+        except FileNotFoundError:
+            if part.entry.digest.hex() not in proven:
+                yield part.entry
             continue
         visible = visible[(visible >= bounds.start) & (visible < bounds.end)]
         lacking = np.setdiff1d(visible, distinct)

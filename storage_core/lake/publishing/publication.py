@@ -124,13 +124,12 @@ class Publication:
             {path: image_of_path(path) for path in paths},
         )
 
-    def prepare(self, shard: int, table: LakeTable | None, parts: ShardParts) -> TableColumns:
+    def prepare(self, shard: int, table: LakeTable | None) -> TableColumns:
         """Make the table, or give it the columns that it lacks, and load it then.
 
         Args:
             shard: The shard's number.
-            table: The table as it was loaded; None where there was none.
-            parts: The part list, which was read before its schemas are.
+            table: The table as it was loaded, before the part list was; None where there was none.
 
         Returns:
             The columns of the table.
@@ -141,7 +140,7 @@ class Publication:
         columns = self._columns(table)
         if table is not None and not columns.added:
             return columns
-        before = self.listing(shard, table, parts)
+        before = _state_of(table, shard)
         if table is None:
             table = self._table = LakeTable.create(self._target, self._stream, columns.schema)
         else:
@@ -149,7 +148,7 @@ class Publication:
             table.reload()
         columns = self._columns(table)
         # IMPORTANT: what is committed is compared with what is loaded then, not with what was.
-        if columns.added or self.listing(shard, table, parts) != before:
+        if columns.added or _state_of(table, shard) != before:
             message = "somebody else has changed the table meanwhile"
             raise LakeConflictError(message, stream=self._files.meta.name, shard=shard)
         return columns
@@ -287,6 +286,11 @@ def _writing(scratch: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error) or "there is no memory for it"
         message = f"{doing}: {reason}"
         raise UnavailableError(message, path=scratch) from error
+
+
+def _state_of(table: LakeTable | None, shard: int) -> tuple[int | None, dict[str, int]]:
+    """Return what a table has of a shard."""
+    return (None, {}) if table is None else (table.published(shard), table.files(shard))
 
 
 def stream_of(reader: StreamReader) -> LakeStream:

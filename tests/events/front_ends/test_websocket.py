@@ -213,10 +213,11 @@ def test_ping_of_the_client_is_answered_while_a_subscription_goes_on(served) -> 
         assert client.socket.ping().wait(ANSWER_MAX_S)
 
 
-def test_socket_with_a_subscription_is_closed_by_name_when_the_server_stops(tmp_path) -> None:
+@pytest.mark.parametrize("last", ["SUBSCRIBE order", "PING"])
+def test_socket_is_closed_by_name_when_the_server_stops(tmp_path, last) -> None:
     with commanding(tmp_path) as served, client_of(served) as client:
         client.ask(DEFINE)
-        client.ask("SUBSCRIBE order")
+        client.ask(last)
         served.server.close()
         assert client.ended_by() == (1001, "the server is stopping")
 

@@ -1,5 +1,7 @@
 """`shardlog lake check` and `vacuum`: damage is told by its range, what is well is no damage."""
 
+from datetime import timedelta
+
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE
@@ -53,6 +55,27 @@ def test_what_the_next_publish_does_is_no_damage(published):
     published.lake("publish")
     (report,) = published.lake("check", "--json", "--read").json_lines
     assert (report["pending"], report["problems"]) == (0, [])
+
+
+def test_parts_that_only_the_lake_has_are_compared_by_their_names(published):
+    published.stream.alter(keep_local=timedelta(0))
+    published.fill(20)
+    assert published.lake("publish").code == 0
+    local = list(published.root.rglob("part-*.rows"))
+    assert len(local) < len(published.stream.parts())
+    for arguments in ((), ("--read",)):
+        assert problems(published, *arguments) == []
+
+
+def test_part_that_neither_this_machine_nor_the_table_has_is_told(published):
+    path, start, end = published.file_of(0)
+    published.stream.alter(keep_local=timedelta(0))
+    published.fill(20)
+    assert published.lake("publish").code == 0
+    table = published.opened_table()
+    table.commit(0, [], [path], published.published()[0])
+    for arguments in ((), ("--read",)):
+        assert problems(published, *arguments) == [("missing", start, end)]
 
 
 def test_stream_without_a_table_is_clean(lab):

@@ -21,6 +21,7 @@ from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image import Image, images
+from storage_core.lake.statistics import indexed_property
 from storage_core.lake.table_columns import TableColumns, table_columns
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.sql.whole_transactions import snapshot_of_shards
@@ -87,6 +88,7 @@ class Shelf:
                 str(self.directory),
                 deltalake.Schema.from_arrow(self.columns.schema),
                 partition_by=["shard"],
+                configuration=dict(indexed_property(self.columns.schema)),
             )
         elif self.columns.added:
             added = deltalake.Schema.from_arrow(pa.schema(self.columns.added))

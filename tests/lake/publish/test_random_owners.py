@@ -25,20 +25,20 @@ from tests.thin import rounds
 
 EXAMPLES = rounds("SHARDLOG_FAULT_LAKE", few=6, many=200)
 
-_which = st.integers(0, 2)
-_seal = st.tuples(st.just("seal"), _which, st.integers(1, 30))
-_publish = st.tuples(st.just("publish"), _which)
+_places = st.integers(0, 2)
+_seal = st.tuples(st.just("seal"), _places, st.integers(1, 30))
+_publish = st.tuples(st.just("publish"), _places)
 _actions = st.one_of(
     _seal,
     _seal,
     _seal,
-    st.tuples(st.just("seal_often"), _which, st.integers(1, 8)),
-    st.tuples(st.just("compact"), _which),
+    st.tuples(st.just("seal_often"), _places, st.integers(1, 8)),
+    st.tuples(st.just("compact"), _places),
     _publish,
     _publish,
-    st.tuples(st.just("die"), _which, st.integers(1, 8), st.booleans()),
-    st.tuples(st.just("take_over"), _which),
-    st.tuples(st.just("lose"), _which),
+    st.tuples(st.just("die"), _places, st.integers(1, 8), st.booleans()),
+    st.tuples(st.just("take_over"), _places),
+    st.tuples(st.just("lose"), _places),
 )
 
 
@@ -74,19 +74,15 @@ class OwnersAgainstTopic:
             self.owners.begin(self.published())
 
     def lose(self, owner: Owner) -> None:
+        published = self.published()
         self.owners.lose(owner)
         if not self.owners.all:
-            self.owners.begin(self.published())
+            self.owners.begin(published)
 
     def published(self) -> int:
-        root = self.owners.all[0].copy.root if self.owners.all else None
-        return self._published_by(root) if root else self._last
-
-    def _published_by(self, root: Path) -> int:
-        with StreamReader.open(root, NAME) as reader:
+        with StreamReader.open(self.owners.all[0].copy.root, NAME) as reader:
             table = LakeTable.open(self.owners.target, stream_of(reader))
-        self._last = 0 if table is None else table.published(SHARD) or 0
-        return self._last
+        return 0 if table is None else table.published(SHARD) or 0
 
     def check(self) -> None:
         published = self.published()
@@ -100,9 +96,9 @@ class OwnersAgainstTopic:
 def test_table_has_each_record_once_whoever_owned_it(actions: list[Any]) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         lab = OwnersAgainstTopic(Path(folder))
-        for name, which, *arguments in actions:
+        for name, place, *arguments in actions:
             owners = lab.owners.all
-            getattr(lab, name)(owners[which % len(owners)], *arguments)
+            getattr(lab, name)(owners[place % len(owners)], *arguments)
             lab.check()
         for owner in lab.owners.all:
             owner.publish()

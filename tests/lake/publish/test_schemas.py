@@ -1,10 +1,12 @@
 """Schemas that change while a stream is published: columns come before the rows that need them."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from storage_core.lake.table import LakeTable
 from tests.lake.publish.publish_lab import PublishLab
 from tests.log.parts.parts_lab import schema_of
 
@@ -77,3 +79,29 @@ def test_parts_of_several_schemas_that_were_merged_have_all_columns(lab):
         *((number, None) for number in range(5)),
         (5, 5),
     ]
+
+
+def test_publisher_that_is_overtaken_while_it_adds_columns_doubles_nothing(lab, monkeypatch):
+    first = schema_of([{"name": "size", "type": "int"}], "Thing")
+    second = schema_of([{"name": "hue", "type": "int"}], "Thing")
+    lab.append_values(first, [{"size": 1}], 40)
+    lab.stream.seal()
+    lab.publish()
+    lab.append_values(second, [{"hue": 7}], 41)
+    lab.stream.seal()
+    usual = LakeTable.add_columns
+    overtaken: list[bool] = []
+
+    def add_columns(table: LakeTable, fields: Sequence[Any]) -> None:
+        usual(table, fields)
+        if not overtaken:
+            overtaken.append(True)
+            lab.publish()
+            lab.append_values(second, [{"hue": 8}], 41)
+            lab.stream.seal()
+            lab.publish()
+
+    monkeypatch.setattr(LakeTable, "add_columns", add_columns)
+    lab.publish()
+    lab.check()
+    assert [row[1] for row in column(lab, "size", "hue")] == [None, 7, 8]

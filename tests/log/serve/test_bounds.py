@@ -2,14 +2,17 @@
 
 import os
 import socket
+import ssl
 import threading
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.serve.answer_slots import AnswerSlots
+from connectors.serve.connection import Connection, GoneError
 from connectors.serve.settings import Bounds
 from storage_core import InvalidRequestError, SystemClock, UnavailableError
 from storage_core.protocol import CALLS, RowStream
@@ -22,6 +25,8 @@ LIVE_ONCE = b"GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n"
 # More than sockets and their buffers take in of an answer nobody reads.
 LARGE = b"x" * 100_000
 LARGE_ROWS = 400
+HERE = Path(__file__).parent
+_RECEIVED_BYTES = 4096
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,53 @@ def test_place_of_a_stalled_client_is_given_to_who_waits(large: Workbench) -> No
         # Its answer has no end, so it cannot pass for a whole one; the other one goes on.
         are_whole = [received_of(sock).endswith(b"0\r\n\r\n") for sock in (first, second)]
         assert sorted(are_whole) == [False, True]
+
+
+def test_what_a_client_takes_over_tls_is_counted_as_it_takes_it() -> None:
+    """Else a client that reads on steadily is cut as one that stalls."""
+    size, taken = 2**20, 2**18
+    with over_tls() as (near, far):
+        connection = Connection(near, Bounds(send_s=ANSWER_MAX_S), SystemClock())
+        connection.take_over(near)
+        sending = threading.Thread(target=sends, args=(connection, size))
+        sending.start()
+        await_that(lambda: connection.stalled_since_s is not None, "it sends")
+        since_s = connection.stalled_since_s
+        while taken > 0:
+            taken -= len(far.recv(_RECEIVED_BYTES))
+        try:
+            await_that(lambda: connection.stalled_since_s != since_s, "what was taken is counted")
+            assert sending.is_alive(), "not all of it was taken"
+        finally:
+            connection.cut()
+            sending.join()
+
+
+def sends(connection: Connection, size: int) -> None:
+    with suppress(GoneError):
+        connection.send([bytes(size)])
+
+
+@contextmanager
+def over_tls() -> Iterator[tuple[ssl.SSLSocket, ssl.SSLSocket]]:
+    """Both ends of a connection over TLS for which the system holds few bytes."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(HERE / "certificate.pem", HERE / "key.pem")
+    client = ssl.create_default_context(cafile=HERE / "certificate.pem")
+    client.check_hostname = False
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as outer:
+        outer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
+        outer.settimeout(ANSWER_MAX_S)
+        outer.connect(listener.getsockname())
+        inner, _ = listener.accept()
+        inner.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _RECEIVED_BYTES)
+        inner.settimeout(ANSWER_MAX_S)
+        near = server.wrap_socket(inner, server_side=True, do_handshake_on_connect=False)
+        shaking = threading.Thread(target=near.do_handshake)
+        shaking.start()
+        with near, client.wrap_socket(outer) as far:
+            shaking.join()
+            yield near, far
 
 
 def test_client_that_takes_nothing_is_cut_after_its_time(large: Workbench) -> None:

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from connectors.settings.lake_settings import LakeSettings
+from storage_core.lake import LAKE_OPTIONS_VARIABLE
 from tests.unit.connectors.settings.conftest import WHOLE
 from tests.unit.connectors.settings.test_options import refusal
 
@@ -67,3 +69,14 @@ def test_file_named_by_the_environment_has_options_of_the_lake(load, tmp_path, m
     monkeypatch.setenv("SHARDLOG_LAKE_OPTIONS_FILE", str(tmp_path / "options.toml"))
     options = load(environment=dict(os.environ))
     assert options.lake.storage_options() == {"AWS_REGION": "north"}
+
+
+def test_processes_of_a_worker_are_told_its_file_of_options(tmp_path):
+    settings = LakeSettings(credentials_file=tmp_path / "options.toml")
+    environment: dict[str, str] = {}
+    settings.name_file(environment)
+    assert environment == {LAKE_OPTIONS_VARIABLE: str(tmp_path / "options.toml")}
+    environment[LAKE_OPTIONS_VARIABLE] = "mine.toml"
+    settings.name_file(environment)
+    LakeSettings().name_file(environment)
+    assert environment == {LAKE_OPTIONS_VARIABLE: "mine.toml"}

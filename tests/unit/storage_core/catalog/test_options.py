@@ -114,7 +114,7 @@ def test_secret_in_the_place_of_a_table_is_refused_and_not_repeated(uri):
 
 
 def test_stream_without_a_table_is_read_by_programs_that_know_no_lake():
-    names = {"lake", "lake_lag", "lake_history"}
+    names = {"lake", "lake_lag", "lake_history", "keep_local"}
     assert names & encode_options(StreamOptions()).keys() == set()
     table = StreamOptions(lake="/var/lake/telemetry", lake_history=timedelta(days=1))
     assert names & encode_options(table).keys() == {"lake", "lake_history"}

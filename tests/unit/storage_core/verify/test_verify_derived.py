@@ -131,7 +131,7 @@ def findings(bench: Workbench) -> list[Problem]:
     return problems_of(bench)
 
 
-def problems_of(bench: Workbench, **limits: int) -> list[Problem]:
+def problems_of(bench: Workbench, **limits: Any) -> list[Problem]:
     return list(verify_shard(bench.shard, limits=VerifyLimits(**limits)).problems)
 
 

@@ -8,7 +8,7 @@ import pytest
 from connectors.cli.commands import alter
 from connectors.cli.input import stream_settings
 from connectors.settings.stream_settings import StreamSettings
-from storage_core import IndexOptions, Stream, StreamOptions, StreamReader
+from storage_core import IndexOptions, InvalidRequestError, Stream, StreamOptions, StreamReader
 
 NAME = "orders"
 
@@ -54,6 +54,16 @@ def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
     assert shardlog("alter", root, NAME, "lake=/var/lake/orders").lines[1:] == []
     ended = shardlog("alter", root, NAME, "lake=none").lines
     assert ended[1:] == ["the table at /var/lake/orders stays as it is; nothing more is published"]
+
+
+def test_table_lies_beside_the_root_and_not_in_it(shardlog, root):
+    for place in (root / "lake", root / NAME / "lake", root):
+        ran = shardlog("alter", root, NAME, f"lake={place}")
+        assert (ran.code, ran.out) == (2, "")
+        assert "lies in the root; name a directory beside it" in ran.err
+        with pytest.raises(InvalidRequestError, match="lies in the root"):
+            Stream.create(root, "returns", StreamOptions(lake=f"file://{place}"))
+    assert options(root).lake is None
 
 
 def test_options_of_the_index_are_changed_one_by_one(shardlog, root):

@@ -6,6 +6,7 @@ directory of the table is to be.
 
 import os
 import signal
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
@@ -209,3 +210,14 @@ def test_publisher_that_is_killed_is_counted_and_what_it_left_comes_later(bench)
     assert bench.counts.publishers_died == 1
     bench.turn()
     assert bench.published_rows() == rows_of(7, 5)
+
+
+def test_files_go_by_their_age_though_nothing_is_new(bench):
+    bench.seal()
+    bench.turn()
+    streams = [writer.stream for writer in bench.writers.values()]
+    for stream in streams:
+        stream.alter(keep_local=timedelta(0))
+    assert all(part.path.exists() for stream in streams for part in stream.parts())
+    bench.turn()
+    assert not any(part.path.exists() for stream in streams for part in stream.parts())
