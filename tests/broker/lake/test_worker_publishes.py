@@ -7,6 +7,7 @@ while; they are killed, and partitions are taken from them. The table is read by
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_maintenance import makers_dying
 from tests.broker.worker.test_monitoring import ANY_PORT, metrics
 from tests.faults.support.campaign import campaigns
-from tests.lake.support.stores import BucketStore, Store
+from tests.lake.support.stores import BucketStore, DirectoryStore, Store
 from tests.log.serve.relay import Relay
 from tests.waiting import WAIT_MAX_S, await_that
 
@@ -136,8 +137,8 @@ def test_worker_killed_while_it_publishes_loses_and_doubles_nothing(
     await_published(target, topic)
 
 
-def test_worker_that_stops_publishes_first(lab: Lab, store: Store) -> None:
-    topic, target = lab.topic(partitions=2), store.target()
+def test_worker_that_stops_publishes_first(lab: Lab, tmp_path: Path) -> None:
+    topic, target = lab.topic(partitions=2), DirectoryStore(tmp_path).target()
     lab.produce(topic, 500)
     worker = lab.worker(topic, **lake_of(target, NEVER_S))
     lab.await_no_lag(topic)
@@ -146,8 +147,8 @@ def test_worker_that_stops_publishes_first(lab: Lab, store: Store) -> None:
     assert published_rows(target) == stored_rows(topic)
 
 
-def test_partition_that_is_taken_away_is_published_first(lab: Lab, store: Store) -> None:
-    topic, target = lab.topic(partitions=2), store.target()
+def test_partition_that_is_taken_away_is_published_first(lab: Lab, tmp_path: Path) -> None:
+    topic, target = lab.topic(partitions=2), DirectoryStore(tmp_path).target()
     lab.produce(topic, 500)
     worker = lab.worker(topic, **lake_of(target, NEVER_S))
     lab.await_no_lag(topic)
