@@ -164,7 +164,7 @@ class EventStore(Closing):
         answers: list[Answer] = []
         pending: list[Store | Delete] = []
         for command in commands:
-            if isinstance(command, Store | Delete):
+            if type(command) is Store or isinstance(command, Delete):
                 pending.append(command)
                 continue
             answers += self._answer_each(pending)
@@ -298,7 +298,13 @@ class EventStore(Closing):
             outcomes = store_each(stores, self._current_types(), self._writer)
         except Exception as error:  # noqa: BLE001 - a front end gets an answer, whatever it is
             return [refusal(error) for _ in stores]
-        return [self._answer_of(outcome) for outcome in outcomes]
+        return [
+            # As most are: an event that was stored.
+            stored_answer(outcome.position)
+            if outcome.position is not None and type(outcome.store) is Store
+            else self._answer_of(outcome)
+            for outcome in outcomes
+        ]
 
     def _describe(self, name: str) -> Answer:
         types = self._current_types()

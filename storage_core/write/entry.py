@@ -25,7 +25,7 @@ from storage_core.ids.heads.table import Heads
 STATE: Final = "state"
 Attachment = tuple[str, bytes, bytes]
 # What nearly all are of, exactly.
-_ATTACHED: Final = (str, bytes, bytes)
+_ATTACHED: Final = ({str}, {bytes}, {bytes})
 DeadLetter = tuple[int, bytes]
 
 # What became of a dead letter that is cleared.
@@ -125,16 +125,18 @@ class JudgedEntry:
 
 def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
     """Return a caller's attachments under keys of their own, or refuse them."""
-    checked = []
     if not isinstance(attachments, Iterable):
         message = f"attachments are (family, key, value), not {attachments!r}"
         raise InvalidRequestError(message)
+    attachments = tuple(attachments)
+    if {*map(type, attachments)} == {tuple} and {*map(len, attachments)} == {len(_ATTACHED)}:
+        # As most are, and many at once.
+        families, keys, values = zip(*attachments, strict=True)
+        kinds = tuple({*map(type, column)} for column in (families, keys, values))
+        if kinds == _ATTACHED and {*families} == {FAMILY_DEFAULT}:
+            return tuple(zip(families, map(attachment_key, keys), values, strict=True))
+    checked = []
     for attachment in attachments:
-        if type(attachment) is tuple and tuple(map(type, attachment)) == _ATTACHED:
-            family, key, value = attachment
-            if family == FAMILY_DEFAULT:
-                checked.append((family, attachment_key(key), value))
-                continue
         match attachment:
             case (str() as family, bytes() as key, bytes() as value) if family == FAMILY_DEFAULT:
                 checked.append((family, attachment_key(key), value))

@@ -17,7 +17,8 @@ Bucket = Literal["hour", "day", "week", "month", "year"]
 Expect = int | Literal["any"]  # NONE is 0
 
 
-@dataclass(frozen=True, slots=True, order=True)
+# Not frozen, which costs as much again as to make one: nobody changes it.
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Position:
     """The place of an event: `2:41` is address 41 of shard 2."""
 

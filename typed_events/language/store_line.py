@@ -31,6 +31,7 @@ _TAIL: Final = re.compile(rf"[ \t\r\n]*(?:{_KEY})?(?:{_EXPECT})?(?:([;\]])|\Z)")
 _BATCH: Final = re.compile(rf"[ \t\r\n]*(?i:BATCH){_END}[ \t\r\n]*\[")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _AFTER: Final = re.compile(r"[ \t\r\n]*(?:;|\Z)")
+_INFINITE: Final = frozenset({math.inf, -math.inf})
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -127,7 +128,7 @@ def _is_flat(payload: dict[str, Any], text: str, begin: int, end: int) -> bool:
     kinds = list(map(type, values))
     if not _FLAT.issuperset(kinds):
         return False
-    if float in kinds and (math.inf in values or -math.inf in values):
+    if float in kinds and not _INFINITE.isdisjoint(values):
         return False
     if text.find("\\", begin, end) < 0:
         # Each name and each text has two quotes: a name that came twice has left two too many.

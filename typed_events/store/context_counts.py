@@ -5,9 +5,12 @@ asked for or stored lies in the young one then, and once that is full the old on
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from typed_events.store.submission import Place
 
+_NONE: Final[Mapping[bytes, int]] = MappingProxyType({})
 _Counts = dict[Place, dict[bytes, int]]
 
 
@@ -29,6 +32,10 @@ class ContextCounts:
             # What is counted on is put again, once it is durable.
             count = self._old[place].get(context)
         return count
+
+    def young(self, place: Place) -> Mapping[bytes, int]:
+        """Return the counts of a place that were asked for or stored last."""
+        return self._young.get(place, _NONE)
 
     def put(self, place: Place, counts: Mapping[bytes, int]) -> None:
         """Remember counts that are durable."""

@@ -75,6 +75,14 @@ def _single_row(store: Store, stored: StoredType) -> Row | ShardlogError:
 
 
 def _row_of(store: Store, body: bytes, stored: StoredType) -> Row | ShardlogError:
+    if store.row is None and store.idempotency_key is None and not stored.event_type.is_state:
+        # As most are.
+        try:
+            key = context_key(store.context)
+        except CommandError as error:
+            return error
+        event_type = stored.event_type
+        return Row(event_type.name, key, event_type.version, stored.entry, body, store.expect)
     try:
         row = Row(
             store.event_type,

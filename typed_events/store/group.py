@@ -30,7 +30,7 @@ from typed_events.store.attached import (
 )
 from typed_events.store.context_counts import ContextCounts
 from typed_events.store.owned_streams import OwnedStreams
-from typed_events.store.submission import Place, Row, Unit
+from typed_events.store.submission import NOWHERE, Place, Row, Unit
 
 # In the headers of a row of state stands its id, as a tombstone has nothing else to say it.
 ROW_HEADER: Final = "row"
@@ -88,6 +88,19 @@ class PlaceRows:
             named = (key, row.idempotency_key)
             self.firsts[named] = (address, row.digest)
             self.keyed.append(named)
+        return address
+
+    def add_all(self, rows: Sequence[Row], primary: int) -> int:
+        """Take rows without keys of idempotency; return the first one's address."""
+        address = self.first + len(self.rows)
+        self.rows += rows
+        self.primaries += range(primary, primary + len(rows))
+        if rows[0].state_id is None:
+            # All of a place are events, or all are state.
+            counts = self.counts
+            for row in rows:
+                counts[row.key] += 1
+            self.touched.update([row.key for row in rows])
         return address
 
     def batch(self) -> tuple[pa.RecordBatch, list[SchemaEntry]]:
@@ -148,18 +161,35 @@ class Group:
     def plan(self, units: Sequence[Unit]) -> None:
         """Decide each unit in turn: it has positions or an error then."""
         self._load([unit for unit in units if self._has_places(unit)])
-        places = self.places
+        place = NOWHERE
+        run: list[Unit] = []
         for unit in units:
             if unit.error is not None:
                 continue
             row = unit.rows[0]
             if len(unit.rows) > 1 or row.expect != "any" or row.idempotency_key is not None:
+                self._take(run)
+                run = []
                 self._decide(unit)
                 continue
-            # Most are of one event that asks for nothing.
-            self.last += 1
-            place = row.place
-            unit.positions = (Position(place.shard, places[place].add(row, self.last)),)
+            # Most are of one event that asks for nothing: those of one place are taken together.
+            if row.place is not place:
+                self._take(run)
+                place, run = row.place, []
+            run.append(unit)
+        self._take(run)
+
+    def _take(self, units: Sequence[Unit]) -> None:
+        """Take units of one event each, which ask for nothing, and are of one place."""
+        if not units:
+            return
+        rows = [unit.rows[0] for unit in units]
+        place = rows[0].place
+        first = self.places[place].add_all(rows, self.last + 1)
+        self.last += len(rows)
+        shard = place.shard
+        for address, unit in enumerate(units, first):
+            unit.positions = (Position(shard, address),)
 
     def written(self) -> list[PlaceRows]:
         """Return the places that get rows."""
@@ -182,20 +212,21 @@ class Group:
     def _load(self, units: Iterable[Unit]) -> None:
         """Read what decides, in one call a place."""
         wanted: dict[Place, dict[bytes, _Key | bytes]] = {}
+        place, counts, young = NOWHERE, {}, self._counts.young(NOWHERE)
         for row in (row for unit in units for row in unit.rows):
-            if row.state_id is None and row.expect == "any":
-                # As are most, and of contexts that are remembered.
-                place, context = row.place, row.key
-                rows_at = self.places.get(place) or self._rows_at(place)
-                if context not in rows_at.counts:
+            if row.place is not place:
+                place = row.place
+                counts, young = self._rows_at(place).counts, self._counts.young(place)
+            context = row.key
+            if row.expect != "any" or row.state_id is not None or row.idempotency_key is not None:
+                self._want_all(row, wanted)
+            elif context not in counts:
+                # As most are, and of contexts that are remembered.
+                count = young.get(context)
+                if count is None:
                     self._want_count(place, context, wanted)
-            else:
-                self._want_counts(row, wanted)
-            if row.idempotency_key is not None:
-                key = (row.key, row.idempotency_key)
-                # The newer behind the older: it is the one that stays.
-                for stored in reversed(self._keys.places(self._begin, *key)):
-                    wanted.setdefault(row.place, {})[stored] = key
+                else:
+                    counts[context] = count
         for place, named in wanted.items():
             values = self._streams.attachments(place, list(named))
             rows = self.places[place]
@@ -205,14 +236,18 @@ class Group:
                 elif value is not None:
                     rows.firsts[meaning] = decode_first(value)
 
-    def _want_counts(self, row: Row, wanted: dict[Place, dict[bytes, _Key | bytes]]) -> None:
-        if row.state_id is not None:
-            self._rows_at(row.place)
-            return
-        self._want_count(row.place, row.key, wanted)
-        if row.expect != "any":
-            for place in self._streams.places(row.key):
-                self._want_count(place, row.key, wanted)
+    def _want_all(self, row: Row, wanted: dict[Place, dict[bytes, _Key | bytes]]) -> None:
+        """Want what a row asks for: the counts of its context, and where its key may lie."""
+        if row.state_id is None:
+            self._want_count(row.place, row.key, wanted)
+            if row.expect != "any":
+                for place in self._streams.places(row.key):
+                    self._want_count(place, row.key, wanted)
+        if row.idempotency_key is not None:
+            key = (row.key, row.idempotency_key)
+            # The newer behind the older: it is the one that stays.
+            for stored in reversed(self._keys.places(self._begin, *key)):
+                wanted.setdefault(row.place, {})[stored] = key
 
     def _want_count(
         self, place: Place, context: bytes, wanted: dict[Place, dict[bytes, _Key | bytes]]

@@ -16,7 +16,7 @@ from connectors.serve.commands.event_commands import EventCommands, asks, writes
 from connectors.serve.commands.split_text import split_commands
 from typed_events.answer import Answer, Status, counted
 from typed_events.errors import CommandError
-from typed_events.language.commands import Command
+from typed_events.language.commands import Command, Store
 from typed_events.refusals import refusal
 
 _untyped: Any = pa  # the stubs take no columns of several types
@@ -60,7 +60,8 @@ def parsed_text(text: str, events: EventCommands) -> list[Parsed]:
         raise CommandError(message)
     commands = [Parsed(part.line, parsed(part.text, events)) for part in parts]
     for entry in commands[:-1]:
-        if not isinstance(entry.command, Answer) and asks(entry.command):
+        command = entry.command
+        if type(command) is not Store and not isinstance(command, Answer) and asks(command):
             message = (
                 f"line {entry.line}: of several commands only the last may ask for rows; "
                 "send the others by themselves"

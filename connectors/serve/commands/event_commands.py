@@ -54,17 +54,13 @@ def writes(command: Command) -> bool:
 
 def asks(command: Command) -> bool:
     """Tell whether a command is answered with rows."""
-    return not isinstance(command, _WITHOUT_ROWS)
-
-
-def verb_of(command: Command) -> str:
-    """Return a command's verb, as metrics have it."""
-    return _verb(type(command).__name__)
+    return type(command) is not Store and not isinstance(command, _WITHOUT_ROWS)
 
 
 @cache
-def _verb(name: str) -> str:
-    return "list" if (verb := name.lower()) == "listtypes" else verb
+def verb_of(kind: type[Command]) -> str:
+    """Return the verb of a kind of command, as metrics have it."""
+    return "list" if (verb := kind.__name__.lower()) == "listtypes" else verb
 
 
 @contextmanager
@@ -251,11 +247,15 @@ class EventCommands:
     ) -> None:
         counts: Counter[tuple[str, str]] = Counter()
         stored = 0
-        for command, answer in zip(commands, answers, strict=True):
-            status = answer.status
-            counts[verb_of(command), status.value] += 1
-            if status is Status.OK:
-                stored += 1 if type(command) is Store else _events_of(command)
+        statuses = [answer.status for answer in answers]
+        kinds = Counter(zip(map(type, commands), statuses, strict=True))
+        for (kind, status), count in kinds.items():
+            counts[verb_of(kind), status.value] += count
+            stored += count if kind is Store and status is Status.OK else 0
+        if len(kinds) > 1 or (Store, Status.OK) not in kinds:
+            pairs = zip(commands, statuses, strict=True)
+            done = (command for command, status in pairs if status is Status.OK)
+            stored += sum(_events_of(command) for command in done)
         self._figures.commanded(counts, seconds, stored)
         last = next((at for at in reversed(range(len(commands))) if writes(commands[at])), None)
         if last is not None:
@@ -292,8 +292,6 @@ class EventCommands:
 
 def _events_of(command: Command) -> int:
     match command:
-        case Store():
-            return 1
         case Batch(stores):
             return len(stores)
         case _:
