@@ -162,7 +162,13 @@ def _prefixes(file: PartFile, name: str) -> tuple[bytes, bytes]:
 def _of_strings(least: bytes, most: bytes) -> _Bounds:
     """Return bounds of UTF-8; the first characters of the least one are at or below it."""
     low, high = least.decode(errors="ignore")[:STRING_CHARACTERS_MAX], _text_at_least(most)
-    return json.dumps(low), None if high is None else json.dumps(high)
+    return _text(low), None if high is None else _text(high)
+
+
+def _text(text: str) -> str:
+    """Return a text as JSON."""
+    # NOTE: delta-rs (1.6.6) takes escapes of characters beyond U+1FFFF for other characters.
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _text_at_least(most: bytes) -> str | None:

@@ -95,16 +95,29 @@ class Shelf:
             self.table.alter.add_columns(added.fields)
 
     def _commit(self) -> None:
-        adds: list[AddAction | RemoveAction] = []
-        for shelved in self.shelved:
-            image = shelved.image
-            path = self.directory / image.path
-            path.parent.mkdir(exist_ok=True)
-            shutil.copyfile(image.source, path)
-            shard = {"shard": str(shelved.part.shard)}
-            adds.append(AddAction(image.path, image.size, shard, 0, True, image.stats))
+        """Add what the table lacks, and remove what stands for no part any more.
+
+        IMPORTANT: no commit removes and adds one path: delta-rs then has the file, Spark has not.
+        """
         table = self.table
-        table.create_write_transaction(adds, "overwrite", table.schema(), partition_by=["shard"])
+        before = {file["path"]: file for file in _files(table)}
+        new = {shelved.image.path: shelved for shelved in self.shelved}
+        actions: list[AddAction | RemoveAction] = []
+        for path in new.keys() - before.keys():
+            image, shard = new[path].image, {"shard": str(new[path].part.shard)}
+            (self.directory / path).parent.mkdir(exist_ok=True)
+            shutil.copyfile(image.source, self.directory / path)
+            actions.append(AddAction(path, image.size, shard, 0, True, image.stats))
+        for path in before.keys() - new.keys():
+            size, number = before[path]["size_bytes"], path.split("/")[0].removeprefix("shard=")
+            actions.append(RemoveAction(path, False, 0, size, {"shard": number}))
+        table.create_write_transaction(actions, "append", table.schema(), partition_by=["shard"])
+
+
+def _files(table: deltalake.DeltaTable) -> list[Row]:
+    actions: Any = table.get_add_actions(flatten=True)
+    rows: list[Row] = pa.table(actions).to_pylist()
+    return rows
 
 
 def _parts(reader: StreamReader) -> Iterator[tuple[Part, ShardParts]]:

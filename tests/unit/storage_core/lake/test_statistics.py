@@ -199,3 +199,14 @@ def test_table_names_its_indexed_columns():
 def test_file_with_a_time_that_has_no_bound_has_none_at_all(path):
     groups = [{"long": [1, 2], "day": [0, 10_000_000]}]
     assert statistics_in(path, groups) == {"numRecords": 2}
+
+
+def test_no_character_is_escaped_that_need_not_be(path):
+    # delta-rs takes some escapes for other characters, and passes over the file.
+    rows = pa.table({"text": ["\U000244be"]})
+    path.unlink(missing_ok=True)
+    with PartWriter(path, rows, ["text"]) as writer:
+        writer.write(rows)
+        proof = writer.finish()
+    with PartFile(path, proof) as file:
+        assert '"minValues":{"text":"\U000244be"}' in statistics_of(file, rows.schema)
