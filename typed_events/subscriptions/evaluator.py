@@ -58,7 +58,7 @@ class _Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Questions:
     """What is asked of each batch of rows, as long as the same is wanted.
 
     Attributes:
@@ -90,14 +90,14 @@ class _Columns:
     payload: str
     ttl_s: int | None
     compiled: dict[str, _Compiled | CommandError]
-    asked: _Asked | None = None
+    questions: _Questions | None = None
 
-    def asked_by(self, wanted: Mapping[str, Wanted]) -> _Asked:
+    def questions_of(self, wanted: Mapping[str, Wanted]) -> _Questions:
         """Return what is asked; the same again where the same mapping is given."""
-        asked = self.asked
-        if asked is None or asked.wanted is not wanted:
-            asked = self.asked = _asked(self, wanted)
-        return asked
+        questions = self.questions
+        if questions is None or questions.wanted is not wanted:
+            questions = self.questions = _questions(self, wanted)
+        return questions
 
 
 class Evaluator:
@@ -133,20 +133,20 @@ class Evaluator:
         """
         snapshot = read.snapshot
         columns = self._columns_of(snapshot, types)
-        asked = columns.asked_by(wanted)
+        questions = columns.questions_of(wanted)
         is_few = snapshot.hot_rows <= FEW_ROWS
-        by_query = asked.by_query_if_few if is_few else asked.by_query
+        by_query = questions.by_query_if_few if is_few else questions.by_query
         rows = None
-        if is_few and not by_query and not asked.is_of_all:
+        if is_few and not by_query and not questions.is_of_all:
             rows = _plain_rows(snapshot, proofs, columns)
         if rows is None:
             rows = self._rows(snapshot, proofs, columns, [*by_query.values()])
         places = {mark: number for number, mark in enumerate(by_query)}
-        few = rows_of(rows.typed.batch, columns.side, asked.names) if is_few else []
-        results: dict[str, WantedRows | CommandError] = {**asked.refused}
+        few = rows_of(rows.typed.batch, columns.side, questions.names) if is_few else []
+        results: dict[str, WantedRows | CommandError] = {**questions.refused}
         # Those whose conditions take the same rows have them together, and what is made of them.
         shared: dict[tuple[bool, tuple[int, ...]], WantedRows] = {}
-        for mark, is_of_all, condition in asked.conditions:
+        for mark, is_of_all, condition in questions.conditions:
             whole, holds = rows.of_all if is_of_all else rows.typed, condition.holds
             if condition.sql is None:
                 results[mark] = whole
@@ -236,14 +236,14 @@ def _plain_rows(snapshot: PooledSnapshot, proofs: Proofs, columns: _Columns) -> 
     return _Rows(typed, typed, ())
 
 
-def _asked(columns: _Columns, wanted: Mapping[str, Wanted]) -> _Asked:
+def _questions(columns: _Columns, wanted: Mapping[str, Wanted]) -> _Questions:
     compiled = {mark: _compiled(columns, mark, wanted[mark]) for mark in wanted}
     conditions = [
         (mark, wanted[mark].is_of_all, condition)
         for mark, condition in compiled.items()
         if isinstance(condition, _Compiled)
     ]
-    return _Asked(
+    return _Questions(
         wanted,
         {mark: error for mark, error in compiled.items() if isinstance(error, CommandError)},
         conditions,

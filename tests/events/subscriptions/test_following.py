@@ -57,14 +57,14 @@ def test_few_bytes_are_taken_at_a_time(bench: SubscribedBench) -> None:
 
 
 def test_those_who_are_told_the_same_are_given_the_same_frames(bench: SubscribedBench) -> None:
-    one = follower(bench, "SUBSCRIBE order WHERE amount >= 0")
+    first = follower(bench, "SUBSCRIBE order WHERE amount >= 0")
     other = bench.subscribe("SUBSCRIBE order WHERE amount < 2")
     other.until(CaughtUp)
     await_that(lambda: is_settled(other), "it is offered rows, too")
-    offered(bench, one, 1)
+    offered(bench, first, 1)
     track = other.subscription._tracks["order"]
     await_that(lambda: track._rows == 1, "rows are offered to both")
-    frames = one.subscription.take_following(1)
+    frames = first.subscription.take_following(1)
     assert frames
     assert frames is other.subscription.take_following(1)
 
