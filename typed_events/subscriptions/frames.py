@@ -21,7 +21,8 @@ class Rows:
         around: What of a checkpoint stands before and behind the place in its shard.
         proofs: What proves the place behind each row.
         made: What was made of the rows, by what it is: who makes something of them keeps it here,
-            for all subscribers that are told the same rows.
+            for all subscribers that are told the same rows. Nothing in it refers to frames: they
+            would be garbage that counts do not free.
     """
 
     event_type: str

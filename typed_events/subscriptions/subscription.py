@@ -7,7 +7,7 @@ The subscriber's thread takes the frames, and reads by itself what lies before i
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 
@@ -38,8 +38,6 @@ from typed_events.subscriptions.wanted import Wanted, WantedRows
 
 _FOREVER_S: Final = 3_600.0
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000
-# The frames of rows, and the checkpoint behind them, of who follows one shard alone.
-_ALONE: Final = "frames of one shard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +199,11 @@ class Subscription(Closing):
             self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
             return self._taken()
         track.places[piece.shard] = piece.behind
-        made = piece.wanted_rows.made
-        frames: Any = made.get(_ALONE)
-        if frames is None:
+        frames = piece.wanted_rows.frames
+        if not frames:
             self._tell(track, piece.shard, piece.behind, piece.wanted_rows)
-            frames = made[_ALONE] = self._taken()
-        of_all: Sequence[Frame] = frames
-        return of_all
+            frames.append(self._taken())
+        return frames[0]
 
     def _taken(self) -> Sequence[Frame]:
         """Return all that is to be told now, with a checkpoint behind it."""

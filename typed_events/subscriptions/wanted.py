@@ -16,6 +16,7 @@ from typed_events.query.replays import PAYLOAD
 from typed_events.query.rows import returned_columns
 from typed_events.query.selecting import Column
 from typed_events.query.state_rows import state_columns
+from typed_events.subscriptions.frames import Frame
 from typed_events.subscriptions.proofs import Proofs
 
 ALIAS: Final = "e0"
@@ -53,6 +54,9 @@ class WantedRows:
         size: About how many bytes they take.
         proofs: What proves the place behind each; of more rows than these, perhaps.
         made: What somebody made of the rows, by what it is, for all.
+        frames: Those of the rows, once they are made, for who follows one shard alone. Frames
+            refer to `made`, so they lie beside it: in it, they would not go before the collector
+            comes by, which is rare.
     """
 
     batch: pa.RecordBatch
@@ -60,6 +64,7 @@ class WantedRows:
     size: int
     proofs: Proofs
     made: dict[str, object] = field(default_factory=dict)
+    frames: list[Sequence[Frame]] = field(default_factory=list)
 
     def behind(self, address: int) -> "WantedRows":
         """Return the rows from an address on."""

@@ -63,8 +63,14 @@ class LiveSubscriber:
             Exception: What has failed there.
         """
         is_back = self._is_back.wait(wait_s)
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            # Its traceback has the frames of both threads, and what they were sending. No cycle:
+            # the collector, which would have to free it, comes by rarely.
+            del failure
         return is_back
 
     def take_back(self) -> None:

@@ -7,16 +7,20 @@ subscriber.until(CaughtUp)                           frames up to one of this ki
 subscriber = bench.resume(subscriber)                another subscription, from the last checkpoint
 """
 
+import gc
 import json
 import re
 import shutil
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from storage_core import SystemClock
 from tests.events.store.bench import WAIT_MAX
 from tests.snapshots import copy_of
+from tests.waiting import await_that
 from typed_events.answer import Status
 from typed_events.event_store import EventStore
 from typed_events.store.options import EventStoreOptions
@@ -42,6 +46,16 @@ def places_in(frame: Frame) -> str:
 def without_proofs(checkpoint: str) -> str:
     """Return a checkpoint as versions before wrote it."""
     return re.sub("@[0-9a-f]{16}", "", checkpoint)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Objects go by their counts alone, as they mostly do in a server: it collects rarely."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Subscriber:
@@ -221,6 +235,23 @@ class SubscribedBench:
         for subscriber in self.subscribers:
             subscriber.close()
         self.store_of_events.close()
+
+
+def follower(bench: SubscribedBench, text: str = "SUBSCRIBE order") -> Subscriber:
+    """Return who has caught up, and is not told to look for types any more."""
+    bench.store("order", "ann", amount=0)
+    # All are told to look by the first look for types; whoever takes no frame stays so.
+    first = bench.subscribe(text)
+    await_that(lambda: first.subscription._is_to_look, "it is told to look for types")
+    first.close()
+    subscriber = bench.subscribe(text)
+    subscriber.until(CaughtUp)
+    await_that(lambda: is_settled(subscriber), "it is offered rows")
+    return subscriber
+
+
+def is_settled(subscriber: Subscriber) -> bool:
+    return subscriber.subscription.poll(0) is None and subscriber.subscription.is_following
 
 
 def _written(checkpoint: str) -> str:

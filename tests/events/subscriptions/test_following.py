@@ -1,30 +1,23 @@
 """What live readers have offered is taken at once: as `poll` tells it, or not at all."""
 
+from functools import partial
 from typing import Final
+from weakref import ref
 
-from tests.events.subscriptions.subscribed import SubscribedBench, Subscriber
+from connectors.serve.answer_writer import chunk_behind
+from connectors.serve.commands.frame_texts import told_bytes
+from tests.events.subscriptions.subscribed import (
+    SubscribedBench,
+    Subscriber,
+    follower,
+    is_settled,
+    without_collector,
+)
 from tests.waiting import await_that
 from typed_events.subscriptions.frames import CaughtUp, Checkpoint, Rows
 
 MUCH: Final = 2**20
 EVENTS: Final = 3
-
-
-def follower(bench: SubscribedBench, text: str = "SUBSCRIBE order") -> Subscriber:
-    """Return who has caught up, and is not told to look for types any more."""
-    bench.store("order", "ann", amount=0)
-    # All are told to look by the first look for types; whoever takes no frame stays so.
-    first = bench.subscribe(text)
-    await_that(lambda: first.subscription._is_to_look, "it is told to look for types")
-    first.close()
-    subscriber = bench.subscribe(text)
-    subscriber.until(CaughtUp)
-    await_that(lambda: is_settled(subscriber), "it is offered rows")
-    return subscriber
-
-
-def is_settled(subscriber: Subscriber) -> bool:
-    return subscriber.subscription.poll(0) is None and subscriber.subscription.is_following
 
 
 def offered(bench: SubscribedBench, subscriber: Subscriber, events: int) -> list[str]:
@@ -67,6 +60,25 @@ def test_those_who_are_told_the_same_are_given_the_same_frames(bench: Subscribed
     frames = first.subscription.take_following(1)
     assert frames
     assert frames is other.subscription.take_following(1)
+
+
+def test_rows_that_all_were_told_are_freed_at_once(bench: SubscribedBench) -> None:
+    first = follower(bench)
+    other = bench.subscribe("SUBSCRIBE order")
+    other.until(CaughtUp)
+    await_that(lambda: is_settled(other), "it is offered rows, too")
+    framed = partial(chunk_behind, is_old=False)
+    track = other.subscription._tracks["order"]
+    with without_collector():
+        offered(bench, first, 1)
+        await_that(lambda: track._rows == 1, "rows are offered to both")
+        rows = ref(track._waiting[-1].wanted_rows.batch)
+        for subscriber in (first, other):
+            frames = subscriber.subscription.take_following(MUCH)
+            assert frames
+            told_bytes(frames, framed, "chunked")
+            del frames
+        await_that(lambda: rows() is None, "the rows are freed")
 
 
 def test_rows_behind_what_is_to_be_read_are_not_taken(bench: SubscribedBench) -> None:

@@ -5,14 +5,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
+from weakref import ref
 
 import pytest
 
 from connectors.serve.commands.http_subscriptions import HttpSubscriptions
-from connectors.serve.commands.live_sender import LiveSender
+from connectors.serve.commands.live_sender import LiveSender, LiveSubscriber
+from connectors.serve.connection import Connection, GoneError
+from connectors.serve.settings import Bounds
+from storage_core import SystemClock
 from tests.events.front_ends.doors import commanding, posted
+from tests.events.subscriptions.subscribed import SubscribedBench, follower, without_collector
 from tests.log.serve.served import Served
 from tests.waiting import await_that
 
@@ -159,6 +165,30 @@ def test_subscriber_that_goes_away_gives_its_place(defined: Served) -> None:
         await_followers(defined, 1)
     await_followers(defined, 0)
     await_that(lambda: defined.metric("shardlog_server_subscriptions") == 0, "its place is free")
+
+
+def is_seen_gone(subscriber: LiveSubscriber) -> bool:
+    subscriber.send_now()
+    try:
+        subscriber.await_back(0)
+    except GoneError:
+        return True
+    return False
+
+
+def test_what_was_made_for_who_went_away_is_freed_at_once(bench: SubscribedBench) -> None:
+    near, far = socket.socketpair()
+    subscription = follower(bench).subscription
+    connection = Connection(near, Bounds(), SystemClock())
+    held = LiveSubscriber(subscription, connection, lambda _: LARGE.encode())
+    made = ref(held)
+    with near, without_collector():
+        far.close()
+        held.give()
+        bench.store("order", "ann", amount=1)
+        await_that(partial(is_seen_gone, held), "its client is seen to be gone")
+        del held
+        assert made() is None
 
 
 def test_new_type_joins_those_that_follow_all(defined: Served) -> None:
