@@ -8,7 +8,9 @@ from datetime import timedelta
 import pytest
 
 from storage_core import StreamReader, UnavailableError
-from storage_core.lake import publish_stream
+from storage_core.lake import publish_stream, vacuum_stream
+from storage_core.lake.absent.lake_parts import lake_parts
+from storage_core.lake.delta import vacuum
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from storage_core.sql import connect
 from tests.lake.publish.publish_lab import PublishLab
@@ -102,3 +104,16 @@ def test_rows_above_are_read_while_the_store_is_away(lab, reach, tmp_path):
         (tmp_path / "elsewhere").rename(lab.target.directory)
     reach()
     assert len(lab.rows()) == 350
+
+
+def test_vacuum_leaves_what_nothing_else_has_though_the_table_forgot_it(lab, monkeypatch):
+    lab.fill(300)
+    lab.stream.trim()
+    before = lab.rows()
+    assert published_and_gone(lab)
+    # A program of somebody else's.
+    lab.opened().restore(0)
+    monkeypatch.setattr(vacuum, "history_of", lambda _: timedelta(0))
+    assert vacuum_stream(lab.root, NAME, grace=timedelta(0)) == []
+    assert lab.rows() == before
+    assert all(lake_parts(lab.root / NAME).has(part) for part in lab.stream.parts())
