@@ -60,7 +60,10 @@ class LakeParts:
         """Tell whether the file of a part is there, by its name and size alone."""
         file = self._file(part)
         with file.explained():
-            return self._opened.files.size(file.path) == part.entry.size
+            size = self._opened.files.size(file.path)
+        if size is None:
+            file.refuse_lost_table()
+        return size == part.entry.size
 
     def prove(self, part: Part) -> None:
         """See that the store's file of a part ends as the part list says, and keep its end here.

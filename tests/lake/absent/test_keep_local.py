@@ -117,3 +117,18 @@ def test_vacuum_leaves_what_nothing_else_has_though_the_table_forgot_it(lab, mon
     assert vacuum_stream(lab.root, NAME, grace=timedelta(0)) == []
     assert lab.rows() == before
     assert all(lake_parts(lab.root / NAME).has(part) for part in lab.stream.parts())
+
+
+def test_part_is_not_missing_where_the_whole_lake_is(lab, tmp_path):
+    lab.fill(100)
+    assert published_and_gone(lab)
+    if lab.target.directory is None:
+        pytest.skip("a bucket that is not there is an error of its own")
+    lab.target.directory.rename(tmp_path / "elsewhere")
+    # Where it was mounted.
+    lab.target.directory.mkdir()
+    with pytest.raises(UnavailableError, match="there is no table"):
+        lab.stream.verify()
+    lab.target.directory.rmdir()
+    (tmp_path / "elsewhere").rename(lab.target.directory)
+    assert not lab.stream.verify().problems
