@@ -29,6 +29,7 @@ from storage_core.lake.file_store import FileStore
 from storage_core.lake.image import image_name
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
 from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
 from storage_core.platform.clock import SystemClock
@@ -99,7 +100,17 @@ class LakeParts:
     def _local_copy(self, part: Part) -> Path | None:
         name, size = f"{part.entry.digest.hex()}.parquet", part.entry.size
         copy = self._cache.file(name, size)
+        if copy is not None and not self._is_proven(copy, part):
+            self._cache.drop(name)
+            copy = None
         return copy or self._cache.put_file(name, self._all_of(part), size, _WAIT_MAX_S)
+
+    def _is_proven(self, copy: Path, part: Part) -> bool:
+        """Tell whether a copy is the part: it was not synced, and others may write there too."""
+        try:
+            return digest_of(copy) == part.entry.digest
+        except OSError:
+            return False
 
     def _file(self, part: Part) -> LakeFile:
         entry = part.entry
