@@ -307,9 +307,7 @@ class LakeTable:
         with self._errors("deleting old versions of the log"):
             self._delta.cleanup_metadata()
 
-    def vacuum(
-        self, grace: timedelta, *, dry_run: bool, spared: Collection[str] = ()
-    ) -> list[str]:
+    def vacuum(self, grace: timedelta, *, dry_run: bool, spared: Collection[str] = ()) -> list[str]:
         """Delete files that no version names which can still be read; return their paths.
 
         Args:

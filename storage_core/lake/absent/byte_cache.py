@@ -59,7 +59,7 @@ class ByteCache:
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a name, which are to be proven; None if there are none."""
         try:
-            with open(self._directory / name, "rb", opener=_opened) as file:  # noqa: PTH123 - an opener
+            with open(self._directory / name, "rb", opener=_opened) as file:
                 status, now_ns = os.fstat(file.fileno()), self._clock.now_ns()
                 if not S_ISREG(status.st_mode):
                     return None
@@ -101,7 +101,7 @@ class ByteCache:
         return path
 
     def file(self, name: str, size: int) -> Path | None:
-        """Return the file of so many bytes that has a name's, to be proven; None if there is none."""
+        """Return the file of a name that has so many bytes, to be proven; None if there is none."""
         path = self._directory / name
         try:
             status = path.lstat()
@@ -158,5 +158,5 @@ class ByteCache:
 
 
 def _opened(path: str, flags: int) -> int:
-    """Open a file, and wait for nobody where it is a pipe or a link that somebody else put there."""
+    """Open a file; a pipe or a link that somebody else put there holds up nobody."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

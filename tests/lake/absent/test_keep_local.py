@@ -9,9 +9,9 @@ import pytest
 
 from storage_core import StreamReader, UnavailableError
 from storage_core.lake import publish_stream, vacuum_stream
-from storage_core.lake.absent.lake_parts import lake_parts
 from storage_core.lake.delta import vacuum
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
+from storage_core.parts.part_home import has_part
 from storage_core.sql import connect
 from tests.lake.publish.publish_lab import PublishLab
 from tests.log.parts.parts_lab import NAME, SCHEMAS
@@ -116,7 +116,7 @@ def test_vacuum_leaves_what_nothing_else_has_though_the_table_forgot_it(lab, mon
     monkeypatch.setattr(vacuum, "history_of", lambda _: timedelta(0))
     assert vacuum_stream(lab.root, NAME, grace=timedelta(0)) == []
     assert lab.rows() == before
-    assert all(lake_parts(lab.root / NAME).has(part) for part in lab.stream.parts())
+    assert all(has_part(part) for part in lab.stream.parts())
 
 
 def test_part_is_not_missing_where_the_whole_lake_is(lab, tmp_path):
