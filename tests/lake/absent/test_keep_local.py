@@ -11,6 +11,7 @@ from storage_core import StreamReader, UnavailableError
 from storage_core.lake import publish_stream, vacuum_stream
 from storage_core.lake.delta import vacuum
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
+from storage_core.lake.target import lake_target
 from storage_core.parts.part_home import has_part
 from storage_core.sql import connect
 from tests.lake.publish.publish_lab import PublishLab
@@ -132,3 +133,10 @@ def test_part_is_not_missing_where_the_whole_lake_is(lab, tmp_path):
     lab.target.directory.rmdir()
     (tmp_path / "elsewhere").rename(lab.target.directory)
     assert not lab.stream.verify().problems
+
+
+def test_files_stay_that_another_lake_than_the_streams_own_has(lab, tmp_path):
+    lab.fill(100)
+    lab.stream.alter(keep_local=timedelta(0))
+    publish_stream(lab.root, NAME, lake_target(str(tmp_path / "another")))
+    assert here(lab) == lab.stream.parts()
