@@ -160,6 +160,19 @@ class FileStore:
             infos = self._client().get_file_info(paths)
         return [info.size if info.type == FileType.File else None for info in infos]
 
+    def written_ms(self, path: str) -> int | None:
+        """Return when a file was written, as `listed` does; None if there is none."""
+        place = self._target.directory
+        if place is not None:
+            with file_errors(place / path, "looking for a file of the lake"):
+                try:
+                    return (place / path).lstat().st_mtime_ns // _NS_A_MS
+                except FileNotFoundError:
+                    return None
+        with self._errors("looking for files"):
+            (info,) = self._client().get_file_info([path])
+        return _stored(info).written_ms if info.type == FileType.File else None
+
     def listed(self, directory: str, *, recursive: bool = False) -> list[StoredFile]:
         """Return what lies in a directory below the table; nothing where there is none."""
         place = self._target.directory

@@ -11,7 +11,7 @@ and tells what became of it. What was taken is read back.
 One thread at a time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -40,7 +40,7 @@ from storage_core.lake.delta.table_checks import refuse_unusable
 from storage_core.lake.delta.table_creation import make_table
 from storage_core.lake.delta.vacuum import deletable_files
 from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
-from storage_core.lake.file_store import FileStore, store_options
+from storage_core.lake.file_store import FileStore, StoredFile, store_options
 from storage_core.lake.shard_change import (
     SHARD,
     ShardChange,
@@ -307,12 +307,13 @@ class LakeTable:
         with self._errors("deleting old versions of the log"):
             self._delta.cleanup_metadata()
 
-    def vacuum(self, grace: timedelta, *, dry_run: bool) -> list[str]:
+    def vacuum(self, grace: timedelta, *, dry_run: bool, spared: Collection[str] = ()) -> list[str]:
         """Delete files that no version names which can still be read; return their paths.
 
         Args:
             grace: How old a file is at least that was uploaded and that no version ever named.
             dry_run: Delete nothing.
+            spared: Paths of files that stay whatever the table says.
 
         Raises:
             UnavailableError: The store refuses; some files may be deleted.
@@ -320,13 +321,23 @@ class LakeTable:
         self.reload()
         with self._errors("looking for files that no version names"):
             deletable = deletable_files(self._delta, self._store, grace, self._clock)
-        # Somebody may have committed one of them meanwhile.
+        deletable.sort(key=lambda file: file.path)
+        return [
+            file.path
+            for file in deletable
+            if file.path not in spared and self._deleted(file, dry_run=dry_run)
+        ]
+
+    def _deleted(self, file: StoredFile, *, dry_run: bool) -> bool:
+        """Delete a file that no version names, unless that has changed since it was listed."""
+        # IMPORTANT: before each, since all of them may take hours. A name has the same rows for
+        # ever, so whoever tries an upload anew that died long ago writes and commits this file.
         self.reload()
-        paths = sorted(set(deletable) - self.files().keys())
+        if file.path in self.files() or self._store.written_ms(file.path) != file.written_ms:
+            return False
         if not dry_run:
-            for path in paths:
-                self._store.delete(path)
-        return paths
+            self._store.delete(file.path)
+        return True
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:
         with self._altering("setting how long versions are kept"):

@@ -1,7 +1,9 @@
 """What vacuum deletes, what it leaves alone, and how old versions of the log go."""
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from storage_core.lake.table import CHECKPOINT_EVERY, LakeTable
 from storage_core.platform.clock import SystemClock
@@ -91,6 +93,38 @@ def test_file_that_was_committed_while_vacuum_looks_stays(store: Store) -> None:
     table._store.listed = listed_and_committed  # type: ignore[assignment,method-assign] # a race
     assert table.vacuum(HOUR, dry_run=False) == []
     assert lab.addresses() == [1]
+
+
+def test_file_that_was_committed_before_its_turn_stays(store: Store) -> None:
+    lab = TableLab(store)
+    files = lab.add(1, 2)
+    commit = partial(lab.table.commit, SHARD, files[1:], [], 3)
+    assert deleted_while(lab, commit) == [files[0].path]
+    assert lab.addresses() == [2]
+
+
+def test_file_that_was_uploaded_again_before_its_turn_stays(tmp_path) -> None:
+    lab = TableLab(DirectoryStore(tmp_path))
+    files = lab.add(1, 2)
+    for path in lab.store.paths(lab.target):
+        os.utime(tmp_path / "table" / path, (1, 1))
+    assert deleted_while(lab, partial(lab.add, 2)) == [files[0].path]
+    lab.table.commit(SHARD, files[1:], [], 3)
+    assert lab.addresses() == [2]
+
+
+def deleted_while(lab: TableLab, other: Callable[[], object]) -> list[str]:
+    """Let somebody do something while vacuum deletes the first file; say what was deleted."""
+    table = LakeTable.open(lab.target, STREAM, clock=later(2 * HOUR))
+    assert table is not None
+    delete = table._store.delete
+
+    def deleted(path: str) -> None:
+        delete(path)
+        other()
+
+    table._store.delete = deleted  # type: ignore[method-assign] # a race
+    return table.vacuum(HOUR, dry_run=False)
 
 
 def test_history_that_expired_takes_nothing_of_the_table(store: Store) -> None:

@@ -2,6 +2,9 @@
 
     <directory>/<name>      bytes as they were proven once; a name has the same bytes for ever
 
+A name begins with the digest of a part. What is called otherwise is not of this cache, and stays;
+what is no regular file is never opened.
+
 Any number of processes and threads may use one directory. A file appears whole, without a sync:
 whoever takes bytes proves them, and drops what is damaged. Those that were used longest ago go
 once all together take more than they may; between two looks at that each process may add
@@ -10,20 +13,24 @@ and nothing else.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from os import scandir
 from pathlib import Path
 from shutil import disk_usage
+from stat import S_ISREG
 from threading import Lock
 from typing import Final
 
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
-from storage_core.platform.durable_file import replace_whole
+from storage_core.platform.durable_file import DRAFT, replace_whole
 from storage_core.platform.file_lock import DirectoryLock
 
 CACHE_BYTES_MAX: Final = 10 * 2**30
+# The names of bytes and of whole files (lake_bytes.py, lake_parts.py), and of what becomes one.
+_OURS: Final = re.compile(r"[0-9a-f]{32}(-\d+-\d+|\.parquet)(\.[0-9a-f]+" + re.escape(DRAFT) + ")?")
 _LOOKS: Final = 32
 # What is left once it was too much.
 _LEFT: Final = 0.9
@@ -52,8 +59,11 @@ class ByteCache:
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a name, which are to be proven; None if there are none."""
         try:
-            with (self._directory / name).open("rb") as file:
-                used_ns, now_ns = os.fstat(file.fileno()).st_mtime_ns, self._clock.now_ns()
+            with open(self._directory / name, "rb", opener=_opened) as file:
+                status, now_ns = os.fstat(file.fileno()), self._clock.now_ns()
+                if not S_ISREG(status.st_mode):
+                    return None
+                used_ns = status.st_mtime_ns
                 if not 0 <= now_ns - used_ns < _USED_NS:
                     with suppress(OSError):
                         os.utime(file.fileno(), ns=(now_ns, now_ns))
@@ -91,12 +101,13 @@ class ByteCache:
         return path
 
     def file(self, name: str, size: int) -> Path | None:
-        """Return the file of so many bytes that has a name's; None if there is none."""
+        """Return the file of a name that has so many bytes, to be proven; None if there is none."""
         path = self._directory / name
         try:
-            if path.stat().st_size != size:
+            status = path.lstat()
+            if not S_ISREG(status.st_mode) or status.st_size != size:
                 return None
-            os.utime(path, ns=(self._clock.now_ns(),) * 2)
+            os.utime(path, ns=(self._clock.now_ns(),) * 2, follow_symlinks=False)
         except OSError:
             return None
         return path
@@ -129,6 +140,8 @@ class ByteCache:
         files = []
         with scandir(self._directory) as entries:
             for entry in entries:
+                if not _OURS.fullmatch(entry.name):
+                    continue
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     files.append((status.st_mtime_ns, status.st_size, entry.name))
@@ -142,3 +155,8 @@ class ByteCache:
                 return
             self.drop(name)
             total -= file_size
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file; a pipe or a link that somebody else put there holds up nobody."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -132,20 +132,25 @@ class LakeFile:
         try:
             yield
         except LakeFileGoneError as error:
-            # A directory that is not mounted has no file either.
-            if self._has_table():
-                text = "the file of a part is neither here nor in the lake"
-                raise FileNotFoundError(ENOENT, text, str(self.part.path)) from error
-            why = f"there is no table at {self.uri}"
-            raise self._unread(why) from error
+            self.refuse_lost_table()
+            text = "the file of a part is neither here nor in the lake"
+            raise FileNotFoundError(ENOENT, text, str(self.part.path)) from error
         except ShardlogError as error:
             raise self._unread(error.message) from error
 
-    def _has_table(self) -> bool:
+    def refuse_lost_table(self) -> None:
+        """Refuse to say that a file is missing where all are: a directory may not be mounted.
+
+        Raises:
+            UnavailableError: There is no table, or the lake cannot be read now.
+        """
         try:
-            return bool(self.opened.files.listed("_delta_log"))
+            has_table = bool(self.opened.files.listed("_delta_log"))
         except ShardlogError as error:
             raise self._unread(error.message) from error
+        if not has_table:
+            why = f"there is no table at {self.uri}"
+            raise self._unread(why)
 
     def _unread(self, why: str) -> UnavailableError:
         entry = self.part.entry

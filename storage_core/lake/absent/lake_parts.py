@@ -29,6 +29,7 @@ from storage_core.lake.file_store import FileStore
 from storage_core.lake.image import image_name
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
 from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
 from storage_core.platform.clock import SystemClock
@@ -60,7 +61,10 @@ class LakeParts:
         """Tell whether the file of a part is there, by its name and size alone."""
         file = self._file(part)
         with file.explained():
-            return self._opened.files.size(file.path) == part.entry.size
+            size = self._opened.files.size(file.path)
+        if size is None:
+            file.refuse_lost_table()
+        return size == part.entry.size
 
     def prove(self, part: Part) -> None:
         """See that the store's file of a part ends as the part list says, and keep its end here.
@@ -96,7 +100,17 @@ class LakeParts:
     def _local_copy(self, part: Part) -> Path | None:
         name, size = f"{part.entry.digest.hex()}.parquet", part.entry.size
         copy = self._cache.file(name, size)
+        if copy is not None and not self._is_proven(copy, part):
+            self._cache.drop(name)
+            copy = None
         return copy or self._cache.put_file(name, self._all_of(part), size, _WAIT_MAX_S)
+
+    def _is_proven(self, copy: Path, part: Part) -> bool:
+        """Tell whether a copy is the part: it was not synced, and others may write there too."""
+        try:
+            return digest_of(copy) == part.entry.digest
+        except OSError:
+            return False
 
     def _file(self, part: Part) -> LakeFile:
         entry = part.entry

@@ -16,7 +16,7 @@ from typing import Final
 from deltalake import DeltaTable
 
 from storage_core.lake.delta.state import file_sizes, history_of
-from storage_core.lake.file_store import FileStore
+from storage_core.lake.file_store import FileStore, StoredFile
 from storage_core.platform.clock import Clock
 
 # The end is that of an upload to a directory of this machine, which has not its own name yet.
@@ -27,8 +27,8 @@ _NS_A_MS: Final = 1_000_000
 
 def deletable_files(
     delta: DeltaTable, store: FileStore, grace: timedelta, clock: Clock
-) -> list[str]:
-    """Return the paths of files that can be deleted.
+) -> list[StoredFile]:
+    """Return the files that can be deleted.
 
     Args:
         delta: The table's newest version.
@@ -50,7 +50,7 @@ def deletable_files(
     history = history_of(delta.metadata().configuration)
     expired = _removed(delta, ceil(history / timedelta(hours=1)))
     return [
-        file.path
+        file
         for file in stored
         if file.path not in named
         and (file.path in expired or (file.path not in removed and file.written_ms < before_ms))

@@ -4,6 +4,7 @@ from datetime import timedelta
 from os import PathLike
 
 from storage_core.errors import InvalidRequestError
+from storage_core.lake.image import image_name
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
@@ -23,6 +24,8 @@ def vacuum_stream(
     dry_run: bool = False,
 ) -> list[str]:
     """Delete files that no version of a stream's table names which is within its `lake_history`.
+
+    Those stay that are parts of the stream which have no file on this machine.
 
     Args:
         root: The directory that holds the streams.
@@ -47,4 +50,11 @@ def vacuum_stream(
             raise InvalidRequestError(message, stream=name)
         if not dry_run:
             table.expire_history(reader.options.lake_history)
-        return table.vacuum(grace, dry_run=dry_run)
+        # IMPORTANT: what other programs did to the table, as an older version that was restored,
+        # takes no row that nothing else has.
+        spared = {
+            image_name(part.shard, part.entry, part.entry.first, part.entry.last)
+            for part in reader.parts()
+            if not part.path.exists()
+        }
+        return table.vacuum(grace, dry_run=dry_run, spared=spared)

@@ -42,13 +42,13 @@ def test_bytes_are_kept_by_name(cache):
 
 def test_bytes_that_were_used_longest_ago_go_first(cache, clock, tmp_path):
     for number in range(60):
-        cache.put(f"a-{number}", bytes(4 * KIB))
-        os.utime(tmp_path / "cache" / f"a-{number}", ns=(clock.now_ns(), clock.now_ns()))
+        cache.put(name_of(number), bytes(4 * KIB))
+        os.utime(tmp_path / "cache" / name_of(number), ns=(clock.now_ns(), clock.now_ns()))
         clock.advance(MINUTES_S)
-        assert cache.get("a-0") is not None
-        assert cache.get(f"a-{number}") is not None
+        assert cache.get(name_of(0)) is not None
+        assert cache.get(name_of(number)) is not None
         assert bytes_in(tmp_path) <= 64 * KIB
-    assert cache.get("a-1") is None
+    assert cache.get(name_of(1)) is None
 
 
 def test_what_is_larger_than_all_is_not_kept(cache):
@@ -88,13 +88,43 @@ def test_many_may_use_one_directory(tmp_path, clock):
     def used(cache):
         for _ in range(200):
             number = next(numbers) % 50
-            cached = cache.get(f"a-{number}")
+            cached = cache.get(name_of(number))
             assert cached in (None, bytes([number]) * 4 * KIB)
             if cached is None:
-                cache.put(f"a-{number}", bytes([number]) * 4 * KIB)
+                cache.put(name_of(number), bytes([number]) * 4 * KIB)
 
     with ThreadPoolExecutor(len(caches)) as threads:
         for done in [threads.submit(used, cache) for cache in caches]:
             done.result()
     # What each puts once it has looked is there beside what another has put meanwhile.
     assert bytes_in(tmp_path) <= 64 * KIB + len(caches) * 4 * KIB
+
+
+def test_files_of_others_stay_however_full_it_is(cache, clock, tmp_path):
+    (tmp_path / "cache").mkdir()
+    for name in ("notes.txt", ".hidden", "part.parquet", f"{'a' * 32}-x-4"):
+        (tmp_path / "cache" / name).write_bytes(bytes(64 * KIB))
+        os.utime(tmp_path / "cache" / name, (1, 1))
+    for number in range(60):
+        cache.put(name_of(number), bytes(4 * KIB))
+        clock.advance(MINUTES_S)
+    others = [file for file in (tmp_path / "cache").iterdir() if file.stat().st_size > 4 * KIB]
+    assert len(others) == 4
+    assert cache.get(name_of(59)) is not None
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_has_no_bytes_and_holds_up_nobody(cache, tmp_path, put):
+    cache.put(name_of(1), b"a")
+    path = tmp_path / "cache" / name_of(1)
+    path.unlink()
+    put(path)
+    assert cache.get(name_of(1)) is None
+    assert cache.file(name_of(1), 0) is None
+    cache.put(name_of(1), b"b")
+    assert cache.get(name_of(1)) == b"b"
+
+
+def name_of(number):
+    """Return the name of the first bytes of a part."""
+    return f"{number:032x}-0-{4 * KIB}"

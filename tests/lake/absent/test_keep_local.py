@@ -8,8 +8,11 @@ from datetime import timedelta
 import pytest
 
 from storage_core import StreamReader, UnavailableError
-from storage_core.lake import publish_stream
+from storage_core.lake import publish_stream, vacuum_stream
+from storage_core.lake.delta import vacuum
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
+from storage_core.lake.target import lake_target
+from storage_core.parts.part_home import has_part
 from storage_core.sql import connect
 from tests.lake.publish.publish_lab import PublishLab
 from tests.log.parts.parts_lab import NAME, SCHEMAS
@@ -102,3 +105,38 @@ def test_rows_above_are_read_while_the_store_is_away(lab, reach, tmp_path):
         (tmp_path / "elsewhere").rename(lab.target.directory)
     reach()
     assert len(lab.rows()) == 350
+
+
+def test_vacuum_leaves_what_nothing_else_has_though_the_table_forgot_it(lab, monkeypatch):
+    lab.fill(300)
+    lab.stream.trim()
+    before = lab.rows()
+    assert published_and_gone(lab)
+    # A program of somebody else's.
+    lab.opened().restore(0)
+    monkeypatch.setattr(vacuum, "history_of", lambda _: timedelta(0))
+    assert vacuum_stream(lab.root, NAME, grace=timedelta(0)) == []
+    assert lab.rows() == before
+    assert all(has_part(part) for part in lab.stream.parts())
+
+
+def test_part_is_not_missing_where_the_whole_lake_is(lab, tmp_path):
+    lab.fill(100)
+    assert published_and_gone(lab)
+    if lab.target.directory is None:
+        pytest.skip("a bucket that is not there is an error of its own")
+    lab.target.directory.rename(tmp_path / "elsewhere")
+    # Where it was mounted.
+    lab.target.directory.mkdir()
+    with pytest.raises(UnavailableError, match="there is no table"):
+        lab.stream.verify()
+    lab.target.directory.rmdir()
+    (tmp_path / "elsewhere").rename(lab.target.directory)
+    assert not lab.stream.verify().problems
+
+
+def test_files_stay_that_another_lake_than_the_streams_own_has(lab, tmp_path):
+    lab.fill(100)
+    lab.stream.alter(keep_local=timedelta(0))
+    publish_stream(lab.root, NAME, lake_target(str(tmp_path / "another")))
+    assert here(lab) == lab.stream.parts()

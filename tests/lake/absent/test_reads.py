@@ -4,12 +4,14 @@ Method: a stream's blocks are trimmed, so that its parts alone have its rows, an
 moved into a lake; or one of them is damaged there, or gone.
 """
 
+from contextlib import closing
 from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
+from storage_core.parts.part_home import local_files, open_part
 from storage_core.sql import connect
 from tests.lake.absent.away import lake_path, move_away
 from tests.log.parts.parts_lab import NAME, PartsLab, rows_in, whole_rows
@@ -89,6 +91,17 @@ def test_file_of_the_lake_that_differs_is_damage(lab, lake):
     file.write_bytes(whole)
     with pytest.raises(CorruptionError, match="lake"), StreamReader.open(lab.root, NAME) as reader:
         list(reader.tail(part.shard))
+    # Whoever asks for its bytes alone gets none of another file's.
+    with pytest.raises(CorruptionError, match="differs at bytes"), closing(open_part(part)) as away:
+        away.read(0, part.entry.size)
+
+
+def test_copy_that_a_loss_of_power_has_damaged_is_made_anew(lab, lake):
+    parts = move_away(lab.stream, lake)
+    (copy, *_) = local_files(parts)
+    whole = copy.read_bytes()
+    copy.write_bytes(bytes(len(whole)))
+    assert local_files(parts)[0].read_bytes() == whole
 
 
 def test_verify_says_what_it_did_not_read_of_the_lake(lab, lake):
