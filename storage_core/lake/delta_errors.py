@@ -38,8 +38,10 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "the bucket does not exist; create it, or name another",
     ),
     (
-        r"169\.254\.169\.254|metadata\.google|CredentialsNotLoaded|Failed to load.*credential"
-        r"|no credentials found in chain|while loading credentials|IMDS",
+        (
+            r"169\.254\.169\.254|metadata\.google|CredentialsNotLoaded|loading credentials"
+            r"|Failed to load.*credential|no credentials found"
+        ),
         InvalidRequestError,
         "there are no credentials for the store; give them by the environment or by a file",
     ),
@@ -95,7 +97,7 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
     ),
     (r"No space left|Disk quota", UnavailableError, "the disk of the lake is full"),
     (
-        r"Json error|Invalid JSON|log segment|checkpoint.*(missing|corrupt)|contiguous commit files",
+        r"Json error|Invalid JSON|log segment|checkpoint.*(missing|corrupt)|contiguous commit",
         CorruptionError,
         "the log of the table is damaged",
     ),
