@@ -38,7 +38,10 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "the bucket does not exist; create it, or name another",
     ),
     (
-        r"169\.254\.169\.254|metadata\.google|CredentialsNotLoaded|Failed to load.*credential",
+        (
+            r"169\.254\.169\.254|metadata\.google|CredentialsNotLoaded|loading credentials"
+            r"|Failed to load.*credential|no credentials found"
+        ),
         InvalidRequestError,
         "there are no credentials for the store; give them by the environment or by a file",
     ),
@@ -78,6 +81,11 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "Delta has no such type",
     ),
     (
+        r"Invalid table location",
+        InvalidRequestError,
+        "what lies there is no directory; name another place",
+    ),
+    (
         r"Permission denied|Read-only file system|Operation not permitted|not a directory",
         InvalidRequestError,
         "this process may not use the directory of the lake",
@@ -89,7 +97,7 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
     ),
     (r"No space left|Disk quota", UnavailableError, "the disk of the lake is full"),
     (
-        r"Json error|Invalid JSON|log segment|checkpoint.*(missing|corrupt)|Invalid table location",
+        r"Json error|Invalid JSON|log segment|checkpoint.*(missing|corrupt)|contiguous commit",
         CorruptionError,
         "the log of the table is damaged",
     ),

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 from deltalake._internal import DeltaFileSystemHandler, ObjectInputFile
 from pyarrow.fs import FileType
 
-from storage_core.errors import UnavailableError
+from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.target import LakeTarget
-from storage_core.platform.durable_file import file_errors, sync_directory
+from storage_core.platform.durable_file import file_errors, sync_directory, taking_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
@@ -78,12 +78,22 @@ class FileStore:
         self._handler: DeltaFileSystemHandler | None = None
 
     def make_directory(self) -> None:
-        """Make the table's directory, where it is one of this machine."""
+        """Make the table's directory, where it is one of this machine.
+
+        Raises:
+            InvalidRequestError: This process may not; or a file lies in the way.
+            UnavailableError: The disk is full or failing.
+        """
         directory = self._target.directory
-        if directory is not None:
-            with file_errors(directory, "making the directory of the lake"):
+        if directory is None:
+            return
+        with taking_errors(directory, "making the directory of the lake"):
+            try:
                 directory.mkdir(parents=True, exist_ok=True)
-                sync_directory(directory.parent)
+            except (FileExistsError, NotADirectoryError) as error:
+                message = "what lies at the lake's place is no directory; name another place"
+                raise InvalidRequestError(message, path=directory) from error
+            sync_directory(directory.parent)
 
     def put(self, path: str, file: Path) -> None:
         """Upload a file whole, over whatever is there.

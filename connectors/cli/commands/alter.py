@@ -75,7 +75,10 @@ def _chosen(text: str) -> tuple[str, object]:
             # The stream's own check, with the name that was typed.
             StreamOptions(**{setting.option: parsed})
     except InvalidRequestError as error:
-        message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
+        said = error.message.partition(": ")[2] or error.message
+        # Of a lake with a password in it the refusal repeats the rest.
+        is_hidden = name == "lake" and value not in said
+        message = f"{name}: {said}" if is_hidden else f"{name}={value}: {said}"
         raise InvalidRequestError(message) from error
     except (ValueError, OverflowError) as error:
         why = "it needs a bound" if value == NONE else "not a number"

@@ -51,7 +51,7 @@ def test_what_the_next_publish_does_is_no_damage(published):
     assert problems(published, "--read") == []
     (report,) = published.lake("check", "--json").json_lines
     assert report["pending"] > 0
-    assert "the next publish replaces: " in published.lake("check").out
+    assert "the next publish adds or removes: " in published.lake("check").out
     published.lake("publish")
     (report,) = published.lake("check", "--json", "--read").json_lines
     assert (report["pending"], report["problems"]) == (0, [])

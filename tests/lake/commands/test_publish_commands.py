@@ -1,5 +1,7 @@
 """`shardlog lake publish` and `status`: what they say, and that one line says what is wrong."""
 
+from datetime import timedelta
+
 from connectors.cli.exit_codes import EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
 from storage_core import Stream, StreamOptions
 from tests.log.parts.parts_lab import NAME
@@ -30,6 +32,15 @@ def test_stream_without_parts_is_told_how_it_gets_some(lab):
     (line,) = lab.lake("publish").lines
     assert "it has no parts" in line
     assert f"`shardlog seal {lab.root} {NAME}`" in line
+
+
+def test_files_that_go_from_this_machine_are_told(lab):
+    lab.fill(200)
+    lab.stream.alter(keep_local=timedelta(0))
+    parts = len(lab.stream.parts())
+    lines = [*lab.lake("publish").lines, *lab.lake("publish").lines]
+    assert len(lines) == 3
+    assert lines[1] == f"{parts} files of parts deleted on this machine: the lake has them"
 
 
 def test_each_shard_is_told_as_json(lab):
@@ -97,3 +108,16 @@ def test_store_that_cannot_be_used_is_told_by_one_line(tmp_path, bucket_store, s
     assert ran.code in (EXIT_USAGE, EXIT_UNAVAILABLE)
     expect_one_line(ran, ran.code, f"{bucket_store.bucket}-none")
     assert "tester's secret" not in ran.err
+
+
+def test_place_that_is_no_directory_is_told_as_what_must_be_set_otherwise(tmp_path, shardlog):
+    file = tmp_path / "file"
+    file.write_text("a file of somebody")
+    with Stream.create(tmp_path / "log", NAME, StreamOptions(shards=1)) as stream:
+        stream.append(1, 1, b"x")
+        stream.commit()
+        stream.seal()
+    for place in (file, file / "below"):
+        assert shardlog("alter", tmp_path / "log", NAME, f"lake={place}").code == 0
+        ran = shardlog("lake", "publish", tmp_path / "log", NAME)
+        expect_one_line(ran, EXIT_USAGE, "no directory")

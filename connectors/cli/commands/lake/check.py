@@ -42,7 +42,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     how = f"read whole, {format_bytes(report.bytes_read)}" if read else "by name, size and count"
     print_line(f"  compared: {files} of {rows}, {how}")
     if report.pending:
-        print_line(f"  the next publish replaces: {counted(report.pending, 'file')}")
+        print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
     for line in report.unchecked:
         print_line(f"  not compared: {line}")
 

@@ -19,6 +19,10 @@ def publish(*, root: Path, stream: str, lake_options: Path | None, as_json: bool
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
         return
     print_line(_outcome(root, stream, report))
+    gone = sum(shard.files_gone for shard in report.shards.values())
+    if gone:
+        files = counted(gone, "file")
+        print_line(f"{files} of parts deleted on this machine: the lake has them")
 
 
 def _outcome(root: Path, stream: str, report: PublishReport) -> str:

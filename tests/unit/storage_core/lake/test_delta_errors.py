@@ -38,6 +38,16 @@ def raised(error: BaseException) -> ShardlogError:
             InvalidRequestError,
             "no credentials",
         ),
+        (
+            "Operation not supported\nno credentials found in chain. client error (Connect)",
+            InvalidRequestError,
+            "no credentials",
+        ),
+        (
+            "an error occurred while loading credentials\nIMDS is disabled: request forbidden",
+            InvalidRequestError,
+            "no credentials",
+        ),
         ("403 Forbidden\n<Error><Code>AccessDenied</Code></Error>", InvalidRequestError, "refuses"),
         ("400 Bad Request\n<Error><Code>ExpiredToken</Code></Error>", InvalidRequestError, "refus"),
         ('Generic Config error: failed to parse "soon"', InvalidRequestError, "options"),
@@ -61,6 +71,8 @@ def raised(error: BaseException) -> ShardlogError:
         ("503 Service Unavailable", UnavailableError, "answers with an error"),
         ("No space left on device (os error 28)", UnavailableError, "disk of the lake is full"),
         ("Kernel error: Json error: unexpected 'g'", CorruptionError, "log of the table"),
+        ("Expected contiguous commit files, but found gap", CorruptionError, "log of the table"),
+        ("Invalid table location: Path does not exist", InvalidRequestError, "no directory"),
     ],
 )
 def test_text_has_its_meaning(text, kind, meaning):

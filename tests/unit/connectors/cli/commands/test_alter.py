@@ -66,6 +66,13 @@ def test_table_lies_beside_the_root_and_not_in_it(shardlog, root):
     assert options(root).lake is None
 
 
+def test_password_in_the_place_of_a_lake_is_not_repeated(shardlog, root):
+    ran = shardlog("alter", root, NAME, "lake=s3://user:secret@bucket/orders")
+    assert (ran.code, ran.out) == (2, "")
+    assert "has credentials in it" in ran.err
+    assert "secret" not in ran.err
+
+
 def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
     changes = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
     ran = shardlog("alter", root, NAME, *changes)
