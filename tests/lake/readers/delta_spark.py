@@ -89,9 +89,9 @@ class DeltaSpark:
         answer = json.loads(line)
         return answer["frame"], answer["news"]
 
-    def _say(self, what: object) -> None:
+    def _say(self, question: object) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
 
 

@@ -3,7 +3,7 @@
 lab.fill_parts()     rows in several parts, with late ones, tombstones and values of a schema
 lab.evolve()         the schema gets a field
 lab.compact()        parts are merged, and the table follows
-lab.shown(shardlog)  the rows that the stream shows, as text
+lab.visible_rows(shardlog)  the rows that the stream shows, as text
 """
 
 from datetime import timedelta
@@ -89,7 +89,7 @@ class ReadersLab(PublishLab):
         table.expire_history(timedelta(0))
         return table.vacuum(timedelta(0), dry_run=False)
 
-    def shown(self, shardlog: Shardlog) -> list[str]:
+    def visible_rows(self, shardlog: Shardlog) -> list[str]:
         """Return the rows that `shardlog sql` finds, which are those that the stream shows."""
         answer = self.root.with_name("answer.parquet")
         query = f"SELECT {self.quoted} FROM {NAME}"

@@ -35,10 +35,10 @@ READERS: Final[dict[str, Callable[[ReadersLab], list[Row]]]] = {
 
 def test_each_reader_finds_the_rows_of_each_stage(lab, shardlog):
     def check() -> int:
-        shown: list[str] = lab.shown(shardlog)
+        expected: list[str] = lab.visible_rows(shardlog)
         for name, find in READERS.items():
-            assert rows_of(find(lab)) == shown, name
-        return len(shown)
+            assert rows_of(find(lab)) == expected, name
+        return len(expected)
 
     lab.fill_parts()
     count = check()

@@ -35,15 +35,15 @@ def test_page_names_the_jars_that_are_tried():
 def test_batches_and_streams_of_spark_bring_each_row_once(lab, spark, shardlog):
     lab.fill_parts()
     frame, news = spark.turn(lab.columns)
-    begun = lab.shown(shardlog)
+    begun = lab.visible_rows(shardlog)
     assert frame == news == begun
 
     lab.evolve()
     lab.fill_parts()
     lab.compact()
     frame, news = spark.turn(lab.columns)
-    shown = lab.shown(shardlog)
-    assert frame == shown
-    assert len(news) == len(shown) - len(begun)
-    assert set(news) <= set(shown)
+    expected = lab.visible_rows(shardlog)
+    assert frame == expected
+    assert len(news) == len(expected) - len(begun)
+    assert set(news) <= set(expected)
     assert len(set(news)) == len(news)
