@@ -1,0 +1,1 @@
+"""Other readers of a table: each finds the rows that the stream shows, at each stage."""
