@@ -50,6 +50,18 @@ class AbsentParts(Protocol):
         ...
 
 
+def is_here(part: Part) -> bool:
+    """Tell whether the file of a part is in its place; so is one that cannot be looked at now."""
+    try:
+        part.path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        # Whoever reads it is told why.
+        return True
+    return True
+
+
 def opener_of(part: Part) -> Opener:
     """Return what opens the file of a part, wherever it is, as `open_part` does."""
     return partial(open_part, part)
@@ -78,7 +90,7 @@ def refuse_absent(parts: Iterable[Part], stream: str) -> None:
     Raises:
         InvalidRequestError: A file is not here.
     """
-    absent = [part for part in parts if not part.path.exists()]
+    absent = [part for part in parts if not is_here(part)]
     if absent:
         message = (
             f"lake: {len(absent)} parts have no file on this machine, only the lake has them; "
@@ -93,7 +105,7 @@ def has_part(part: Part) -> bool:
     Raises:
         ShardlogError: It is not here, and the lake cannot be asked now.
     """
-    if part.path.exists():
+    if is_here(part):
         return True
     elsewhere = absent_parts(part)
     return elsewhere is not None and elsewhere.has(part)
@@ -107,7 +119,7 @@ def local_files(parts: Sequence[Part]) -> list[Path]:
         CorruptionError: What the lake has is not that of the part list.
         UnavailableError: One cannot be had now, or together they are too large to be kept here.
     """
-    absent = [part for part in parts if not part.path.exists()]
+    absent = [part for part in parts if not is_here(part)]
     if not absent:
         return [part.path for part in parts]
     elsewhere = absent_parts(absent[0])

@@ -13,7 +13,7 @@ from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_PART_LIST, KEY_PARTS, KEY_SEALED
 from storage_core.parts.footer import read_error
-from storage_core.parts.part_home import absent_parts
+from storage_core.parts.part_home import absent_parts, is_here
 from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import (
     Part,
@@ -84,7 +84,7 @@ def away_parts(view: ShardSnapshot, shard_directory: Path) -> PartIndex:
     """
     directory = parts_directory(shard_directory)
     listed = [listed_part(view.shard, directory, entry) for entry in index_of(view).entries]
-    absent = [part for part in listed if not part.path.exists()]
+    absent = [part for part in listed if not is_here(part)]
     has_lake = bool(absent) and absent_parts(absent[0]) is not None
     return PartIndex([part.entry for part in absent] if has_lake else [])
 
@@ -100,7 +100,7 @@ def part_difference(part: Part, *, reads_lake: bool = True) -> str:
         InvalidRequestError: This process has no right to read it, which says nothing of the file.
         UnavailableError: It cannot be read now.
     """
-    elsewhere = None if part.path.exists() else absent_parts(part)
+    elsewhere = None if is_here(part) else absent_parts(part)
     if elsewhere is None:
         return difference(part.path, part.entry)
     if not reads_lake:

@@ -15,6 +15,7 @@ from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
 from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.image import image_name
+from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part, listed_parts, visible_directory
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.platform.durable_file import taking_errors
@@ -100,7 +101,7 @@ def _published(parts: Iterator[Part], table_files: Mapping[str, int]) -> Iterato
     for part in parts:
         entry = part.entry
         path = image_name(part.shard, entry, entry.first, entry.last)
-        if table_files.get(path) == entry.size and part.path.exists():
+        if table_files.get(path) == entry.size and is_here(part):
             yield part
 
 

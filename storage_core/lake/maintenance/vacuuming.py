@@ -9,6 +9,7 @@ from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
+from storage_core.parts.part_home import is_here
 from storage_core.reader import StreamReader
 
 # An upload is committed within minutes, or was forgotten.
@@ -55,6 +56,6 @@ def vacuum_stream(
         spared = {
             image_name(part.shard, part.entry, part.entry.first, part.entry.last)
             for part in reader.parts()
-            if not part.path.exists()
+            if not is_here(part)
         }
         return table.vacuum(grace, dry_run=dry_run, spared=spared)
