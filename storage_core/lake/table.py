@@ -126,7 +126,14 @@ class LakeTable:
         made = cls.open(target, stream, clock=clock)
         if made is not None:
             return made
-        make_table(target, stream, columns)
+        try:
+            make_table(target, stream, columns)
+        except ForeignDataError:
+            # What lies there may be a table that somebody else has made meanwhile.
+            made = cls.open(target, stream, clock=clock)
+            if made is None:
+                raise
+            return made
         opened = cls.open(target, stream, clock=clock)
         if opened is None:
             message = f"{target.uri}: the store does not show the table that it took"

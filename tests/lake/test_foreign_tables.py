@@ -1,6 +1,7 @@
 """A place that is not the stream's own, or not as it must be, is refused by one line."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,25 @@ def made_elsewhere(
 def test_table_that_shardlog_did_not_make_is_refused(store: Store) -> None:
     made_elsewhere(store.target(), description="all orders")
     both_refuse(store.target(), ForeignDataError, "was not made by shardlog")
+
+
+def test_table_that_another_owner_is_about_to_make_is_nobody_elses(tmp_path: Path) -> None:
+    target = DirectoryStore(tmp_path).target()
+    assert target.directory is not None
+    log = target.directory / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "_commit_of_another.json.tmp").touch()
+    assert LakeTable.create(target, STREAM, COLUMNS).version == 0
+
+
+def test_log_without_its_first_commits_is_refused(tmp_path: Path) -> None:
+    target = DirectoryStore(tmp_path).target()
+    assert target.directory is not None
+    log = target.directory / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{7:020}.json").write_text("{}\n")
+    with pytest.raises(ShardlogError):
+        LakeTable.create(target, STREAM, COLUMNS)
 
 
 def test_table_of_another_stream_is_refused(store: Store) -> None:

@@ -6,6 +6,7 @@ streams that begin at one place one finds the other's table.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
@@ -20,6 +21,10 @@ from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.shard_change import SHARD
 from storage_core.lake.statistics import indexed_property
 from storage_core.lake.target import LakeTarget
+
+_LOG_DIRECTORY: Final = "_delta_log"
+# How the files of a log end that count; others are about to become such.
+_OF_A_LOG: Final = (".json", ".parquet", "_last_checkpoint")
 
 
 def make_table(target: LakeTarget, stream: LakeStream, columns: pa.Schema) -> None:
@@ -87,7 +92,9 @@ def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
         file.path
         for file in files.listed("")
         # Directories of this machine may be empty.
-        if file.path != OWN_DIRECTORY and (not file.is_directory or files.has_files(file.path))
+        if file.path != OWN_DIRECTORY
+        and (not file.is_directory or files.has_files(file.path))
+        and not _is_begun_log(files, file.path)
     ]
     if others:
         message = (
@@ -95,3 +102,11 @@ def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
             "name an empty place"
         )
         raise ForeignDataError(message)
+
+
+def _is_begun_log(files: FileStore, path: str) -> bool:
+    """Tell whether a path is a log without a commit, as it is while somebody makes the table."""
+    if path != _LOG_DIRECTORY:
+        return False
+    names = [file.path for file in files.listed(path, recursive=True) if not file.is_directory]
+    return not any(name.endswith(_OF_A_LOG) for name in names)
