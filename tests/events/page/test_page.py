@@ -142,7 +142,8 @@ def test_names_are_completed(page: Opened) -> None:
     page.write("")
     page.browser.type("QUERY ord")
     page.until("!document.getElementById('offers').hidden")
-    assert page.texts("#offers li span:first-child") == ["order"]
+    # Other tests define types that begin so, too.
+    assert page.texts("#offers li span:first-child")[0] == "order"
     page.browser.press("Tab", 9)
     page.browser.type(" WHERE amo")
     page.browser.press("Tab", 9)

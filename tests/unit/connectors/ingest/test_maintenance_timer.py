@@ -109,9 +109,9 @@ def test_turn_is_not_skipped_for_rows_that_the_lake_has_waited_for_too_long(writ
     assert timed.counts.maintenance_skipped == 1
 
 
-def test_turns_come_as_often_as_rows_are_to_be_in_the_lake(writers, timed, tmp_path):
+def test_turns_come_as_often_as_rows_are_to_be_in_the_lake(writers, timed):
     for writer in writers.values():
-        writer.stream.alter(lake=tmp_path.as_uri(), lake_lag=timedelta(seconds=2))
+        writer.stream.alter(lake="s3://bucket/orders", lake_lag=timedelta(seconds=2))
     timed.tick(writers, 0.0)
     timed.tick(writers, 2.0)
     assert timed.logged() == [("maintained", 0), ("maintained", 1)]
