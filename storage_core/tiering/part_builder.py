@@ -4,11 +4,12 @@ It reads as any reader does; its owner publishes what it built. If it dies the n
 what it left, and starts another process (platform/work/process.py).
 """
 
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
+from storage_core.platform.closing import Closing
+from storage_core.platform.overriding import override
 from storage_core.platform.work.process import WorkProcess
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.work import Built, Order, Work
@@ -19,10 +20,10 @@ _MODULE: Final = "storage_core.tiering.builder_process"
 _WORK_MAX_S: Final = 900.0
 
 
-class PartBuilder:
+class PartBuilder(Closing):
     """Builds parts in a process beside this one, for streams that are open here.
 
-    Any thread may call it; one work at a time. A context manager.
+    Any thread may call it; one work at a time.
 
     Example:
         >>> with PartBuilder() as builder:
@@ -65,19 +66,7 @@ class PartBuilder:
             raise error.placed(order.stream, order.shard) from error
         return built
 
+    @override
     def close(self) -> None:
         """End the process; what it was building is dropped. A second call does nothing."""
         self._process.close()
-
-    def __enter__(self) -> Self:
-        """Enter the context."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()

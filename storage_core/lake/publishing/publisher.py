@@ -7,12 +7,13 @@ call goes on behind that.
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from storage_core.errors import UnavailableError
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock
+from storage_core.platform.closing import Closing
+from storage_core.platform.overriding import override
 from storage_core.platform.work.process import WorkProcess
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ class PublishAnswer:
     part_marks: tuple[int, int]
 
 
-class LakePublisher:
+class LakePublisher(Closing):
     """Publishes shards in a process beside this one.
 
-    Any thread may call it; one shard at a time. A context manager.
+    Any thread may call it; one shard at a time.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -94,19 +95,7 @@ class LakePublisher:
             raise error.placed(order.stream, order.shard) from error
         return answer
 
+    @override
     def close(self) -> None:
         """End the process; what it had not committed is dropped. A second call does nothing."""
         self._process.close()
-
-    def __enter__(self) -> Self:
-        """Enter the context."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
