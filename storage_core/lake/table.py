@@ -84,6 +84,8 @@ class LakeTable:
         self._delta = delta
         self._clock = clock
         self._store = FileStore(target)
+        # Of the loaded version: whoever asks delta-rs has it read the log again.
+        self._published: dict[int, int | None] = {}
         self._sizes: dict[str, int] | None = None
 
     @classmethod
@@ -153,8 +155,11 @@ class LakeTable:
 
     def published(self, shard: int) -> int | None:
         """Return up to which address a shard's rows are in the table; None if none ever were."""
-        with self._errors("reading up to where a shard is published"):
-            return self._delta.transaction_version(self._stream.app_id(shard))
+        if shard not in self._published:
+            with self._errors("reading up to where a shard is published"):
+                end = self._delta.transaction_version(self._stream.app_id(shard))
+            self._published[shard] = end
+        return self._published[shard]
 
     def files(self, shard: int | None = None) -> dict[str, int]:
         """Return the paths and sizes of the table's files.
@@ -288,7 +293,7 @@ class LakeTable:
             message = f"the table at {self._target.uri} is gone"
             raise ForeignDataError(message, stream=self._stream.name)
         self._delta = opened._delta  # noqa: SLF001 - of this class
-        self._sizes = None
+        self._published, self._sizes = {}, None
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the loaded version, from which the table is loaded faster."""
