@@ -162,13 +162,12 @@ class FileStore:
 
     def size(self, path: str) -> int | None:
         """Return how many bytes a file has; None if there is none."""
-        return self.sizes([path])[0]
-
-    def sizes(self, paths: list[str]) -> list[int | None]:
-        """Return how many bytes files have; None of each that is not there."""
+        # NOTE: what delta-rs (1.6) tells of a path costs a listing besides.
         with self._errors("looking for files"):
-            infos = self._client().get_file_info(paths)
-        return [info.size if info.type == FileType.File else None for info in infos]
+            try:
+                return self._client().open_input_file(path).size()
+            except FileNotFoundError:
+                return None
 
     def written_ms(self, path: str) -> int | None:
         """Return when a file was written, as `listed` does; None if there is none."""

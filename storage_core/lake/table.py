@@ -389,8 +389,8 @@ class LakeTable:
             )
             raise UnavailableError(message, stream=self._stream.name, shard=change.shard)
         sizes = self.files(change.shard)
-        paths = [file.path for file in change.adds if file.path in sizes]
-        for path, stored in zip(paths, self._store.sizes(paths), strict=True):
+        for path in (file.path for file in change.adds if file.path in sizes):
+            stored = self._store.size(path)
             if stored != sizes[path]:
                 have = "no file" if stored is None else f"{stored} of {sizes[path]} bytes of it"
                 message = (
