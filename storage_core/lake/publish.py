@@ -170,8 +170,7 @@ def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPubl
         return ShardPublished(shard, listing.begin, listing.begin, listing.sealed)
     columns = publication.prepare(shard, table)
     files = publication.upload(shard, parts, step, columns, listing.begin)  # 4
-    publication.commit(shard, files, step)  # 5
-    publication.read_back(shard, step.end)  # 6
+    publication.commit(shard, files, step)  # 5, 6
     return ShardPublished(
         shard,
         listing.begin,

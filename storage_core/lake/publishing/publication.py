@@ -145,7 +145,6 @@ class Publication:
             table = self._table = LakeTable.create(self._target, self._stream, columns.schema)
         else:
             table.add_columns(columns.added)
-            table.reload()
         columns = self._columns(table)
         # IMPORTANT: what is committed is compared with what is loaded then, not with what was.
         if columns.added or _state_of(table, shard) != before:
@@ -174,27 +173,13 @@ class Publication:
         return files
 
     def commit(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> None:
-        """Commit what a step changes; the table is loaded again on return.
+        """Commit what a step changes, load the table again, and see that it has that.
 
         Raises:
             LakeConflictError: Somebody else has committed meanwhile.
-        """
-        self._loaded.commit(shard, files, step.removes, step.end)
-
-    def read_back(self, shard: int, end: int) -> None:
-        """See that the table, as it was loaded behind the commit, has what was committed.
-
-        Args:
-            shard: The shard's number.
-            end: The address that was published; others may have gone on from there.
-
-        Raises:
             UnavailableError: The store does not show what it took.
         """
-        published = self._loaded.published(shard)
-        if published is None or published < end:
-            message = f"the table at {self._target.uri} does not show a commit that was taken"
-            raise UnavailableError(message, stream=self._files.meta.name, shard=shard)
+        self._loaded.commit(shard, files, step.removes, step.end)
 
     def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int) -> None:
         """Refuse a stream that has less than it published, unless others copy its topic too.
