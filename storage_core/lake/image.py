@@ -1,16 +1,9 @@
-"""The images of parts: the files that stand for them in a Delta table, and their names.
-
-    as it lies    shard=3/<first>-<last>-<digest of the part>.parquet
-    rewritten     shard=3/<first>-<last>-<digest of the part>-<digest of the file>.parquet
-
-`first` and `last` are the addresses of its rows, of 20 digits each; digests are of 32. So a name
-tells which part it stands for, and what it holds: to upload it again does no harm.
+"""The images of parts: the files that stand for them in a Delta table (image_names.py).
 
 A part is uploaded as it lies if each of its rows is visible and of one piece, and every engine
 reads its columns as those of the table. Else its visible rows are written again (rewriting.py).
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
 from storage_core.format.record import State
 from storage_core.format.shard_state import AddressRange
+from storage_core.lake.image_names import image_name
 from storage_core.lake.rewriting import Visible, rewrite
 from storage_core.lake.statistics import statistics_of
 from storage_core.lake.table_columns import TableColumns
@@ -32,30 +26,8 @@ from storage_core.parts.row_groups import PartFile
 from storage_core.parts.snapshot import Part
 from storage_core.parts.visible_rows import may_hide_rows
 
-_NAME: Final = re.compile(
-    r"shard=(\d+)/(\d{20})-(\d{20})-([0-9a-f]{32})(?:-([0-9a-f]{32}))?\.parquet"
-)
 _SPLIT: Final = "BYTE_STREAM_SPLIT"
 _EXPIRED: Final = np.array([State.EXPIRED])
-
-
-@dataclass(frozen=True, slots=True)
-class ImageName:
-    """What the name of an image tells.
-
-    Attributes:
-        shard: The shard.
-        first: The least address of its rows.
-        last: The largest.
-        entry_digest: The digest of the part that it stands for, in hex.
-        rewritten_digest: The digest of the file, in hex; None if it is the part as it lies.
-    """
-
-    shard: int
-    first: int
-    last: int
-    entry_digest: str
-    rewritten_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +47,6 @@ class Image:
     size: int
     rows: int
     stats: str
-
-
-def image_name(
-    shard: int, entry: PartEntry, first: int, last: int, rewritten_digest: str | None = None
-) -> str:
-    """Return the place of an image in its table.
-
-    Args:
-        shard: The shard.
-        entry: The part that it stands for.
-        first: The least address of its rows.
-        last: The largest.
-        rewritten_digest: The digest of the file, in hex; None if it is the part as it lies.
-    """
-    name = f"{first:020}-{last:020}-{entry.digest.hex()}"
-    suffix = "" if rewritten_digest is None else f"-{rewritten_digest}"
-    return f"shard={shard}/{name}{suffix}.parquet"
-
-
-def image_of_path(path: str) -> ImageName:
-    """Return what the place of an image tells.
-
-    Raises:
-        InvalidRequestError: It is not the place of one.
-    """
-    match = _NAME.fullmatch(path)
-    if match is None:
-        message = f"{path} is not the name of a file that shardlog has published"
-        raise InvalidRequestError(message)
-    shard, first, last, entry_digest, rewritten_digest = match.groups()
-    return ImageName(int(shard), int(first), int(last), entry_digest, rewritten_digest)
 
 
 def images(

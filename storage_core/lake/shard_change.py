@@ -6,13 +6,11 @@ which state comes of it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from deltalake.transaction import AddAction, RemoveAction
 
 from storage_core.errors import InvalidRequestError
-
-SHARD: Final = "shard"
+from storage_core.lake.image_names import SHARD, shard_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +115,3 @@ class ShardChange:
             for path in self.removes
         ]
         return [*adds, *removes]
-
-
-def shard_directory(shard: int) -> str:
-    """Return how the path of each file of a shard begins."""
-    return f"{SHARD}={shard}/"

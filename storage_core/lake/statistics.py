@@ -24,13 +24,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_core.lake.image_names import SHARD
 from storage_core.parts.row_groups import PartFile
 
 COLUMNS_MAX: Final = 32
 STRING_CHARACTERS_MAX: Final = 32
 _FIRST: Final = ("primary", "secondary", "address")
 _INDEXED: Final = "delta.dataSkippingStatsColumns"
-_PARTITION: Final = "shard"
 # A reader may take a decimal for a double, which has no more digits.
 _DECIMAL_DIGITS_MAX: Final = 15
 _LAST_CHARACTER: Final = "\U0010ffff"
@@ -56,7 +56,7 @@ def indexed_columns(table: pa.Schema) -> list[str]:
     others = (
         column.name
         for column in table
-        if column.name not in (*_FIRST, _PARTITION) and _has_bounds(column.type)
+        if column.name not in (*_FIRST, SHARD) and _has_bounds(column.type)
     )
     return [*first, *islice(others, COLUMNS_MAX)]
 

@@ -41,13 +41,8 @@ from storage_core.lake.delta.table_creation import make_table
 from storage_core.lake.delta.vacuum import deletable_files
 from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
 from storage_core.lake.file_store import FileStore, StoredFile, store_options
-from storage_core.lake.shard_change import (
-    SHARD,
-    ShardChange,
-    ShardFiles,
-    TableFile,
-    shard_directory,
-)
+from storage_core.lake.image_names import SHARD, shard_directory
+from storage_core.lake.shard_change import ShardChange, ShardFiles, TableFile
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock, SystemClock
 

@@ -26,7 +26,7 @@ from storage_core.lake.absent.byte_cache import CACHE_BYTES_MAX, ByteCache
 from storage_core.lake.absent.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFile, UnitsCache
 from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.file_store import FileStore
-from storage_core.lake.image import image_name
+from storage_core.lake.image_names import image_name
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.part_proof import digest_of

@@ -14,7 +14,7 @@ from typing import Final
 from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
 from storage_core.lake.absent.lake_parts import LakeParts
-from storage_core.lake.image import image_name
+from storage_core.lake.image_names import image_name
 from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part, listed_parts, visible_directory
 from storage_core.platform.clock import Clock, SystemClock

@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.file_store import FileStore, store_options
+from storage_core.lake.image_names import SHARD
 from storage_core.lake.target import LakeTarget
 
 # What begins like this below a table is shardlog's, and none of its files.
@@ -76,7 +77,7 @@ def _store_of(target: LakeTarget) -> tuple[str, ...]:
 def _commits_once(probe: LakeTarget) -> bool:
     """Tell whether of two commits of one version one is refused, each time."""
     options = store_options(probe)
-    schema = Schema.from_arrow(pa.schema([pa.field("shard", pa.int32())]))
+    schema = Schema.from_arrow(pa.schema([pa.field(SHARD, pa.int32())]))
     DeltaTable.create(probe.uri, schema, mode="error", storage_options=options)
     tables = [DeltaTable(probe.uri, storage_options=options) for _ in range(_WRITERS)]
     barrier = Barrier(_WRITERS)

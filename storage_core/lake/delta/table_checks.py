@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 from storage_core.errors import ForeignDataError, InvalidRequestError, UnsupportedFormatError
 from storage_core.lake.app_id import LakeStream, described_stream
 from storage_core.lake.delta_errors import store_errors
+from storage_core.lake.image_names import SHARD
 from storage_core.lake.target import LakeTarget
 
-_PARTITIONS: Final = ["shard"]
 # What a table is made with; of what other programs add to it these features change nothing for us.
 _READER_MAX: Final = 1
 _WRITER_MAX: Final = 2
@@ -38,7 +38,7 @@ def refuse_unusable(delta: DeltaTable, target: LakeTarget, stream: LakeStream) -
         metadata = delta.metadata()
         protocol = delta.protocol()
     _refuse_foreign(metadata.description, target, stream)
-    if metadata.partition_columns != _PARTITIONS:
+    if metadata.partition_columns != [SHARD]:
         message = f"the table at {target.uri} is partitioned by {metadata.partition_columns}"
         raise ForeignDataError(message, stream=stream.name)
     forbidden = {name: why for name, why in _FORBIDDEN.items() if metadata.configuration.get(name)}

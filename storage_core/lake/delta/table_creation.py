@@ -18,7 +18,7 @@ from storage_core.lake.delta.atomic_create import OWN_DIRECTORY, refuse_if_not_a
 from storage_core.lake.delta.state import HISTORY_DEFAULT, history_properties, log_path
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.file_store import FileStore, store_options
-from storage_core.lake.shard_change import SHARD
+from storage_core.lake.image_names import SHARD
 from storage_core.lake.statistics import indexed_property
 from storage_core.lake.target import LakeTarget
 

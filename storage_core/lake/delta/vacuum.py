@@ -17,11 +17,11 @@ from deltalake import DeltaTable
 
 from storage_core.lake.delta.state import file_sizes, history_of
 from storage_core.lake.file_store import FileStore, StoredFile
+from storage_core.lake.image_names import is_image_path, is_shard_directory
 from storage_core.platform.clock import Clock
 
-# The end is that of an upload to a directory of this machine, which has not its own name yet.
-_OURS: Final = re.compile(r"shard=\d+/\d{20}-\d{20}-[0-9a-f]{32}(-[0-9a-f]{32})?\.parquet(#\d+)?\Z")
-_SHARD: Final = re.compile(r"shard=\d+\Z")
+# What is behind the name of a file that is being uploaded to a directory of this machine.
+_UPLOADING: Final = re.compile(r"#\d+\Z")
 _NS_A_MS: Final = 1_000_000
 
 
@@ -40,9 +40,9 @@ def deletable_files(
     stored = [
         file
         for directory in directories
-        if _SHARD.match(directory)
+        if is_shard_directory(directory)
         for file in store.listed(directory)
-        if _OURS.match(file.path)
+        if is_image_path(_UPLOADING.sub("", file.path))
     ]
     before_ms = clock.now_ns() // _NS_A_MS - grace // timedelta(milliseconds=1)
     named = file_sizes(delta)

@@ -20,7 +20,7 @@ from typing import Final
 from storage_core.errors import ShardlogError, UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image import ImageName, image_of_path
+from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.maintenance.names import (
     LakeFile,

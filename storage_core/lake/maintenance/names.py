@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from storage_core.format.part_entry import PartEntry, ShardParts
-from storage_core.lake.image import ImageName
+from storage_core.lake.image_names import ImageName
 from storage_core.lake.maintenance.report import LakeFault, LakeProblem
 
 

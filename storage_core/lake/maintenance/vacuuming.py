@@ -4,7 +4,7 @@ from datetime import timedelta
 from os import PathLike
 
 from storage_core.errors import InvalidRequestError
-from storage_core.lake.image import image_name
+from storage_core.lake.image_names import image_name
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable

@@ -24,7 +24,7 @@ from typing import Final
 
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image import ImageName
+from storage_core.lake.image_names import ImageName
 
 # What one commit adds, unless parts with addresses in common are more.
 STEP_PARTS_MAX: Final = 16

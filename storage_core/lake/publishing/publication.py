@@ -24,7 +24,8 @@ from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
-from storage_core.lake.image import Image, image_of_path, images
+from storage_core.lake.image import Image, images
+from storage_core.lake.image_names import image_of_path
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from storage_core import Part, Stream
 from storage_core.format.part_entry import visible_file_name
-from storage_core.lake.image import image_name
+from storage_core.lake.image_names import image_name
 
 
 def lake_path(lake: Path, part: Part) -> Path:

@@ -15,7 +15,7 @@ import pytest
 
 from storage_core import CorruptionError, Environment
 from storage_core.lake.casts import as_part, part_columns_of
-from storage_core.lake.image import image_of_path
+from storage_core.lake.image_names import image_of_path
 from storage_core.parts.part_proof import are_same, read_part
 from storage_core.parts.visible_rows import as_condition, visible_rows
 from storage_core.sql import connect

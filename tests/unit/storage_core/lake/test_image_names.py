@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.part_entry import PartEntry
-from storage_core.lake.image import ImageName, image_name, image_of_path
+from storage_core.lake.image_names import ImageName, image_name, image_of_path
 from tests.unit.storage_core.strategies import addresses_one, many
 
 digests = st.binary(min_size=16, max_size=16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image import ImageName
+from storage_core.lake.image_names import ImageName
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
 
 _KINDS = ("", "Alarm", "Telemetry")
