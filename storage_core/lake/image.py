@@ -16,7 +16,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
 from storage_core.format.record import State
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image_names import image_name
+from storage_core.lake.image_names import image_name, whole_image_name
 from storage_core.lake.rewriting import Visible, rewrite
 from storage_core.lake.statistics import statistics_of
 from storage_core.lake.table_columns import TableColumns
@@ -78,7 +78,7 @@ def images(
         if is_whole and columns.casts(schema) is None and _is_fit_as_it_lies(entry, parts, file):
             _refuse_damaged(part)
             stats = statistics_of(file, columns.schema)
-            place = image_name(shard, entry, entry.first, entry.last)
+            place = whole_image_name(shard, entry)
             return [Image(place, part.path, entry.size, entry.rows, stats)]
         name = f"{shard}-{entry.number}-{entry.digest.hex()}"
         pairs = [(piece, scratch / f"{name}-{n}.parquet") for n, piece in enumerate(pieces)]

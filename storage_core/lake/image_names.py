@@ -68,6 +68,11 @@ def image_name(
     return f"{shard_directory(shard)}{name}{suffix}.parquet"
 
 
+def whole_image_name(shard: int, entry: PartEntry) -> str:
+    """Return the place of a part as it lies, which is the image of all its rows."""
+    return image_name(shard, entry, entry.first, entry.last)
+
+
 def image_of_path(path: str) -> ImageName:
     """Return what the place of an image tells.
 

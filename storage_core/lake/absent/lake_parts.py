@@ -26,7 +26,7 @@ from storage_core.lake.absent.byte_cache import CACHE_BYTES_MAX, ByteCache
 from storage_core.lake.absent.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFile, UnitsCache
 from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.file_store import FileStore
-from storage_core.lake.image_names import image_name
+from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.part_proof import digest_of
@@ -113,8 +113,7 @@ class LakeParts:
             return False
 
     def _file(self, part: Part) -> LakeFile:
-        entry = part.entry
-        path = image_name(part.shard, entry, entry.first, entry.last)
+        path = whole_image_name(part.shard, part.entry)
         return LakeFile(self._opened, self._target.uri, path, part)
 
     def _all_of(self, part: Part) -> Iterator[bytes]:

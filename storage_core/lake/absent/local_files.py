@@ -14,7 +14,7 @@ from typing import Final
 from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
 from storage_core.lake.absent.lake_parts import LakeParts
-from storage_core.lake.image_names import image_name
+from storage_core.lake.image_names import whole_image_name
 from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part, listed_parts, visible_directory
 from storage_core.platform.clock import Clock, SystemClock
@@ -99,9 +99,8 @@ def _may_go(
 def _published(parts: Iterator[Part], table_files: Mapping[str, int]) -> Iterator[Part]:
     """Yield the parts whose files are here, and in the table as they lie."""
     for part in parts:
-        entry = part.entry
-        path = image_name(part.shard, entry, entry.first, entry.last)
-        if table_files.get(path) == entry.size and is_here(part):
+        path = whole_image_name(part.shard, part.entry)
+        if table_files.get(path) == part.entry.size and is_here(part):
             yield part
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from os import PathLike
 
 from storage_core.errors import InvalidRequestError
-from storage_core.lake.image_names import image_name
+from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
@@ -54,8 +54,6 @@ def vacuum_stream(
         # IMPORTANT: what other programs did to the table, as an older version that was restored,
         # takes no row that nothing else has.
         spared = {
-            image_name(part.shard, part.entry, part.entry.first, part.entry.last)
-            for part in reader.parts()
-            if not is_here(part)
+            whole_image_name(part.shard, part.entry) for part in reader.parts() if not is_here(part)
         }
         return table.vacuum(grace, dry_run=dry_run, spared=spared)

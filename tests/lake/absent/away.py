@@ -6,13 +6,12 @@ from pathlib import Path
 
 from storage_core import Part, Stream
 from storage_core.format.part_entry import visible_file_name
-from storage_core.lake.image_names import image_name
+from storage_core.lake.image_names import whole_image_name
 
 
 def lake_path(lake: Path, part: Part) -> Path:
     """Return where the file of a part is in a lake that is a directory."""
-    entry = part.entry
-    return lake / image_name(part.shard, entry, entry.first, entry.last)
+    return lake / whole_image_name(part.shard, part.entry)
 
 
 def copy_to(lake: Path, parts: Iterable[Part]) -> dict[str, int]:
