@@ -131,25 +131,6 @@ class FileStore:
             message = f"reading {path}: the store gave {left} bytes less than it has"
             raise UnavailableError(message)
 
-    def read(self, path: str, offset: int, size: int, file_size: int) -> bytes:
-        """Return bytes of a file; fewer at its end.
-
-        Args:
-            path: The file's path below the table.
-            offset: Where they begin.
-            size: How many.
-            file_size: How many bytes the file has, which the table says: else the store is asked.
-
-        Raises:
-            LakeFileGoneError: There is none.
-            UnavailableError: The store refuses.
-        """
-        with self._errors(f"reading {path}"):
-            handler = DeltaFileSystemHandler(self._target.uri, self._options, {path: file_size})
-            source = handler.open_input_file(path)
-            source.seek(offset)
-            return source.read(size)
-
     def opened(self, path: str) -> "OpenedFile":
         """Open a file that is read several times: all reads go by one client.
 

@@ -210,19 +210,6 @@ class LakeTable:
         """
         self._store.get(path, into)
 
-    def read(self, path: str, offset: int, size: int) -> bytes:
-        """Return bytes of a file that the loaded version names; fewer at its end.
-
-        Raises:
-            LakeFileGoneError: The version does not name it, or the store has none.
-            UnavailableError: The store refuses.
-        """
-        file_size = self.files().get(path)
-        if file_size is None:
-            message = f"the table at {self._target.uri} has no file {path}"
-            raise LakeFileGoneError(message, stream=self._stream.name)
-        return self._store.read(path, offset, size, file_size)
-
     def commit(
         self, shard: int, adds: Sequence[TableFile], removes: Sequence[str], end: int
     ) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError
+from storage_core.lake.file_store import FileStore
 from storage_core.lake.table import LakeConflictError, LakeFileGoneError, LakeTable
 from tests.lake.support.stores import Store
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
@@ -217,8 +218,9 @@ def test_bytes_of_a_file_are_read_where_they_lie(store: Store) -> None:
     lab = TableLab(store)
     (path,) = lab.keep(1)
     size = lab.table.files()[path]
-    assert lab.table.read(path, 0, 4) == b"PAR1"
-    assert lab.table.read(path, size - 4, 100) == b"PAR1"
+    opened = FileStore(lab.target).opened(path)
+    assert opened.read(0, 4) == b"PAR1"
+    assert opened.read(size - 4, 100) == b"PAR1"
 
 
 def test_file_that_is_gone_is_told(store: Store, tmp_path) -> None:
@@ -227,10 +229,9 @@ def test_file_that_is_gone_is_told(store: Store, tmp_path) -> None:
     store.delete(lab.target, path)
     with pytest.raises(LakeFileGoneError, match="no such file"):
         lab.table.get(path, tmp_path / "back")
-    with pytest.raises(LakeFileGoneError, match="no such file"):
-        lab.table.read(path, 0, 4)
-    with pytest.raises(LakeFileGoneError, match="has no file"):
-        lab.table.read("shard=3/unknown.parquet", 0, 4)
+    for missing in (path, "shard=3/unknown.parquet"):
+        with pytest.raises(LakeFileGoneError, match="no such file"):
+            FileStore(lab.target).opened(missing)
 
 
 def test_commit_of_a_file_that_the_store_has_lost_is_told(store: Store) -> None:
