@@ -48,12 +48,15 @@ def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
     assert options(root).lake == "s3://Bucket/orders"
     moved = shardlog("alter", root, NAME, "lake=/var/lake/orders").lines
     stays = (
-        "the table at s3://Bucket/orders stays as it is; all parts are published to the other one"
+        "what was published at s3://Bucket/orders stays as it is; "
+        "all parts are published to the other one"
     )
     assert moved == ["lake: s3://Bucket/orders -> /var/lake/orders", stays]
     assert shardlog("alter", root, NAME, "lake=/var/lake/orders").lines[1:] == []
     ended = shardlog("alter", root, NAME, "lake=none").lines
-    assert ended[1:] == ["the table at /var/lake/orders stays as it is; nothing more is published"]
+    assert ended[1:] == [
+        "what was published at /var/lake/orders stays as it is; nothing more is published"
+    ]
 
 
 def test_table_lies_beside_the_root_and_not_in_it(shardlog, root):
