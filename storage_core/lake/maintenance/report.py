@@ -39,6 +39,7 @@ class LakeCheck:
         files: How many files were compared.
         rows: How many rows these have.
         bytes_read: How many bytes of them were read.
+        unpublished: How many committed addresses are not published.
         pending: How many files the next publish adds or removes below what is published.
         problems: What is wrong.
         unchecked: What could not be compared, a line each.
@@ -49,6 +50,7 @@ class LakeCheck:
     files: int
     rows: int
     bytes_read: int
+    unpublished: int
     pending: int
     problems: tuple[LakeProblem, ...]
     unchecked: tuple[str, ...]
