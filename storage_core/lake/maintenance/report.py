@@ -1,4 +1,4 @@
-"""What a check of a stream's table found."""
+"""What a check of a stream's table found, and what a vacuum of it deleted."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -59,3 +59,16 @@ class LakeCheck:
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class LakeVacuum:
+    """What a vacuum of a stream's table deleted.
+
+    Attributes:
+        files: The paths of the files below the table that were deleted, or would be.
+        within_history: How many files stay that only versions within `lake_history` name.
+    """
+
+    files: tuple[str, ...]
+    within_history: int

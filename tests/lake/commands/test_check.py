@@ -165,5 +165,15 @@ def test_files_of_versions_that_can_be_read_are_not_vacuumed(published):
     merge_parts(published)
     (outcome,) = published.lake("publish").lines
     assert outcome.endswith(" removed")
+    removed = int(outcome.split()[-2])
     (answer,) = published.lake("vacuum", "--grace-hours", "0", "--json").json_lines
-    assert answer == {"uri": published.target.uri, "deleted": False, "files": []}
+    assert answer == {
+        "uri": published.target.uri,
+        "deleted": False,
+        "files": [],
+        "within_history": removed,
+    }
+    assert published.lake("vacuum").lines == [
+        f"no file at {published.target.uri} can be deleted",
+        f"{removed} files stay that versions within lake_history name",
+    ]
