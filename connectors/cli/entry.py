@@ -5,7 +5,8 @@ look to it like a broken installation; so while anything is imported (parsing/wo
 command is done, Ctrl-C has its default action. A worker that is stopped while it starts exits with
 0, as one that is stopped later. It sets its signal handlers before anything else is loaded: PID 1
 of a container ignores signals without a handler. SIGUSR1 does not end a worker that cannot handle
-it yet. A missing package of others is reported in one line, with the extra that brings it.
+it yet. A missing package of others is reported in one line, with the extra that brings it. What
+delta-rs logs below errors is left out, unless RUST_LOG says otherwise.
 """
 
 import atexit
@@ -26,6 +27,8 @@ _OURS: Final = ("connectors", "storage_core", "streaming_jobs")
 def run() -> None:
     """Run the command and exit with its code."""
     fill_standard_descriptors()
+    # Read once, when deltalake is imported; processes that this one starts have it as well.
+    os.environ.setdefault("RUST_LOG", "error")
     usual = signal.getsignal(signal.SIGINT)
     _end_at_once(usual)
     is_worker = sys.argv[1:2] == [_HEARS_SIGNALS] and _RUNS_NOT.isdisjoint(sys.argv)

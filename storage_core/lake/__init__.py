@@ -9,7 +9,7 @@ from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from storage_core.lake.maintenance.comparison import check_lake
-    from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
+    from storage_core.lake.maintenance.report import LakeCheck, LakeProblem, LakeVacuum
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
     from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
@@ -27,7 +27,7 @@ else:
         __name__,
         {
             "maintenance.comparison": ("check_lake",),
-            "maintenance.report": ("LakeCheck", "LakeProblem"),
+            "maintenance.report": ("LakeCheck", "LakeProblem", "LakeVacuum"),
             "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
@@ -51,6 +51,7 @@ __all__: Final = [
     "LakePublisher",
     "LakeStatus",
     "LakeTarget",
+    "LakeVacuum",
     "PublishOrder",
     "PublishReport",
     "ShardLakeStatus",

@@ -38,7 +38,7 @@ from storage_core.lake.delta.state import (
 )
 from storage_core.lake.delta.table_checks import refuse_unusable
 from storage_core.lake.delta.table_creation import make_table
-from storage_core.lake.delta.vacuum import deletable_files
+from storage_core.lake.delta.vacuum import deletable_files, files_within_history
 from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
 from storage_core.lake.file_store import FileStore, StoredFile, store_options
 from storage_core.lake.image_names import SHARD, shard_directory
@@ -321,6 +321,11 @@ class LakeTable:
             for file in deletable
             if file.path not in spared and self._deleted(file, dry_run=dry_run)
         ]
+
+    def within_history(self) -> set[str]:
+        """Return the paths of files that stay for older versions, as the loaded one says."""
+        with self._errors("looking for files of older versions"):
+            return files_within_history(self._delta)
 
     def _deleted(self, file: StoredFile, *, dry_run: bool) -> bool:
         """Delete a file that no version names, unless that has changed since it was listed."""

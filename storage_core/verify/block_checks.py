@@ -37,7 +37,11 @@ _KEY_BYTES: Final = 29
 
 
 class CopyCheck:
-    """Compares late and ahead rows with their ordered copies."""
+    """Compares late and ahead rows with their ordered copies.
+
+    Attributes:
+        rows: Late and ahead rows that were compared.
+    """
 
     def __init__(self, view: ShardSnapshot, findings: Findings) -> None:
         """Compare with the copies of a view."""
@@ -49,7 +53,7 @@ class CopyCheck:
         self._first_copy = late_window_key(window)
         self._matched = 0
         self._ahead = 0
-        self.copies = 0
+        self.rows = 0
 
     def compare(self, block: Block) -> None:
         """Look up the copies of a block's late and ahead rows."""
@@ -57,6 +61,7 @@ class CopyCheck:
         if states is None:
             return
         has_copy = (states == State.LATE) | (states == State.AHEAD)
+        self.rows += int(has_copy.sum())
         out_of_order = np.flatnonzero(has_copy & (block.primaries >= self._begin))
         if not len(out_of_order):
             return
@@ -81,10 +86,10 @@ class CopyCheck:
                 self._add("a late or ahead row differs from its ordered copy", address, key)
 
     def finish(self, *, is_whole: bool) -> None:
-        """Count all copies, and find those without a row if there are any and blocks are whole."""
-        self.copies = sum(1 for _ in self._stored_copies())
-        if is_whole and self.copies > self._matched:
-            self._find_orphans(self.copies - self._matched)
+        """Find copies without a row, if there are any and blocks are whole."""
+        copies = sum(1 for _ in self._stored_copies()) if is_whole else 0
+        if copies > self._matched:
+            self._find_orphans(copies - self._matched)
         keys = (key for key, _ in self._view.meta_items(PREFIX_AHEAD, prefix_end(PREFIX_AHEAD)))
         listed = sum(1 for key in keys if decode_ahead_key(key)[1] >= self._begin)
         if is_whole and listed > self._ahead:

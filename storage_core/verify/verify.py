@@ -93,7 +93,7 @@ class VerifyReport:
     Attributes:
         blocks: Blocks of the log that were read.
         rows: Rows in them, and in the blocks that were made again of parts, as they were trimmed.
-        late_rows: Ordered copies of late and ahead rows.
+        late_rows: Late and ahead rows among them.
         problems: What is wrong; the first thousand of each shard.
         left_out: How many more problems there are.
         unchecked: What was not looked at, or not exactly, each with its reason.
@@ -258,7 +258,7 @@ class ViewCheck:
         return VerifyReport(
             self._counts.blocks - self._made_again,
             self._counts.records,
-            self._copies.copies,
+            self._copies.rows,
             self._findings.problems,
             self._findings.left_out,
             tuple(unchecked),

@@ -16,8 +16,8 @@ from storage_core.platform.name_suggestions import did_you_mean, listed_names
 _FIXED: Final = (
     *("value_format", "event_type", "primary", "secondary", "unit", "key_mode", "jitter_ms"),
 )
-# What becomes of the table that a stream had: where it has another, and where it has none.
-_LEFT_TABLE: Final = (
+# What becomes of what was published: where the stream has another lake, and where it has none.
+_LEFT_IN_LAKE: Final = (
     "stays as it is; all parts are published to the other one",
     "stays as it is; nothing more is published",
 )
@@ -43,7 +43,8 @@ def alter(*, root: Path, stream: str, settings: list[str]) -> None:
         for name, _ in chosen:
             print_line(f"{name}: {_displayed(name, before)} -> {_displayed(name, opened.options)}")
         if before.lake not in (None, opened.options.lake):
-            print_line(f"the table at {before.lake} {_LEFT_TABLE[opened.options.lake is None]}")
+            outcome = _LEFT_IN_LAKE[opened.options.lake is None]
+            print_line(f"what was published at {before.lake} {outcome}")
 
 
 def _chosen(text: str) -> tuple[str, object]:

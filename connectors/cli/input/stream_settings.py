@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from storage_core import IndexOptions, InvalidRequestError
+from storage_core.catalog.index_options import TICK_MOST
 
 NONE: Final = "none"
 
@@ -23,28 +24,6 @@ def _count_or_none(text: str) -> int | None:
     return None if text == NONE else int(text)
 
 
-def _hours(text: str) -> timedelta | None:
-    if text == NONE:
-        return None
-    span = timedelta(hours=float(text))
-    if span <= timedelta(0):
-        message = "takes hours above 0, or none"
-        raise InvalidRequestError(message)
-    return span
-
-
-def _hours_or_more(text: str) -> timedelta:
-    return timedelta(hours=float(text))
-
-
-def _hours_or_none(text: str) -> timedelta | None:
-    return None if text == NONE else _hours_or_more(text)
-
-
-def _in_hours(value: object) -> object:
-    return value.total_seconds() / 3600 if isinstance(value, timedelta) else value
-
-
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         message = "takes true or false"
@@ -52,38 +31,53 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
-def _minutes(text: str) -> timedelta:
-    return timedelta(minutes=float(text))
-
-
-def _in_minutes(value: object) -> object:
-    return value.total_seconds() / 60 if isinstance(value, timedelta) else value
-
-
 def _text_or_none(text: str) -> str | None:
     return None if text == NONE else text
 
 
-def _seconds(text: str) -> timedelta:
-    return timedelta(seconds=float(text))
+def _span(option: str, unit: str, least: int | None = None, *, or_none: bool = False) -> Setting:
+    """Return a setting that is a span of time, by its number of a unit.
+
+    Args:
+        option: The stream option.
+        unit: The unit, as `timedelta` names it.
+        least: The least number; None if all above 0 are taken.
+        or_none: Whether there may be none.
+    """
+    one, shortest = timedelta(**{unit: 1}), timedelta(**{unit: least or 0})
+    bound = f"{unit} above 0" if least is None else f"{unit}, {least} or more"
+
+    def parsed(text: str) -> timedelta | None:
+        if or_none and text == NONE:
+            return None
+        span = timedelta(**{unit: float(text)})
+        if span < shortest or (least is None and not span):
+            message = f"takes {bound}{', or none' if or_none else ''}"
+            raise InvalidRequestError(message)
+        return span
+
+    def display(value: object) -> object:
+        return value / one if isinstance(value, timedelta) else value
+
+    return Setting(option, parsed, display)
 
 
-def _in_seconds(value: object) -> object:
-    return value.total_seconds() if isinstance(value, timedelta) else value
-
-
-def _milliseconds(text: str) -> timedelta:
-    return timedelta(milliseconds=int(text))
+def _tick(text: str) -> timedelta:
+    span = timedelta(milliseconds=int(text))
+    if not timedelta(0) < span <= TICK_MOST:
+        message = f"takes milliseconds from 1 to {_in_milliseconds(TICK_MOST)}"
+        raise InvalidRequestError(message)
+    return span
 
 
 def _in_milliseconds(value: object) -> object:
-    return round(value.total_seconds() * 1000) if isinstance(value, timedelta) else value
+    return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
 
 
 def _index_setting(name: str) -> tuple[str, Setting]:
     """Return the name of an option of the index, and its setting."""
     if name == "tick":
-        return "index.tick_ms", Setting(name, _milliseconds, _in_milliseconds)
+        return "index.tick_ms", Setting(name, _tick, _in_milliseconds)
     if name == "is_on":
         return "index.is_on", Setting(name, _truth, lambda value: str(value).lower())
     return f"index.{name}", Setting(name, int)
@@ -92,7 +86,7 @@ def _index_setting(name: str) -> tuple[str, Setting]:
 # The index's own options, behind `StreamOptions.index`.
 INDEX: Final = dict(_index_setting(one.name) for one in fields(IndexOptions))
 SETTINGS: Final[Mapping[str, Setting]] = {
-    "retention_hours": Setting("retention", _hours, _in_hours),
+    "retention_hours": _span("retention", "hours", or_none=True),
     "ahead_max_ms": Setting("ahead_max", _count_or_none),
     "payload_bytes_max": Setting("payload_bytes_max", int),
     "records_max": Setting("records_max", _count_or_none),
@@ -102,12 +96,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "sync": Setting("sync", str),
     "codec": Setting("codec", str),
     "seal_rows": Setting("seal_rows", int),
-    "seal_after_minutes": Setting("seal_after", _minutes, _in_minutes),
-    "keep_hot_hours": Setting("keep_hot", _hours, _in_hours),
-    "keep_replaced_minutes": Setting("keep_replaced", _minutes, _in_minutes),
+    "seal_after_minutes": _span("seal_after", "minutes"),
+    "keep_hot_hours": _span("keep_hot", "hours", or_none=True),
+    "keep_replaced_minutes": _span("keep_replaced", "minutes", 0),
     "never_cold": Setting("never_cold", _truth, lambda value: str(value).lower()),
     "lake": Setting("lake", _text_or_none),
-    "lake_lag_seconds": Setting("lake_lag", _seconds, _in_seconds),
-    "lake_history_hours": Setting("lake_history", _hours_or_more, _in_hours),
-    "keep_local_hours": Setting("keep_local", _hours_or_none, _in_hours),
+    "lake_lag_seconds": _span("lake_lag", "seconds"),
+    "lake_history_hours": _span("lake_history", "hours", 1),
+    "keep_local_hours": _span("keep_local", "hours", 0, or_none=True),
 }

@@ -47,14 +47,24 @@ def deletable_files(
     before_ms = clock.now_ns() // _NS_A_MS - grace // timedelta(milliseconds=1)
     named = file_sizes(delta)
     removed = _removed(delta, 0)
-    history = history_of(delta.metadata().configuration)
-    expired = _removed(delta, ceil(history / timedelta(hours=1)))
+    expired = _expired(delta)
     return [
         file
         for file in stored
         if file.path not in named
         and (file.path in expired or (file.path not in removed and file.written_ms < before_ms))
     ]
+
+
+def files_within_history(delta: DeltaTable) -> set[str]:
+    """Return the files that only older versions name, of which one can still be read."""
+    return _removed(delta, 0) - _expired(delta) - file_sizes(delta).keys()
+
+
+def _expired(delta: DeltaTable) -> set[str]:
+    """Return the files that no version names which can still be read."""
+    history = history_of(delta.metadata().configuration)
+    return _removed(delta, ceil(history / timedelta(hours=1)))
 
 
 def _removed(delta: DeltaTable, hours: int) -> set[str]:

@@ -33,6 +33,7 @@ from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.mirror import ShardListing, StepLimits, base_of, next_step
 from storage_core.lake.publishing.publication import follower_of, stream_of
+from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
@@ -53,6 +54,7 @@ class _Compared:
     pending: int = 0
     problems: list[LakeProblem] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    unpublished: int = 0
 
     def add(self, other: "_Compared") -> None:
         """Count what was compared of another shard."""
@@ -89,6 +91,9 @@ def check_lake(
         place = target or target_of(reader)
         table = LakeTable.open(place, stream_of(reader))
         compared = _Compared()
+        for shard in reader.committed():
+            published = None if table is None else table.published(shard)
+            compared.unpublished += shard_status(reader, shard, published, 0).unpublished
         if table is None:
             return _report(place, None, compared, 0)
         rows = RowCheck(table, Path(scratch), on_rows) if read else None
@@ -106,6 +111,7 @@ def _report(
         compared.files,
         compared.rows,
         bytes_read,
+        compared.unpublished,
         compared.pending,
         tuple(compared.problems),
         tuple(compared.unchecked),

@@ -1,4 +1,4 @@
-"""What a check of a stream's table found."""
+"""What a check of a stream's table found, and what a vacuum of it deleted."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +39,7 @@ class LakeCheck:
         files: How many files were compared.
         rows: How many rows these have.
         bytes_read: How many bytes of them were read.
+        unpublished: How many committed addresses are not published.
         pending: How many files the next publish adds or removes below what is published.
         problems: What is wrong.
         unchecked: What could not be compared, a line each.
@@ -49,6 +50,7 @@ class LakeCheck:
     files: int
     rows: int
     bytes_read: int
+    unpublished: int
     pending: int
     problems: tuple[LakeProblem, ...]
     unchecked: tuple[str, ...]
@@ -57,3 +59,16 @@ class LakeCheck:
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class LakeVacuum:
+    """What a vacuum of a stream's table deleted.
+
+    Attributes:
+        files: The paths of the files below the table that were deleted, or would be.
+        within_history: How many files stay that only versions within `lake_history` name.
+    """
+
+    files: tuple[str, ...]
+    within_history: int

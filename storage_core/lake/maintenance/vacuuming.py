@@ -5,6 +5,7 @@ from os import PathLike
 
 from storage_core.errors import InvalidRequestError
 from storage_core.lake.image_names import whole_image_name
+from storage_core.lake.maintenance.report import LakeVacuum
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
@@ -23,7 +24,7 @@ def vacuum_stream(
     *,
     grace: timedelta = GRACE_DEFAULT,
     dry_run: bool = False,
-) -> list[str]:
+) -> LakeVacuum:
     """Delete files that no version of a stream's table names which is within its `lake_history`.
 
     Those stay that are parts of the stream which have no file on this machine.
@@ -34,9 +35,6 @@ def vacuum_stream(
         target: Where its table is; if None where the stream's option `lake` says.
         grace: How old an upload is at least that no version ever named.
         dry_run: Delete nothing.
-
-    Returns:
-        The paths of the files below the table.
 
     Raises:
         InvalidRequestError: There is no such stream, it has no lake, or that has no table.
@@ -56,4 +54,5 @@ def vacuum_stream(
         spared = {
             whole_image_name(part.shard, part.entry) for part in reader.parts() if not is_here(part)
         }
-        return table.vacuum(grace, dry_run=dry_run, spared=spared)
+        files = table.vacuum(grace, dry_run=dry_run, spared=spared)
+        return LakeVacuum(tuple(files), len(table.within_history()))

@@ -206,7 +206,7 @@ class Publication:
             message = (
                 "the table ends before the log begins, and what lies between would never be "
                 "published: let another root publish it, begin the log where the table ends, or "
-                "accept the hole"
+                "accept the hole (`shardlog lake publish --accept-hole`)"
             )
             raise LostRangeError(
                 message, stream=self._files.meta.name, shard=shard, start=published, end=born

@@ -115,7 +115,7 @@ def test_vacuum_leaves_what_nothing_else_has_though_the_table_forgot_it(lab, mon
     # A program of somebody else's.
     lab.opened().restore(0)
     monkeypatch.setattr(vacuum, "history_of", lambda _: timedelta(0))
-    assert vacuum_stream(lab.root, NAME, grace=timedelta(0)) == []
+    assert vacuum_stream(lab.root, NAME, grace=timedelta(0)).files == ()
     assert lab.rows() == before
     assert all(has_part(part) for part in lab.stream.parts())
 

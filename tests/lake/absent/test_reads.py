@@ -112,6 +112,7 @@ def test_verify_says_what_it_did_not_read_of_the_lake(lab, lake):
     whole = lab.stream.verify(reads_lake=True)
     assert (whole.is_clean, whole.parts, whole.parts_in_lake) == (True, len(parts), 0)
     assert (report.rows, whole.rows) == (0, ROWS)
+    assert report.late_rows == 0 < whole.late_rows
 
 
 def test_verify_tells_what_neither_this_machine_nor_the_lake_has(lab, lake):

@@ -81,7 +81,20 @@ def test_part_that_neither_this_machine_nor_the_table_has_is_told(published):
 def test_stream_without_a_table_is_clean(lab):
     lab.fill(10)
     ran = lab.lake("check")
-    assert (ran.code, ran.lines) == (0, [f"{NAME}: there is no table at {lab.target.uri} yet"])
+    none = f"{NAME}: there is no table at {lab.target.uri} yet"
+    assert (ran.code, ran.lines) == (0, [none, "  not published yet: 10 rows"])
+
+
+def test_rows_that_are_not_published_yet_are_told_and_no_damage(published):
+    assert "not published yet" not in published.lake("check").out
+    published.append(published.rng, 7)
+    published.stream.seal()
+    published.append(published.rng, 5)
+    ran = published.lake("check")
+    assert (ran.code, ran.lines[0].endswith("no problems")) == (0, True)
+    assert "  not published yet: 12 rows" in ran.lines
+    (report,) = published.lake("check", "--json").json_lines
+    assert report["unpublished"] == 12
 
 
 def test_file_that_the_store_lost_is_told_with_its_range(published):
@@ -152,5 +165,15 @@ def test_files_of_versions_that_can_be_read_are_not_vacuumed(published):
     merge_parts(published)
     (outcome,) = published.lake("publish").lines
     assert outcome.endswith(" removed")
+    removed = int(outcome.split()[-2])
     (answer,) = published.lake("vacuum", "--grace-hours", "0", "--json").json_lines
-    assert answer == {"uri": published.target.uri, "deleted": False, "files": []}
+    assert answer == {
+        "uri": published.target.uri,
+        "deleted": False,
+        "files": [],
+        "within_history": removed,
+    }
+    assert published.lake("vacuum").lines == [
+        f"no file at {published.target.uri} can be deleted",
+        f"{removed} files stay that versions within lake_history name",
+    ]

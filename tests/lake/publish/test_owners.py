@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from connectors.cli.exit_codes import EXIT_DAMAGE
 from storage_core import InvalidRequestError, LostRangeError, StreamReader
 from storage_core.lake.publish import publish_shard
 from tests.lake.publish.owners_lab import SHARD, Owners
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.stores import DirectoryStore
 from tests.log.topics import NAME
+from tests.unit.connectors.command import runner
 
 
 @pytest.fixture
@@ -143,3 +145,20 @@ def test_hole_that_is_accepted_is_passed_over(owners):
     assert heir.publish(accept_hole=True).begin == 150
     assert owners.addresses() == [*range(100, 150), *range(180, 260)]
     assert heir.publish().commits == 0
+
+
+def test_hole_is_passed_over_once_the_command_accepts_it(owners, capsys):
+    shardlog = runner(capsys)
+    first = owners.begin(100)
+    first.seal(100, 150)
+    first.publish()
+    heir = owners.begin(180)
+    heir.seal(180, 260)
+    heir.copy.stream.alter(lake=owners.target.uri)
+    publish = ("lake", "publish", heir.copy.root, NAME)
+    refused = shardlog(*publish)
+    assert (refused.code, refused.out) == (EXIT_DAMAGE, "")
+    assert "`shardlog lake publish --accept-hole`" in refused.err
+    accepted = shardlog(*publish, "--accept-hole")
+    assert (accepted.code, accepted.err) == (0, "")
+    assert owners.addresses() == [*range(100, 150), *range(180, 260)]

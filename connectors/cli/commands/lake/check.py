@@ -32,6 +32,7 @@ def check(*, root: Path, stream: str, read: bool, lake_options: Path | None, as_
 def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     if report.version is None:
         print_line(f"{stream}: there is no table at {report.uri} yet")
+        _print_unpublished(report)
         return
     if report.problems:
         print_table(_COLUMNS, [_row(problem) for problem in report.problems])
@@ -41,10 +42,16 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     print_line(f"{stream}: version {report.version} of {report.uri}: {verdict}")
     how = f"read whole, {format_bytes(report.bytes_read)}" if read else "by name, size and count"
     print_line(f"  compared: {files} of {rows}, {how}")
+    _print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
     for line in report.unchecked:
         print_line(f"  not compared: {line}")
+
+
+def _print_unpublished(report: LakeCheck) -> None:
+    if report.unpublished:
+        print_line(f"  not published yet: {counted(report.unpublished, 'row')}")
 
 
 def _row(problem: LakeProblem) -> list[str | int | None]:

@@ -1,5 +1,6 @@
 """`shardlog lake vacuum`: deletes files that the table of a stream has no more."""
 
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,15 +22,18 @@ def vacuum(  # noqa: PLR0913 - one parameter an option
     """Delete files that the table has no more."""
     target = stream_target(root, stream, lake_options)
     grace = timedelta(hours=grace_hours)
-    paths = vacuum_stream(root, stream, target, grace=grace, dry_run=not execute)
+    done = vacuum_stream(root, stream, target, grace=grace, dry_run=not execute)
     if as_json:
-        print_json({"uri": target.uri, "deleted": execute, "files": paths})
+        print_json({"uri": target.uri, "deleted": execute, **asdict(done)})
         return
     if not execute:
-        print_lines(paths)
-    if not paths:
+        print_lines(done.files)
+    if not done.files:
         print_line(f"no file at {target.uri} can be deleted")
     elif execute:
-        print_line(f"{counted(len(paths), 'file')} deleted at {target.uri}")
+        print_line(f"{counted(len(done.files), 'file')} deleted at {target.uri}")
     else:
-        print_line(f"{counted(len(paths), 'file')} would be deleted; add --execute to do it")
+        print_line(f"{counted(len(done.files), 'file')} would be deleted; add --execute to do it")
+    if done.within_history:
+        stay = "stays" if done.within_history == 1 else "stay"
+        print_line(f"{counted(done.within_history, 'file')} {stay} that versions within lake_history name")

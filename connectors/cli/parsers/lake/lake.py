@@ -37,6 +37,14 @@ ReadWhole = Annotated[
     bool,
     typer.Option("--read", help="Also read each file whole, and compare its bytes and its rows."),
 ]
+AcceptHole = Annotated[
+    bool,
+    typer.Option(
+        "--accept-hole",
+        help="Go on where the log begins above what is published; the table never has what lies "
+        "between.",
+    ),
+]
 GraceHours = Annotated[
     float,
     typer.Option(
@@ -48,7 +56,11 @@ GraceHours = Annotated[
 @app.command("publish", short_help="Publish what is sealed.")
 @done_in("connectors.cli.commands.lake.publish")
 def publish(
-    root: Root, stream: StreamName, lake_options: LakeOptions = None, as_json: AsJson = False
+    root: Root,
+    stream: StreamName,
+    accept_hole: AcceptHole = False,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make the files of a stream's table those of its parts, in commits that are whole.
 

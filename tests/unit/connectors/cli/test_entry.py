@@ -26,10 +26,19 @@ from connectors.cli.entry import run
 run()
 """
 
+COMMAND = "from connectors.cli.entry import run; run()"
 
-def run_entry(program, *arguments):
+
+def run_entry(program, *arguments, environment=None):
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_MAX_S,
+        check=False,
+        env=environment,
+    )
 
 
 @thinned(
@@ -247,3 +256,22 @@ def test_bytes_for_a_full_disk_are_a_failure_too(tmp_path):
     with Path("/dev/full").open("w") as full:
         code, said = run_into(f"read {tmp_path} orders -o arrow", full)
     assert (code, said.count("\n")) == (6, 1)
+
+
+def test_warnings_of_delta_rs_are_printed_only_if_they_are_asked_for(tmp_path):
+    options = StreamOptions(shards=1, lake="s3://bucket/orders")
+    Stream.create(tmp_path, "orders", options).close()
+    # Without a region it asks the machine, and warns that nobody answers.
+    of_store = ("AWS_", "RUST_LOG")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(of_store)},
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
+        "AWS_COPY_IF_NOT_EXISTS": "refused",
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+    }
+    words = ("lake", "status", str(tmp_path), "orders")
+    usual = run_entry(COMMAND, *words, environment=environment)
+    assert usual.stderr.startswith("shardlog: loading the table")
+    assert usual.stderr.count("\n") == 1
+    loud = run_entry(COMMAND, *words, environment={**environment, "RUST_LOG": "warn"})
+    assert " WARN " in loud.stderr

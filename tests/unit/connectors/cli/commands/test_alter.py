@@ -48,12 +48,15 @@ def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
     assert options(root).lake == "s3://Bucket/orders"
     moved = shardlog("alter", root, NAME, "lake=/var/lake/orders").lines
     stays = (
-        "the table at s3://Bucket/orders stays as it is; all parts are published to the other one"
+        "what was published at s3://Bucket/orders stays as it is; "
+        "all parts are published to the other one"
     )
     assert moved == ["lake: s3://Bucket/orders -> /var/lake/orders", stays]
     assert shardlog("alter", root, NAME, "lake=/var/lake/orders").lines[1:] == []
     ended = shardlog("alter", root, NAME, "lake=none").lines
-    assert ended[1:] == ["the table at /var/lake/orders stays as it is; nothing more is published"]
+    assert ended[1:] == [
+        "what was published at /var/lake/orders stays as it is; nothing more is published"
+    ]
 
 
 def test_table_lies_beside_the_root_and_not_in_it(shardlog, root):
@@ -117,7 +120,13 @@ def test_bound_is_taken_away_by_none(shardlog, root):
         ("index.is_on=no", "index.is_on=no: takes true or false"),
         ("index.tick_ms=fast", "not a number"),
         ("lake=bucket", "lake=bucket: 'bucket' is no place for a lake"),
-        ("lake_lag_seconds=0", "lake_lag_seconds=0: "),
+        ("lake_lag_seconds=0", "lake_lag_seconds=0: takes seconds above 0"),
+        ("lake_history_hours=0", "lake_history_hours=0: takes hours, 1 or more"),
+        ("keep_local_hours=-1", "keep_local_hours=-1: takes hours, 0 or more, or none"),
+        ("keep_hot_hours=0", "keep_hot_hours=0: takes hours above 0, or none"),
+        ("keep_replaced_minutes=-1", "keep_replaced_minutes=-1: takes minutes, 0 or more"),
+        ("seal_after_minutes=0", "seal_after_minutes=0: takes minutes above 0"),
+        ("index.tick_ms=0", "index.tick_ms=0: takes milliseconds from 1 to 60000"),
         ("lake_history_hours=none", "it needs a bound"),
     ],
 )
@@ -128,6 +137,7 @@ def test_what_cannot_be_changed_so_is_refused_and_nothing_changes(
     ran = shardlog("alter", root, NAME, "bytes_max=9", setting)
     assert (ran.code, ran.out) == (2, "")
     assert complaint in ran.err
+    assert "timedelta" not in ran.err
     assert ran.err.count("\n") == 1
     assert options(root) == before
 
