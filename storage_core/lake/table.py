@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from storage_core.errors import (
@@ -28,6 +28,7 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.lake.app_id import LakeStream
+from storage_core.lake.delta.commits import NOTHING_BEHIND, ONCE
 from storage_core.lake.delta.state import (
     checkpoint_paths,
     file_sizes,
@@ -53,11 +54,6 @@ TRIES_MAX: Final = 50
 CHECKPOINT_EVERY: Final = 10
 _NS_A_MS: Final = 1_000_000
 _CLOCK: Final = SystemClock()
-_ONCE: Final = CommitProperties(max_commit_retries=0)
-# What delta-rs does behind a commit could fail behind one that was taken.
-_NOTHING_BEHIND: Final = PostCommitHookProperties(
-    create_checkpoint=False, cleanup_expired_logs=False
-)
 
 
 class LakeTable:
@@ -189,8 +185,8 @@ class LakeTable:
         with self._altering("adding columns"):
             self._delta.alter.add_columns(
                 list(Schema.from_arrow(pa.schema(fields)).fields),
-                commit_properties=_ONCE,
-                post_commithook_properties=_NOTHING_BEHIND,
+                commit_properties=ONCE,
+                post_commithook_properties=NOTHING_BEHIND,
             )
 
     def put(self, path: str, file: Path) -> None:
@@ -340,7 +336,7 @@ class LakeTable:
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:
         with self._altering("setting how long versions are kept"):
-            self._delta.alter.set_table_properties(dict(properties), commit_properties=_ONCE)
+            self._delta.alter.set_table_properties(dict(properties), commit_properties=ONCE)
 
     def _commit(self, change: ShardChange, before: ShardFiles) -> None:
         """Commit as the version after the loaded one, and as no other."""
@@ -355,7 +351,7 @@ class LakeTable:
                     max_commit_retries=0,
                     app_transactions=[Transaction(self._stream.app_id(change.shard), change.end)],
                 ),
-                post_commithook_properties=_NOTHING_BEHIND,
+                post_commithook_properties=NOTHING_BEHIND,
             )
         except CommitFailedError as error:
             raise self._conflict() from error

@@ -15,10 +15,11 @@ from threading import Barrier
 from typing import Final
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.lake.delta.commits import NOTHING_BEHIND
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.file_store import FileStore, store_options
 from storage_core.lake.image_names import SHARD
@@ -109,9 +110,7 @@ def _commit(table: DeltaTable, schema: Schema, barrier: Barrier) -> bool:
             commit_properties=CommitProperties(
                 app_transactions=[Transaction(_APP_ID, table.version() + 1)], max_commit_retries=0
             ),
-            post_commithook_properties=PostCommitHookProperties(
-                create_checkpoint=False, cleanup_expired_logs=False
-            ),
+            post_commithook_properties=NOTHING_BEHIND,
         )
     except CommitFailedError:
         return False
