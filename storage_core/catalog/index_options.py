@@ -9,7 +9,7 @@ from storage_core.errors import InvalidRequestError
 SPACING_MOST: Final = 2**20
 QUEUE_MOST: Final = 2**20
 _TICKS_MOST: Final = 10_000
-TICK_MOST: Final = timedelta(minutes=1)
+_TICK_MOST: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def _check_on(value: object) -> None:
 
 
 def _check_tick(value: object) -> None:
-    if not isinstance(value, timedelta) or not timedelta(0) < value <= TICK_MOST:
-        message = f"index.tick: {value!r} is not a positive timedelta up to {TICK_MOST}"
+    if not isinstance(value, timedelta) or not timedelta(0) < value <= _TICK_MOST:
+        message = f"index.tick: {value!r} is not a positive timedelta up to {_TICK_MOST}"
         raise InvalidRequestError(message)
 
 

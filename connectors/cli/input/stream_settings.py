@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from storage_core import IndexOptions, InvalidRequestError
-from storage_core.catalog.index_options import TICK_MOST
 
 NONE: Final = "none"
 
@@ -44,7 +43,7 @@ def _span(option: str, unit: str, least: int | None = None, *, or_none: bool = F
         least: The least number; None if all above 0 are taken.
         or_none: Whether there may be none.
     """
-    one, shortest = timedelta(**{unit: 1}), timedelta(**{unit: least or 0})
+    whole, shortest = timedelta(**{unit: 1}), timedelta(**{unit: least or 0})
     bound = f"{unit} above 0" if least is None else f"{unit}, {least} or more"
 
     def parsed(text: str) -> timedelta | None:
@@ -57,16 +56,18 @@ def _span(option: str, unit: str, least: int | None = None, *, or_none: bool = F
         return span
 
     def display(value: object) -> object:
-        return value / one if isinstance(value, timedelta) else value
+        return value / whole if isinstance(value, timedelta) else value
 
     return Setting(option, parsed, display)
 
 
 def _tick(text: str) -> timedelta:
     span = timedelta(milliseconds=int(text))
-    if not timedelta(0) < span <= TICK_MOST:
-        message = f"takes milliseconds from 1 to {_in_milliseconds(TICK_MOST)}"
-        raise InvalidRequestError(message)
+    try:
+        IndexOptions(tick=span)
+    except InvalidRequestError as error:
+        message = "takes milliseconds above 0, up to a minute"
+        raise InvalidRequestError(message) from error
     return span
 
 

@@ -175,5 +175,5 @@ def test_files_of_versions_that_can_be_read_are_not_vacuumed(published):
     }
     assert published.lake("vacuum").lines == [
         f"no file at {published.target.uri} can be deleted",
-        f"{removed} files stay that versions within lake_history name",
+        f"for versions within lake_history: {removed} files not deleted",
     ]

@@ -16,9 +16,7 @@ def publish(
     """Publish what is sealed."""
     target = stream_target(root, stream, lake_options)
     with progress_bar(None, "row") as progress:
-        report = publish_stream(
-            root, stream, target, on_rows=progress, accept_hole=accept_hole
-        )
+        report = publish_stream(root, stream, target, on_rows=progress, accept_hole=accept_hole)
     if as_json:
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
         return

@@ -35,5 +35,5 @@ def vacuum(  # noqa: PLR0913 - one parameter an option
     else:
         print_line(f"{counted(len(done.files), 'file')} would be deleted; add --execute to do it")
     if done.within_history:
-        stay = "stays" if done.within_history == 1 else "stay"
-        print_line(f"{counted(done.within_history, 'file')} {stay} that versions within lake_history name")
+        files = counted(done.within_history, "file")
+        print_line(f"for versions within lake_history: {files} not deleted")

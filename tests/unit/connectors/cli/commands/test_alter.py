@@ -126,7 +126,8 @@ def test_bound_is_taken_away_by_none(shardlog, root):
         ("keep_hot_hours=0", "keep_hot_hours=0: takes hours above 0, or none"),
         ("keep_replaced_minutes=-1", "keep_replaced_minutes=-1: takes minutes, 0 or more"),
         ("seal_after_minutes=0", "seal_after_minutes=0: takes minutes above 0"),
-        ("index.tick_ms=0", "index.tick_ms=0: takes milliseconds from 1 to 60000"),
+        ("index.tick_ms=0", "index.tick_ms=0: takes milliseconds above 0"),
+        ("index.tick_ms=60001", "takes milliseconds above 0, up to a minute"),
         ("lake_history_hours=none", "it needs a bound"),
     ],
 )
