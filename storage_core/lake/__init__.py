@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.target import LakeTarget, lake_target
+    from storage_core.lake.version_files import TableFiles, table_files
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -38,6 +39,7 @@ else:
                 "ShardPublished",
             ),
             "status": ("lake_status", "shard_status"),
+            "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
         },
@@ -56,6 +58,7 @@ __all__: Final = [
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
+    "TableFiles",
     "check_lake",
     "lake_options",
     "lake_status",
@@ -64,6 +67,7 @@ __all__: Final = [
     "publish_shard",
     "publish_stream",
     "shard_status",
+    "table_files",
     "target_of",
     "vacuum_stream",
 ]
