@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from storage_core import InvalidRequestError, StreamReader, describe_stream
+from storage_core.catalog.lake_uri import refuse_lake_within
 from storage_core.lake import (
     LakeTarget,
     PublishReport,
@@ -67,7 +68,7 @@ LakeOptions = Annotated[
 ]
 # What earlier versions laid beside the files of Parquet that they landed.
 _EARLIER: Final = "_landing"
-_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b", re.IGNORECASE)
 _SERVED: Final = (
     "what owners have sealed they publish themselves, where the stream has the option `lake`; else "
@@ -155,6 +156,7 @@ def _places(
         )
         raise InvalidRequestError(message)
     target = uri if isinstance(uri, LakeTarget) else _target(str(uri), options)
+    refuse_lake_within(Path(place), target.uri)
     directory = target.directory
     if directory is not None and (directory / _EARLIER).exists():
         message = (

@@ -153,6 +153,23 @@ def test_directory_of_an_earlier_version_is_left_as_it_is(log, into, land):
     assert sorted(into.iterdir()) == [into / "_landing", day]
 
 
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("root/lake", "lies in the root; name a directory beside it"),
+        ("file:lake", "'file:lake' is no place for a lake; name it as s3://BUCKET/PATH"),
+        ("hdfs://a/b", "'hdfs://a/b' is no place for a lake; name it as s3://BUCKET/PATH"),
+    ],
+)
+def test_what_is_no_place_for_a_table_is_refused(log, land, monkeypatch, place, message):
+    sealed(log, 10)
+    monkeypatch.chdir(log.root.parent)
+    code, said = land(log.root, NAME, place, "--once")
+    assert code == 2
+    assert message in said
+    assert said.count("\n") == 1
+
+
 def test_stream_of_which_nothing_is_sealed_has_no_frame(log, into):
     log.append(5)
     with pytest.raises(InvalidRequestError, match=r"is sealed yet: `shardlog seal .* seals it"):
