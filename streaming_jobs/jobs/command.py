@@ -99,13 +99,9 @@ SkipLost = Annotated[
         "them.",
     ),
 ]
-_CHECKPOINT_HELP: Final = "Where the job keeps how far it came."
-Checkpoint = Annotated[
-    str | Path | None,
-    typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default="within INTO"),
-]
 CheckpointNeeded = Annotated[
-    str | Path, typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default=False)
+    str | Path,
+    typer.Option(metavar="DIR", help="Where the job keeps how far it came.", show_default=False),
 ]
 Master = Annotated[
     str,

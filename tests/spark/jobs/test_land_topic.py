@@ -15,6 +15,8 @@ from tests.spark.support.lab import NAME
 from tests.unit.connectors.command import runner
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
+DAY_S = 86_400
+
 
 @pytest.fixture
 def into(tmp_path):
@@ -49,6 +51,8 @@ def test_frame_has_the_rows_that_the_stream_shows_at_each_stage(spark, readers, 
     readers.fill_parts()
     readers.expire_days_before()
     check()
+    readers.expire(-2 * DAY_S)
+    assert land_topic(spark, readers.root, THINGS, readers.target).collect() == []
 
 
 def test_rows_land_once_over_runs(lab, into):
