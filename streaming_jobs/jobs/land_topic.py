@@ -180,9 +180,13 @@ def _land(
     with StreamReader.open(root, stream) as reader:
         ends = reader.committed()
     left = sum(max(0, ends[shard] - one.end) for shard, one in report.shards.items())
-    done = f"{report.rows:,} rows landed" if report.commits else "nothing new"
-    rest = f"; {left:,} addresses are not sealed yet" if left else ""
+    done = f"{_counted(report.rows, 'row', 'rows')} landed" if report.commits else "nothing new"
+    rest = f"; not sealed yet: {_counted(left, 'address', 'addresses')}" if left else ""
     return report, f"{done} in {report.uri}{rest}"
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"
 
 
 def command(  # noqa: PLR0913 - one parameter an option
