@@ -1,9 +1,10 @@
 """Opening a table of many files: what everybody who publishes or reads pays at first.
 
-Few parts of ten fields are published; then the table gets as many files as SHARDLOG_BENCH_LAKE_FILES
-says, ten thousand if not told, which have its columns and statistics, other ranges of time and
-address, and nothing in them: nobody reads them. A hundred commits add them, with checkpoints as
-publishing writes them, so that some commits lie behind the last checkpoint. New processes open it.
+Few parts of ten fields are published; then the table gets as many files as
+SHARDLOG_BENCH_LAKE_FILES says, ten thousand if not told, which have its columns and statistics,
+other ranges of time and address, and nothing in them: nobody reads them. A hundred commits add
+them, with checkpoints as publishing writes them, so that some lie behind the last one. New
+processes open it.
 """
 
 import json
