@@ -148,7 +148,8 @@ def ingest(  # noqa: PLR0913 - what a worker is told
     watcher.start()
     worker.run()
     watcher.join()
-    return {**measured, "memory_bytes": memory_peak()}
+    appended = float(worker.counts.appended)
+    return {**measured, "appended": appended, "memory_bytes": memory_peak()}
 
 
 @dataclass(frozen=True, slots=True)

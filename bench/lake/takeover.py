@@ -19,11 +19,11 @@ from typing import Final
 from bench.child import answer_of
 from bench.ingest.rates import fill, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.workspace import empty_directory
+from bench.workspace import committed, empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
 from connectors.kafka import Admin
-from storage_core import Stream, StreamReader
+from storage_core import Stream
 from storage_core.lake import publish_stream
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_TAKEOVER_ROWS", "10000000"))
@@ -58,9 +58,8 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                 root.mkdir()
                 rows = _ROWS if is_begun else _PUBLISHED + _ROWS
                 answer = answer_of(_ingest, broker.address, root, place / "table", rows)
-                with StreamReader.open(root, _TOPIC) as reader:
-                    assert reader.born(0) == (_PUBLISHED if is_begun else 0)
-                    assert reader.committed() == {0: _PUBLISHED + _ROWS}
+                assert answer["appended"] == rows
+                assert committed(root, _TOPIC) == {0: _PUBLISHED + _ROWS}
                 return answer
 
         yield {
@@ -76,6 +75,7 @@ def _ingest(bootstrap: str, root: Path, table: Path, rows: int) -> Measured:
     return {
         "rate": answer["rate"],
         "cpu": answer["cpu"],
+        "appended": answer["appended"],
         "before": answer["start_s"] - start,
         "seconds": answer["end_s"] - start,
     }

@@ -92,7 +92,11 @@ def fill(
     workspace: Path, name: str, rows: int, id_of: Callable[[np.ndarray], np.ndarray]
 ) -> Stream:
     """Return a new stream of so many rows, whose ids are told by their places."""
-    stream = Stream.create(workspace, name, ONE_SHARD)
+    return filled(Stream.create(workspace, name, ONE_SHARD), rows, id_of)
+
+
+def filled(stream: Stream, rows: int, id_of: Callable[[np.ndarray], np.ndarray]) -> Stream:
+    """Return a stream that got so many rows in its only shard."""
     for batch in record_batches(rows // _BATCH_ROWS, _BATCH_ROWS, shuffled=False):
         ids = id_of(batch.column("primary").to_numpy() - FIRST_PRIMARY)
         stream.append_batch(batch.set_column(1, "secondary", pa.array(ids.astype(np.int32))))
