@@ -18,14 +18,14 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from bench.child import answer_of
-from bench.log.peers import ONE_SHARD
 from bench.log.sensors import ENTRIES, readings
 from bench.measure import Contestant, Experiment, Measured, Row, timed
 from bench.workspace import empty_directory
-from storage_core import PartBuilder, Stream, StreamReader
+from storage_core import PartBuilder, Stream, StreamOptions, StreamOrigin, StreamReader
 from storage_core.lake import LakePublisher, PublishOrder, lake_target, publish_shard
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_PUBLISH_ROWS", "2000000"))
@@ -52,19 +52,30 @@ def _publishing(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 def _fill_with_parts(root: Path, pool: list[pa.RecordBatch], lake: Path) -> None:
     """Seal rows as they come, of a stream that would be published somewhere."""
-    # Where the table is made it is asked for by name.
-    options = replace(ONE_SHARD, lake=str(lake))
-    with Stream.create(root, _SEALED, options) as stream:
-        waiting = 0
+    with _partition(root, _SEALED, lake) as stream:
+        end, sealed = 0, 0
         for batch in _rows(pool):
-            stream.append_batch(batch, schemas=ENTRIES)
-            waiting += batch.num_rows
-            if waiting >= _SEAL_ROWS:
-                stream.commit()
+            end = _append(stream, batch, end)
+            if end - sealed >= _SEAL_ROWS:
                 stream.seal()
-                waiting = 0
-        stream.commit()
+                sealed = end
         stream.seal()
+
+
+def _partition(root: Path, name: str, lake: Path) -> Stream:
+    """Make a stream that copies a topic of one partition."""
+    origin = StreamOrigin("kafka", name, f"id-of-{name}", "integer", "timestamp", "avro")
+    Stream.create(root, name, StreamOptions(lake=str(lake)), origin=origin).close()
+    Stream.add_shards(root, name, {0: 0})
+    return Stream.open(root, name)
+
+
+def _append(stream: Stream, batch: pa.RecordBatch, begin: int) -> int:
+    """Store a batch as the next records of the partition; return where they end."""
+    end = begin + batch.num_rows
+    stream.append_batch(batch, shard=0, addresses=np.arange(begin, end), schemas=ENTRIES)
+    stream.commit()
+    return end
 
 
 def _rows(pool: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,13 +109,11 @@ def _ingest(workspace: Path, root: Path, pool: list[pa.RecordBatch], beside: Bes
         place = opened.enter_context(empty_directory(workspace))
         own = place / "root"
         own.mkdir()
-        options = replace(ONE_SHARD, lake=str(place / "table"))
-        stream = opened.enter_context(Stream.create(own, "bench", options))
+        stream = opened.enter_context(_partition(own, "bench", place / "table"))
         builder = opened.enter_context(PartBuilder())
         publisher = opened.enter_context(LakePublisher())
         # The first work begins a process.
-        stream.append_batch(pool[0], schemas=ENTRIES)
-        stream.commit()
+        end = _append(stream, pool[0], 0)
         turns: list[_Turns] = []
         if beside in ("sealing", "both"):
             stream.maintain(builder)
@@ -119,8 +128,7 @@ def _ingest(workspace: Path, root: Path, pool: list[pa.RecordBatch], beside: Bes
             each.begin()
         with timed(_ROWS) as measured:
             for batch in _rows(pool):
-                stream.append_batch(batch, schemas=ENTRIES)
-                stream.commit()
+                end = _append(stream, batch, end)
         rates = [each.end() for each in turns]
     return {"rate": measured["rate"], "beside_rate": rates[-1] if rates else 0.0}
 
