@@ -49,8 +49,8 @@ def _opening(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     assert table is not None
     statistics = _statistics_of(place, min(table.files(0)))
     for number in range(_COMMITS):
-        first, behind = (_FILES * each // _COMMITS for each in (number, number + 1))
-        files = [_file(place, each, statistics) for each in range(first, behind)]
+        first, behind = (_FILES * part // _COMMITS for part in (number, number + 1))
+        files = [_file(place, at, statistics) for at in range(first, behind)]
         table.commit(0, files, (), image_of_path(files[-1].path).last + 1)
     files_count = len(table.files(0))
     yield {"new process": lambda: answer_of(_open, root, place, files_count)}

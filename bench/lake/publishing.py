@@ -124,12 +124,12 @@ def _ingest(workspace: Path, root: Path, pool: list[pa.RecordBatch], beside: Bes
             turns.append(_Turns(lambda: publisher.publish(order).published.rows))
         if beside == "publishing":
             turns.append(_Turns(_publishing_again(root, place, publisher)))
-        for each in turns:
-            each.begin()
+        for turn in turns:
+            turn.begin()
         with timed(_ROWS) as measured:
             for batch in _rows(pool):
                 end = _append(stream, batch, end)
-        rates = [each.end() for each in turns]
+        rates = [turn.end() for turn in turns]
     return {"rate": measured["rate"], "beside_rate": rates[-1] if rates else 0.0}
 
 
