@@ -21,9 +21,11 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
+from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
@@ -71,6 +73,7 @@ class Publication:
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
         self._rows = 0
+        self._heads = HeadsRuns(reader, scratch, self._explained)
 
     def with_files_gone(self, published: ShardPublished) -> ShardPublished:
         """Let the files of a shard's parts go that the loaded table has; return how many did too.
@@ -171,6 +174,7 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
     def commit(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> None:
