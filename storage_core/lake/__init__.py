@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         ShardPublished,
     )
     from storage_core.lake.status import lake_status, shard_status
+    from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
+    from storage_core.lake.takeover.positions import LakePosition, lake_positions
     from storage_core.lake.target import LakeTarget, lake_target
 else:
     __getattr__, __dir__ = lazy_exports(
@@ -38,6 +40,8 @@ else:
                 "ShardPublished",
             ),
             "status": ("lake_status", "shard_status"),
+            "takeover.begin": ("BegunShard", "begin_from_lake"),
+            "takeover.positions": ("LakePosition", "lake_positions"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
         },
@@ -46,7 +50,9 @@ else:
 
 __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
+    "BegunShard",
     "LakeCheck",
+    "LakePosition",
     "LakeProblem",
     "LakePublisher",
     "LakeStatus",
@@ -56,8 +62,10 @@ __all__: Final = [
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
+    "begin_from_lake",
     "check_lake",
     "lake_options",
+    "lake_positions",
     "lake_status",
     "lake_target",
     "option_texts",
