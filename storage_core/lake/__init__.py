@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
     from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
         LakeStatus,
@@ -32,6 +33,7 @@ else:
             "maintenance.report": ("LakeCheck", "LakeProblem", "LakeVacuum"),
             "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
                 "LakeStatus",
@@ -52,6 +54,7 @@ __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
     "BegunShard",
     "LakeCheck",
+    "LakeOwnerError",
     "LakePosition",
     "LakeProblem",
     "LakePublisher",

@@ -10,9 +10,10 @@ from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError
 from storage_core.lake.app_id import LakeStream, lake_stream, owner_number
 from storage_core.lake.options_file import lake_options
+from storage_core.lake.publishing.ownership import log_of
+from storage_core.lake.publishing.publication import follower_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget, lake_target
-from storage_core.read.follow.follower import ShardFollower
 from storage_core.reader import StreamReader
 
 
@@ -72,10 +73,7 @@ def _is_own(files: StreamFiles, shard: int, owner: int | None) -> bool:
     if owner is None or owner == owner_number(lineage.hex()):
         return True
     with StreamReader.open(files.directory.parent, files.meta.name) as reader:
-        follower = reader.shard(shard)
-        assert isinstance(follower, ShardFollower), "a reader by path follows files"
-        predecessor = follower.ask(lambda view: view.state.lake_predecessor)
-    return predecessor == owner
+        return log_of(reader, shard, follower_of(reader, shard)).may_publish(owner)
 
 
 def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
