@@ -35,6 +35,11 @@ class RunName:
     path: str
     size: int
 
+    @property
+    def addresses(self) -> AddressRange:
+        """The addresses of whose rows it has the heads."""
+        return AddressRange(self.begin, self.end)
+
     def covers(self, other: "RunName") -> bool:
         """Tell whether it has the heads of another one's rows, and is not that."""
         return self != other and self.begin <= other.begin and other.end <= self.end
