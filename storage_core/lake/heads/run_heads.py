@@ -69,7 +69,7 @@ def merged_heads(heads: Sequence[pa.Table]) -> pa.Table:
     if len(some) == 1:
         return some[0]
     together: Any = pa.concat_tables(some)
-    columns: list[Any] = [together.column(at).to_numpy() for at in range(1, 4)]
+    columns: list[Any] = [column.to_numpy() for column in together.columns[1:]]
     return _newest(name, one_array(together.column(0)), *columns)
 
 
@@ -84,7 +84,7 @@ def heads_above(heads: pa.Table, floor: int) -> pa.Table:
     return live
 
 
-class GatheredHeads:
+class CollectedHeads:
     """The heads of rows of which some come after others. One thread."""
 
     def __init__(self, *, has_keys: bool) -> None:

@@ -5,7 +5,6 @@ Only streams that copy a topic have runs: of others no log can begin from the ta
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_heads import GatheredHeads, heads_above
+from storage_core.lake.heads.run_heads import CollectedHeads, heads_above
 from storage_core.lake.heads.run_merging import next_merge
 from storage_core.lake.heads.run_names import RunName, chain_of, uncovered
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
@@ -76,91 +75,101 @@ class HeadsRuns:
         self._write(table, shard, parts, addresses)
         self._uploaded.add((shard, addresses))
 
-    def tend(self, table: LakeTable, shard: int, parts: ShardParts, born: int) -> None:
+    def tend(
+        self,
+        table: LakeTable,
+        shard: int,
+        parts: ShardParts,
+        born: int,
+        *,
+        reads_all: bool = False,
+    ) -> None:
         """Write runs that are missing, and merge the newest ones once they are some.
 
         1. List: the runs of what is published.
         2. Write again: what none of them covers, from the parts.
-        3. Merge: read those that become one, write that, and delete all that it covers.
+        3. Merge: read those that become one, write that, and delete all that it covers. What a
+           damaged one covers is taken from the parts.
 
         A crash leaves runs that others cover, and the next merge of these deletes them. Whatever
-        fails is tried again behind the next commit.
+        fails is tried again behind the next commit. Runs of rows that this log never had stay as
+        they are.
 
         Args:
             table: The table, loaded since the last commit.
             shard: The shard.
             parts: Its part list.
-            born: The first address that the log can ever have had: it cannot write what is below.
+            born: The first address that the log can ever have had.
+            reads_all: Whether to read all runs, and write those again that are damaged.
         """
         if self._files.meta.origin is None:
             return
         with suppress(ShardlogError):
             published = table.published(shard) or born
             runs = [run for run in listed_runs(table, shard) if run.end <= published]  # 1
+            if reads_all:
+                runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
             for missing in uncovered(runs, born, published):
                 pieces = pieces_of(parts, missing)
                 runs += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
-            runs.sort()
-            chain = chain_of(runs, min((run.begin for run in runs), default=born), published)
-            merged = self._merged(table, shard, parts, next_merge(chain), born)  # 3
-            for run in runs:
+            own = [run for run in runs if run.begin >= born]
+            merged = self._merged(table, shard, parts, next_merge(chain_of(own, born, published)))
+            for run in own:
                 if merged is not None and merged.covers(run):
-                    table.delete(run.path)
+                    table.delete(run.path)  # 3
+
+    def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
+        """Delete a run that is damaged and can be written again; tell whether it was."""
+        try:
+            read_run(table, run, self._scratch)
+        except UnsupportedFormatError:
+            return False
+        except CorruptionError:
+            if run.begin < born:
+                return False
+            table.delete(run.path)
+            return True
+        return False
 
     def _merged(
-        self, table: LakeTable, shard: int, parts: ShardParts, runs: list[RunName], born: int
+        self, table: LakeTable, shard: int, parts: ShardParts, runs: list[RunName]
     ) -> RunName | None:
-        """Write one run in the place of some that follow each other; None if it is not worth it."""
-        gathered = GatheredHeads(has_keys=self._settings.has_keys)
-        letters: dict[int, bytes] = {}
-        begin = None
+        """Write one run in the place of some that follow each other."""
+        if not runs:
+            return None
+        collected = CollectedHeads(has_keys=self._settings.has_keys)
         for run in runs:
             try:
-                heads, notes = read_run(table, run, self._scratch)
+                heads, _ = read_run(table, run, self._scratch)
             except UnsupportedFormatError:
                 return None
             except CorruptionError:
-                if run.begin < born:
-                    # Nobody knows its heads any more: what is behind it is merged alone.
-                    gathered, letters, begin = (
-                        GatheredHeads(has_keys=self._settings.has_keys),
-                        {},
-                        None,
-                    )
-                    continue
-                heads, notes = self._gathered(shard, parts, run.addresses), None
-            begin = run.begin if begin is None else begin
-            gathered.add(heads)
-            letters |= {} if notes is None else dict(notes.dead_letters)
-        if begin is None or begin == runs[-1].begin:
-            return None
-        addresses = AddressRange(begin, runs[-1].end)
-        notes = self._notes(shard, parts, AddressRange(max(begin, born), addresses.end))
-        # Those that were cleared since are gone.
-        others = {at: raw for at, raw in letters.items() if at < born}
-        letters = others | dict(notes.dead_letters)
-        notes = replace(notes, dead_letters=tuple(sorted(letters.items())))
-        heads = heads_above(gathered.all(), parts.floor)
-        return write_run(table, shard, begin, addresses.end, heads, notes, self._scratch)
+                heads = self._collected(shard, parts, run.addresses)
+            collected.add(heads)
+        heads = heads_above(collected.all(), parts.floor)
+        begin, end = runs[0].begin, runs[-1].end
+        # Dead letters that were cleared since are gone.
+        notes = self._notes(shard, parts, AddressRange(begin, end))
+        return write_run(table, shard, begin, end, heads, notes, self._scratch)
 
     def _write(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
     ) -> RunName:
         """Write the run of some addresses from the parts that have them."""
-        heads = self._gathered(shard, parts, addresses)
+        heads = self._collected(shard, parts, addresses)
         notes = self._notes(shard, parts, addresses)
         start, end = addresses.start, addresses.end
         return write_run(table, shard, start, end, heads, notes, self._scratch)
 
-    def _gathered(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
-        gathered = GatheredHeads(has_keys=self._settings.has_keys)
+    def _collected(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
+        collected = CollectedHeads(has_keys=self._settings.has_keys)
         among = [
             entry for entry in parts.entries if addresses.overlaps(entry.first, entry.last + 1)
         ]
         for part in listed_parts(shard, self._files.shard_directory(shard), among):
             with self._explained(part):
-                gathered.add_part(part, addresses)
-        return gathered.all()
+                collected.add_part(part, addresses)
+        return collected.all()
 
     def _notes(self, shard: int, parts: ShardParts, addresses: AddressRange) -> RunNotes:
         """Return what to say of a shard: schemas and dead letters are those of now."""

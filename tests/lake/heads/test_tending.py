@@ -22,8 +22,8 @@ NEARLY = FULL[:-1]
 def chain(*sizes: int) -> list[RunName]:
     """Return runs of these sizes, each behind another."""
     return [
-        RunName(at, at + 1, "0" * 32, run_path(3, at, at + 1, bytes(16)), size)
-        for at, size in enumerate(sizes)
+        RunName(begin, begin + 1, "0" * 32, run_path(3, begin, begin + 1, bytes(16)), size)
+        for begin, size in enumerate(sizes)
     ]
 
 
@@ -104,7 +104,7 @@ def test_missing_run_is_written_again_with_the_next_rows(lab: HeadsLab, victim: 
     lab.publish_each(BORN, 120, 140, 160, 180)
     lab.store.delete(lab.target, lab.paths()[victim])
     lab.publish_each(180, 200)
-    assert sorted(lab.ranges()) == [(at, at + 20) for at in range(BORN, 200, 20)]
+    assert sorted(lab.ranges()) == [(begin, begin + 20) for begin in range(BORN, 200, 20)]
     lab.check()
 
 
@@ -140,7 +140,7 @@ def test_publish_that_dies_leaves_no_wrong_head(lab: HeadsLab, call: str, behind
 @pytest.mark.parametrize("call", [1, 2, 5, NEIGHBOURS + 1])
 def test_merge_that_dies_is_made_up_for(lab: HeadsLab, call: int) -> None:
     lab.publish_each(*NEARLY)
-    lab.seal(*FULL[-2:])
+    lab.seal(FULL[-2], FULL[-1])
     # The first two put the part and its run, the third the merged one.
     with pytest.raises(SimulatedCrash), dying(call + 2, "put", "delete"):
         lab.publish()
