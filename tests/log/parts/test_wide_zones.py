@@ -14,10 +14,8 @@ import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, ReadRequest, StreamReader
-from storage_core.read.cold import blocks as cold_blocks
-from storage_core.read.scan import zone_fields
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab, give_up, give_up_a_block
-from tests.log.parts.wide_zones import answers, newest_within, widen
+from tests.log.parts.wide_zones import answers, newest_within, small_pieces, widen
 from tests.log.readers import scan_one
 from tests.log.served import served
 from tests.log.workbench import Workbench, rows_of
@@ -29,8 +27,7 @@ FEW: dict[str, Any] = {"none": {"ids": [1, 3]}, "dictionary": {"keys": [b"device
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(cold_blocks, "_WINDOW_ROWS", 37)
-    monkeypatch.setattr(zone_fields, "UNIT_ROWS", 20)
+    small_pieces(monkeypatch)
 
 
 def trimmed_rows(root, key_mode):
@@ -72,8 +69,11 @@ def readers(request, tmp_path_factory):
     for own, wide in twins_of(lab, tmp_path_factory.mktemp("twins")):
         own.stream.close()
         wide.stream.close()
-        with StreamReader.open(own.root, NAME) as one, StreamReader.open(wide.root, NAME) as other:
-            yield one, other, FEW[request.param]
+        with (
+            StreamReader.open(own.root, NAME) as plain,
+            StreamReader.open(wide.root, NAME) as of_wide,
+        ):
+            yield plain, of_wide, FEW[request.param]
 
 
 def test_each_read_of_a_wide_zone_shows_what_its_blocks_do(readers):

@@ -2,6 +2,7 @@
 
 widen(stream)               one zone of each shard stands for all that was trimmed
 widen(stream, rows=1000)    some zones, each of about so many rows
+small_pieces(monkeypatch)   they are read a few rows at a time
 answers(reads, shard)       what a stream answers, whichever way it is asked
 """
 
@@ -10,17 +11,27 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+import pytest
+
 from storage_core import ReadRequest, Stream, StreamReader
 from storage_core.engine.key_value import Batch
 from storage_core.format.joined_zone import spanning
 from storage_core.format.keys import zone_key
 from storage_core.format.zone import Zone, encode_zone
+from storage_core.read.cold import blocks
+from storage_core.read.scan import zone_fields
 from tests.log.parts.parts_lab import FIRST_MS
 from tests.log.readers import scan_one
 from tests.log.workbench import rows_of
 
 # By how much the bounds of a wide zone reach over its rows here.
 SLACK: Final = 1_000_000
+
+
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pieces of wide zones have a few rows, and slices of time too."""
+    monkeypatch.setattr(blocks, "_WINDOW_ROWS", 37)
+    monkeypatch.setattr(zone_fields, "UNIT_ROWS", 20)
 
 
 def widen(
@@ -81,15 +92,15 @@ def _wide(zones: list[Zone], slack: int, more: Mapping[str, int]) -> Zone:
 def answers(reads: Any, shard: int, identity: dict[str, Any]) -> dict[str, Any]:
     """Return what a writer or a reader of rows of a `PartsLab` answers; `identity` is of a few."""
     middle = FIRST_MS + 150_000
-    at = {"start": middle, "end": middle + 60_000}
+    bounds = {"start": middle, "end": middle + 60_000}
     begin, end = 57, reads.committed()[shard] - 31
     return {
         "scan": rows_of(reads.scan()),
-        "scan of a time": rows_of(reads.scan(**at)),
+        "scan of a time": rows_of(reads.scan(**bounds)),
         "scan of a few": rows_of(reads.scan(**identity)),
         "read": reads.read().to_pylist(),
-        "read of a time": reads.read(**at).to_pylist(),
-        "read of a few": reads.read(**identity, **at).to_pylist(),
+        "read of a time": reads.read(**bounds).to_pylist(),
+        "read of a few": reads.read(**identity, **bounds).to_pylist(),
         "read of some each": reads.read(limit=3).to_pylist(),
         "read of the newest versions": reads.read(latest_by="primary").to_pylist(),
         "tail": rows_of(reads.tail(shard)),
@@ -97,9 +108,9 @@ def answers(reads: Any, shard: int, identity: dict[str, Any]) -> dict[str, Any]:
         "tail of some": rows_of(reads.tail(shard, begin, end)),
         "tail of one": rows_of(reads.tail(shard, begin, begin + 1)),
         "tail of a few": rows_of(reads.tail(shard, **identity)),
-        "each": _each(reads),
-        "each of a time": _each(reads, **at),
-        "each of a few": _each(reads, **identity, **at),
+        "each": _records(reads),
+        "each of a time": _records(reads, **bounds),
+        "each of a few": _records(reads, **identity, **bounds),
         "latest": sorted(map(str, reads.latest().items())),
         "latest of a few": sorted(map(str, reads.latest(**identity).items())),
         "earliest": reads.earliest(from_=middle),
@@ -112,9 +123,9 @@ def _available(reads: Any, begin: int) -> tuple[int | None, list[Any]]:
     return last, rows.to_pylist()
 
 
-def _each(reads: Any, **request: Any) -> list[Any]:
+def _records(reads: Any, **request: Any) -> list[Any]:
     records: list[Any] = []
-    reads.for_each(fn=records.append, **request)
+    reads.for_records(fn=records.append, **request)
     return records
 
 
