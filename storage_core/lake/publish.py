@@ -15,6 +15,7 @@ from typing import Final
 
 from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.format.keys import INT64_MAX
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.mirror import StepLimits, next_step
 from storage_core.lake.publishing.publication import Publication
@@ -30,6 +31,8 @@ from storage_core.sql.part_groups import PartGoneError
 # How often one commit is tried. Each time somebody else has committed or merged, so that there is
 # progress whenever one fails, and nobody needs to wait.
 TRIES_MAX: Final = 20
+# What a call that is bounded reads of the store to let files go.
+PROVEN_BYTES_MAX: Final = 2**30
 _LEAST: Final = StepLimits(parts=1, rows=1)
 
 
@@ -70,7 +73,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         target: Where the table is.
         scratch: A directory for files that are not uploaded as they lie; if None a temporary one.
         on_rows: Called again and again with how many rows were uploaded so far.
-        commits_max: After how many commits to leave the rest for another call.
+        commits_max: After how many commits, or a GiB of files that go, to leave the rest for
+            another call.
         accept_hole: Go on where the log begins above the published address, as one does whose
             source had lost what lies between; the table never has it then.
 
@@ -163,7 +167,8 @@ def _publish(publication: Publication, shard: int, commits_max: int | None) -> S
         return done
     if done.commits:
         publication.tend_heads(shard)  # 7
-    return publication.with_files_gone(done)  # 8
+    bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
+    return publication.with_files_gone(done, bytes_max)  # 8
 
 
 def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPublished:

@@ -75,11 +75,15 @@ class Publication:
         self._rows = 0
         self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def with_files_gone(self, published: ShardPublished) -> ShardPublished:
+    def with_files_gone(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
         """Let the files of a shard's parts go that the loaded table has; return how many did too.
 
         Only the stream's own lake counts, since reads look there, and only whoever may write in the
         shard's directory deletes files.
+
+        Args:
+            published: What was published.
+            bytes_max: After how many bytes to leave the rest for another call.
 
         Raises:
             CorruptionError: The store has another file than the part list says.
@@ -92,8 +96,9 @@ class Publication:
         if self._table is None or not may_write:
             return published
         lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
-        gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
-        return replace(published, files_gone=gone.parts)
+        files = self._table.files(shard)
+        gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
+        return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
 
     def tend_heads(self, shard: int, *, reads_all: bool = False) -> None:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.
