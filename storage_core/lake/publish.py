@@ -45,13 +45,15 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     3. Compare: parts that the table lacks, above the published address or in the place of others,
        and files of parts that are listed no more; in order and without a hole.
     4. Upload: what is added, each file compared with its digest, under names that tell what is in
-       them. Before that the table is made, or gets the columns that it lacks; then all begins
-       at 1.
+       them, and the heads of new rows (heads/). Before that the table is made, or gets the columns
+       that it lacks; then all begins at 1.
     5. Commit: the files, and the published address, at once. If somebody else has changed the
        shard since 1, all begins there; so it does if a part was deleted meanwhile.
     6. Read back: load the table again; it has the files and the address.
-    7. Let go, once nothing is left to publish: files of parts that the stream's own lake has go
-       from this machine `keep_local` after they were made (local_files.py).
+    7. Tend, once nothing is left to publish: heads runs that are missing are written, some are
+       merged.
+    8. Let go: files of parts that the stream's own lake has go from this machine `keep_local` after
+       they were made (local_files.py).
 
     A crash before 5 leaves files that no version of the table names, which vacuum deletes; one
     behind it leaves nothing. Any process may publish, and several at once.
@@ -62,7 +64,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         target: Where the table is.
         scratch: A directory for files that are not uploaded as they lie; if None a temporary one.
         on_rows: Called again and again with how many rows were uploaded so far.
-        commits_max: After how many commits to leave the rest for another call.
+        commits_max: After how many commits, or a GiB of files that go, to leave the rest for
+            another call.
         accept_hole: Go on where the log begins above the published address, as one does whose
             source had lost what lies between; the table never has it then.
         take_over: Publish though another log publishes the shard. That one is refused from then

@@ -172,8 +172,16 @@ class LakeTable:
 
     def stored(self, shard: int) -> dict[str, int]:
         """Return the paths and sizes of what the store has in a shard's directory."""
-        files = self._store.listed(shard_directory(shard).removesuffix("/"))
+        return self.listed(shard_directory(shard).removesuffix("/"))
+
+    def listed(self, directory: str) -> dict[str, int]:
+        """Return the paths and sizes of the files in a directory below the table."""
+        files = self._store.listed(directory)
         return {file.path: file.size for file in files if not file.is_directory}
+
+    def delete(self, path: str) -> None:
+        """Delete a file that no version names; one that is gone already is no error."""
+        self._store.delete(path)
 
     def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
         """Add columns that the table does not have, and load it again.

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,9 +22,11 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
+from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.publishing.consent import Consent
@@ -41,6 +44,8 @@ from storage_core.read.follow.follower import ShardFollower
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
 
+_NOTHING: Final = Consent()
+
 
 class Publication:
     """A stream and its table, while a call publishes."""
@@ -51,7 +56,7 @@ class Publication:
         target: LakeTarget,
         scratch: Path,
         on_rows: OnRows | None,
-        consent: Consent,
+        consent: Consent = _NOTHING,
     ) -> None:
         """Begin with a reader by path.
 
@@ -74,12 +79,17 @@ class Publication:
         self._rows = 0
         self.commits = 0
         """How many versions of the table were made."""
+        self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def with_files_gone(self, published: ShardPublished) -> ShardPublished:
+    def with_files_gone(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
         """Let the files of a shard's parts go that the loaded table has; return how many did too.
 
         Only the stream's own lake counts, since reads look there, and only whoever may write in the
         shard's directory deletes files.
+
+        Args:
+            published: What was published.
+            bytes_max: After how many bytes to leave the rest for another call.
 
         Raises:
             CorruptionError: The store has another file than the part list says.
@@ -92,8 +102,20 @@ class Publication:
         if self._table is None or not may_write:
             return published
         lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
-        gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
-        return replace(published, files_gone=gone.parts)
+        files = self._table.files(shard)
+        gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
+        return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
+
+    def tend_heads(self, shard: int, *, reads_all: bool = False) -> None:
+        """Write heads runs of a shard that are missing, and merge some, where the table has it.
+
+        Args:
+            shard: The shard's number.
+            reads_all: Whether to read all runs, and write those again that are damaged.
+        """
+        if self._table is not None:
+            born, parts = self._reader.born(shard), self.parts(shard)
+            self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
@@ -181,6 +203,7 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
     def change(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> ShardChange:

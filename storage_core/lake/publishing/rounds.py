@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import ShardParts
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
 from storage_core.lake.publishing.ownership import LakeOwnerError
@@ -27,6 +28,8 @@ TRIES_MAX: Final = 20
 # What one commit adds, unless a shard's step alone is more: a crash uploads no more than that anew.
 ROUND_PARTS_MAX: Final = 64
 ROUND_ROWS_MAX: Final = 4_000_000
+# What a call that is bounded reads of the store to let files of a shard go.
+PROVEN_BYTES_MAX: Final = 2**30
 _LEAST: Final = StepLimits(parts=1, rows=1)
 
 
@@ -118,24 +121,30 @@ def publish_in_rounds(
     Args:
         publication: The stream and its table.
         numbers: The shards.
-        commits_max: After how many commits of a shard to leave its rest.
+        commits_max: After how many commits of a shard, or a GiB of its files that go, to leave its
+            rest.
     """
     shards = [_Shard(number) for number in numbers]
     while left := [shard for shard in shards if not shard.is_over(commits_max)]:
         _do_round(publication, left)
+    bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
     done: dict[int, ShardPublished] = {}
     errors = {shard.number: shard.error for shard in shards if shard.error is not None}
     for shard in shards:
         if shard.done is not None and shard.error is None:
             try:
-                done[shard.number] = _ended(publication, shard.done)
+                done[shard.number] = _ended(publication, shard.done, bytes_max)
             except CorruptionError as error:
                 errors[shard.number] = error
     return Rounds(done, errors)
 
 
-def _ended(publication: Publication, done: ShardPublished) -> ShardPublished:
-    return publication.with_files_gone(done) if done.is_whole else done  # 7
+def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> ShardPublished:
+    if not done.is_whole:
+        return done
+    if done.commits:
+        publication.tend_heads(done.shard)  # 7
+    return publication.with_files_gone(done, bytes_max)  # 8
 
 
 def _do_round(publication: Publication, shards: Collection[_Shard]) -> None:
