@@ -203,6 +203,8 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        if self._loaded.owner(shard) != self._log(shard).number:
+            self._heads.drop_beyond(self._loaded, shard, begin)
         self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
