@@ -38,6 +38,7 @@ from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.expiry_timer import ExpiryTimer
 from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, FetchPolicy
 from connectors.ingest.intake import Intake
+from connectors.ingest.lake.lake_shards import LakeShards
 from connectors.ingest.lake.lake_timer import LakeTimer, lake_topics
 from connectors.ingest.lake.last_publish import LastPublish
 from connectors.ingest.lake.topic_retentions import TopicRetentions
@@ -81,7 +82,8 @@ class Worker:
         self.latest_state = LatestState(self._state, clock)
         self._stop_reason = ""
         self._is_stopping = False
-        # Whether a thread still waits for a registry; the end of the process would wait for it too.
+        # Whether a thread still waits for a registry, or for a lake; the end of the process would
+        # wait for the one, and may not end while the other makes a shard.
         self.is_left_asking = False
         self._build_intake()
         self._build_periodics()
@@ -95,7 +97,10 @@ class Worker:
         records_max, bytes_max = options.round_records_max, options.round_bytes_max
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
         events = EventValues(options.root)
-        self._opening = ShardOpening(options, self._consumer, identities, clock, log, events)
+        self._lake_shards = LakeShards(options, self.counts, clock, log)
+        self._opening = ShardOpening(
+            options, self._consumer, identities, clock, log, events, self._lake_shards
+        )
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
         pauses = PauseWatch(options.root)
         self._assignment = Assignment(
@@ -436,7 +441,7 @@ class Worker:
         self.latest_state.is_over = True
         self._pending.drop_all()
         self._dead_letters.settle(_UNPOLLED_MAX_S)
-        self.is_left_asking = self._schemas.close()
+        self.is_left_asking = self._schemas.close() or self._lake_shards.is_under_way
         self._expiry.settle(_UNPOLLED_MAX_S)
         self._maintenance.close(_UNPOLLED_MAX_S)
         self._lake.close(_UNPOLLED_MAX_S)
