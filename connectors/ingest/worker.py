@@ -82,8 +82,7 @@ class Worker:
         self.latest_state = LatestState(self._state, clock)
         self._stop_reason = ""
         self._is_stopping = False
-        # Whether a thread still waits for a registry, or for a lake; the end of the process would
-        # wait for the one, and may not end while the other makes a shard.
+        # Whether a thread still waits for a registry; the end of the process would wait for it too.
         self.is_left_asking = False
         self._build_intake()
         self._build_periodics()
@@ -441,7 +440,7 @@ class Worker:
         self.latest_state.is_over = True
         self._pending.drop_all()
         self._dead_letters.settle(_UNPOLLED_MAX_S)
-        self.is_left_asking = self._schemas.close() or self._lake_shards.is_under_way
+        self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
         self._maintenance.close(_UNPOLLED_MAX_S)
         self._lake.close(_UNPOLLED_MAX_S)

@@ -242,7 +242,7 @@ class Assignment:
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
                     self.quarantine([partition], (is_of_disk and waiting.poison) or error)
                     continue
-                if not waiting.is_logged:
+                if not waiting.is_logged and not isinstance(error, BeginningShardError):
                     waiting.is_logged = True
                     self._log_waiting(partition, error)
                 if isinstance(error, BrokerUnavailableError):
@@ -271,6 +271,10 @@ class Assignment:
         self._waiting.retry(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
+        if isinstance(reason, BeginningShardError):
+            # Each shard of a stream with a lake does, for a moment.
+            self._waiting.queue(partition)
+            return
         self._log_waiting(partition, reason)
         self._waiting.retry(partition)
 

@@ -8,9 +8,9 @@ before its shard is opened the first time since
    it, their retry shards too. Where Kafka lacks what comes next nothing is done;
 3. the others go on as they are.
 
-The store is asked beside the worker's thread (lake_tasks.py): what is not done after a moment is
-waited for as a shard that another process holds. A log that the group had last goes on also where
-the store does not answer: nobody else can have published more. Belongs to the worker's thread.
+The store is asked in a process beside the worker (lake_tasks.py): what is not done after a moment
+is waited for as a shard that another process holds. A log that the group had last goes on also
+where the store does not answer: nobody else has stored more. Belongs to the worker's thread.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -1,8 +1,8 @@
 """What is asked of the store of a lake beside the worker's thread, before shards are opened.
 
 A store that is silent takes its time-outs, and a shard of many ids takes seconds to begin, while
-the worker goes on fetching what others have. A task touches no shard that is open here. One that
-hangs ends with the process: until options.json lists a shard, nothing of it counts.
+the worker goes on fetching what others have. A task touches no shard that is open here. Its process
+ends with the worker: until options.json lists a shard, nothing of it counts.
 """
 
 import threading
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from connectors.group.retry_shards import partition_of, retry_shard_of
 from connectors.ingest.assignment.lake_start import KafkaSide, begins_from_lake, unreachable
-from storage_core import InvalidRequestError, ShardlogError, UnavailableError, lake, shard_progress
-from storage_core.lake import LakeTarget
-from storage_core.platform.extras import missing
+from storage_core import ShardlogError, UnavailableError, shard_progress
+from storage_core.lake import LakeStarter, LakeTarget
 
 if TYPE_CHECKING:
     from storage_core.lake import BegunShard
@@ -98,9 +97,6 @@ class LakeTask:
                 self._outcome = self._carry_out(self.order)
             except ShardlogError as error:
                 self._outcome = _of_topic(error, self.order.topic)
-            except ModuleNotFoundError as error:
-                reason = missing(str(error.name), "a stream with a lake").message
-                self._outcome = InvalidRequestError(reason, stream=self.order.topic)
 
 
 def start_shards(order: LakeOrder) -> LakeAnswer:
@@ -112,12 +108,17 @@ def start_shards(order: LakeOrder) -> LakeAnswer:
         InvalidRequestError: The store refuses, or the table cannot be used as it is.
         CorruptionError: The table is damaged.
     """
-    root, topic = order.root, order.topic
+    with LakeStarter() as starter:
+        return _started(order, starter)
+
+
+def _started(order: LakeOrder, starter: LakeStarter) -> LakeAnswer:
+    topic = order.topic
     numbers = {*order.sides, *order.others}
     shards = sorted({*numbers, *map(retry_shard_of, numbers)})
-    positions = lake.lake_positions(root, topic, shards, order.target)
+    positions = starter.positions(order.root, topic, shards, order.target)
     # IMPORTANT: read last; a log that goes on meanwhile, in another process, is not behind then.
-    progress = shard_progress(root, topic)
+    progress = shard_progress(order.root, topic)
     local = {number: shard.committed for number, shard in progress.items()}
     wanted: list[int] = []
     faults: dict[int, ShardlogError] = {}
@@ -135,7 +136,7 @@ def start_shards(order: LakeOrder) -> LakeAnswer:
             continue
         wanted += [shard for shard, _ in chosen]
     begun: dict[int, BegunShard] = {}
-    for shard, outcome in _begin(order, wanted).items():
+    for shard, outcome in _begin(order, starter, wanted).items():
         if isinstance(outcome, ShardlogError):
             faults[shard if (of := partition_of(shard)) is None else of] = outcome
         else:
@@ -143,18 +144,20 @@ def start_shards(order: LakeOrder) -> LakeAnswer:
     return LakeAnswer(positions.keys(), begun, faults)
 
 
-def _begin(order: LakeOrder, shards: list[int]) -> "Mapping[int, BegunShard | ShardlogError]":
+def _begin(
+    order: LakeOrder, starter: LakeStarter, shards: list[int]
+) -> "Mapping[int, BegunShard | ShardlogError]":
     """Begin shards; where that fails for several, each by itself, whose fault it is then."""
     if not shards:
         return {}
     try:
-        return lake.begin_from_lake(order.root, order.topic, shards, order.target)
+        return starter.begin(order.root, order.topic, shards, order.target)
     except ShardlogError as error:
         if len(shards) == 1 or (error.retriable and error.shard is None):
             return dict.fromkeys(shards, error)
     outcomes: dict[int, BegunShard | ShardlogError] = {}
     for shard in shards:
-        outcomes.update(_begin(order, [shard]))
+        outcomes.update(_begin(order, starter, [shard]))
     return outcomes
 
 
