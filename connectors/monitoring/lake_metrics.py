@@ -30,6 +30,12 @@ def lake_families(state: WorkerState) -> Iterator[Family]:
         "Time since the oldest row of a shard that the lake does not have was committed.",
         tuple(Sample(_labels(lake), lake.age_s) for lake in state.lakes),
     )
+    yield Family(
+        "shardlog_lake_other_owner",
+        "gauge",
+        "Whether another log publishes a shard, so that this one may not.",
+        tuple(Sample(_labels(lake), int(lake.has_other_owner)) for lake in state.lakes),
+    )
     counts = state.lake_counts
     yield _counter(
         "published_rows", "Rows published.", {name: of.rows for name, of in counts.items()}
