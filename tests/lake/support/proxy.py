@@ -10,6 +10,7 @@ with S3Proxy(url) as proxy:        all is passed on
     proxy.cut_uploads()            connections end in the middle of what is uploaded
     proxy.lose_answers(2)          the next two commits are taken, and nobody is told
     proxy.pass_on()                as at the beginning
+    proxy.requests()               what was asked since this was asked last
 
 It is a process of its own: delta-rs keeps the interpreter for itself while it waits for some
 answers.
@@ -76,10 +77,18 @@ class S3Proxy:
     def lose_answers(self, count: int) -> None:
         self._set("lose answers", count)
 
+    def requests(self) -> list[str]:
+        """Return the method and the path of each request since the last call."""
+        asked: list[str] = self._ask(None)
+        return asked
+
     def _set(self, mode: str, count: int = 0) -> None:
-        self._control.send((mode, count))
+        self._ask((mode, count))
+
+    def _ask(self, order: tuple[str, int] | None) -> Any:
+        self._control.send(order)
         assert self._control.poll(_START_MAX_S), "the proxy is gone"
-        self._control.recv()
+        return self._control.recv()
 
 
 class _Server(ThreadingHTTPServer):
@@ -92,6 +101,18 @@ class _Server(ThreadingHTTPServer):
         self.answers_lost = 0
         self.lock = threading.Condition()
         self.racing: Counter[str] = Counter()
+        self.asked: list[str] = []
+
+    def note(self, request: str) -> None:
+        """Take note of a request."""
+        with self.lock:
+            self.asked.append(request)
+
+    def take_notes(self) -> list[str]:
+        """Return the requests since the last call."""
+        with self.lock:
+            asked, self.asked = self.asked, []
+        return asked
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -123,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do(self) -> None:
         mode = self.server.mode
+        self.server.note(f"{self.command} {self.path}")
         if mode == "stall":
             threading.Event().wait()
         size = int(self.headers.get("Content-Length", 0))
@@ -200,5 +222,9 @@ def _serve(control: Connection, url: str) -> None:
     # The test's end is its own.
     with suppress(EOFError):
         while True:
-            server.mode, server.answers_lost = control.recv()
+            order = control.recv()
+            if order is None:
+                control.send(server.take_notes())
+                continue
+            server.mode, server.answers_lost = order
             control.send(None)
