@@ -52,19 +52,19 @@ def heads_with_files(read: ShardHeadsRead, parts: Sequence[Part], *, has_keys: b
         CorruptionError: A part is damaged, or its file is gone.
         UnavailableError: One cannot be read now.
     """
-    gathered = CollectedHeads(has_keys=has_keys)
+    collected = CollectedHeads(has_keys=has_keys)
     if read.notes is not None:
-        gathered.add(read.heads)
+        collected.add(read.heads)
     for missing in read.missing:
         for part in parts:
             if missing.overlaps(part.entry.first, part.entry.last + 1):
-                _add_part(gathered, part, missing)
-    return gathered.all()
+                _add_part(collected, part, missing)
+    return collected.all()
 
 
-def _add_part(gathered: CollectedHeads, part: Part, addresses: AddressRange) -> None:
+def _add_part(collected: CollectedHeads, part: Part, addresses: AddressRange) -> None:
     try:
-        gathered.add_part(part, addresses)
+        collected.add_part(part, addresses)
     except FileNotFoundError as error:
         message = "the file of a part is gone from the lake"
         raise CorruptionError(
