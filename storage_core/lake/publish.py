@@ -16,7 +16,9 @@ from typing import Final
 from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.lake.options_file import lake_options
-from storage_core.lake.publishing.mirror import StepLimits, next_step
+from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.mirror import MirrorStep, StepLimits, next_step
+from storage_core.lake.publishing.ownership import LakeOwnerError
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
 from storage_core.lake.table import LakeConflictError
@@ -42,6 +44,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     on_rows: OnRows | None = None,
     commits_max: int | None = None,
     accept_hole: bool = False,
+    take_over: bool = False,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
 
@@ -71,30 +74,36 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         commits_max: After how many commits to leave the rest for another call.
         accept_hole: Go on where the log begins above the published address, as one does whose
             source had lost what lies between; the table never has it then.
+        take_over: Publish though another log publishes the shard. That one is refused from then
+            on; rows that its root has in the table alone are lost to it.
 
     Raises:
+        LakeOwnerError: Another log publishes the shard.
         InvalidRequestError: The reader asks a server; or the table cannot be used as it is.
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         CorruptionError: A part is damaged; what lies before it is published.
         LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
+    consent = Consent(hole=accept_hole, take_over=take_over)
     with _scratch(scratch) as directory:
-        publication = Publication(reader, target, directory, on_rows, accept_hole=accept_hole)
+        publication = Publication(reader, target, directory, on_rows, consent)
         return _publish(publication, shard, commits_max)
 
 
-def publish_stream(
+def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     root: str | PathLike[str],
     name: str,
     target: LakeTarget | None = None,
     *,
     on_rows: OnRows | None = None,
     accept_hole: bool = False,
+    take_over: bool = False,
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, one after the other.
 
-    A shard with a damaged part does not keep the others from being published.
+    A shard with a damaged part, or that another log publishes, does not keep the others from being
+    published.
 
     Args:
         root: The directory that holds the streams.
@@ -102,24 +111,27 @@ def publish_stream(
         target: Where its table is; if None where the stream's option `lake` says.
         on_rows: Called again and again with how many rows were uploaded so far.
         accept_hole: As `publish_shard` takes it.
+        take_over: As `publish_shard` takes it.
 
     Raises:
         CorruptionError: A part is damaged; all that can be is published.
+        LakeOwnerError: Another log publishes a shard; as above.
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
+    consent = Consent(hole=accept_hole, take_over=take_over)
     with StreamReader.open(root, name) as reader, _scratch(None) as directory:
         place = target or target_of(reader)
-        publication = Publication(reader, place, directory, on_rows, accept_hole=accept_hole)
+        publication = Publication(reader, place, directory, on_rows, consent)
         published: dict[int, ShardPublished] = {}
-        damage: CorruptionError | None = None
+        refusal: CorruptionError | LakeOwnerError | None = None
         for shard in reader.committed():
             try:
                 published[shard] = _publish(publication, shard, None)
-            except CorruptionError as error:
-                damage = damage or error
-        if damage is not None:
-            raise damage
+            except (CorruptionError, LakeOwnerError) as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
         return PublishReport(place.uri, published)
 
 
@@ -166,6 +178,8 @@ def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPubl
     parts = publication.parts(shard)  # 2
     listing = publication.listing(shard, table, parts)
     step = next_step(listing, limits)  # 3
+    if step is None and publication.claims(table, listing, shard):
+        step = MirrorStep((), (), listing.begin)
     if step is None:
         return ShardPublished(shard, listing.begin, listing.begin, listing.sealed)
     columns = publication.prepare(shard, table)

@@ -76,7 +76,7 @@ class LakeTable:
         self._clock = clock
         self._store = FileStore(target)
         # Of the loaded version: whoever asks delta-rs has it read the log again.
-        self._published: dict[int, int | None] = {}
+        self._txns: dict[str, int | None] = {}
         self._sizes: dict[str, int] | None = None
 
     @classmethod
@@ -146,11 +146,11 @@ class LakeTable:
 
     def published(self, shard: int) -> int | None:
         """Return up to which address a shard's rows are in the table; None if none ever were."""
-        if shard not in self._published:
-            with self._errors("reading up to where a shard is published"):
-                end = self._delta.transaction_version(self._stream.app_id(shard))
-            self._published[shard] = end
-        return self._published[shard]
+        return self._txn(self._stream.app_id(shard))
+
+    def owner(self, shard: int) -> int | None:
+        """Return the number of the log that publishes a shard; None where none is named."""
+        return self._txn(self._stream.owner_app_id(shard))
 
     def files(self, shard: int | None = None) -> dict[str, int]:
         """Return the paths and sizes of the table's files.
@@ -173,8 +173,16 @@ class LakeTable:
 
     def stored(self, shard: int) -> dict[str, int]:
         """Return the paths and sizes of what the store has in a shard's directory."""
-        files = self._store.listed(shard_directory(shard).removesuffix("/"))
+        return self.listed(shard_directory(shard).removesuffix("/"))
+
+    def listed(self, directory: str) -> dict[str, int]:
+        """Return the paths and sizes of the files in a directory below the table."""
+        files = self._store.listed(directory)
         return {file.path: file.size for file in files if not file.is_directory}
+
+    def delete(self, path: str) -> None:
+        """Delete a file that no version names; one that is gone already is no error."""
+        self._store.delete(path)
 
     def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
         """Add columns that the table does not have, and load it again.
@@ -207,7 +215,13 @@ class LakeTable:
         self._store.get(path, into)
 
     def commit(
-        self, shard: int, adds: Sequence[TableFile], removes: Sequence[str], end: int
+        self,
+        shard: int,
+        adds: Sequence[TableFile],
+        removes: Sequence[str],
+        end: int,
+        *,
+        owner: int | None = None,
     ) -> None:
         """Add and remove files of a shard, and say up to where it is published.
 
@@ -223,13 +237,14 @@ class LakeTable:
             adds: Files that were uploaded.
             removes: Paths of files whose rows are in those that are added, or have expired.
             end: The exclusive end of the addresses that are published then.
+            owner: The number of the log that publishes the shard then; None: as it is.
 
         Raises:
             LakeConflictError: Somebody else has changed the shard since the table was loaded.
             UnavailableError: The store refuses, or does not show what it took.
             CorruptionError: It has lost a file that was uploaded.
         """
-        change = ShardChange(shard, adds, removes, end)
+        change = ShardChange(shard, adds, removes, end, owner)
         before, loaded = self._shard_files(shard), self.version
         change.refuse_senseless(before)
         for _ in range(TRIES_MAX):
@@ -271,7 +286,7 @@ class LakeTable:
             message = f"the table at {self._target.uri} is gone"
             raise ForeignDataError(message, stream=self._stream.name)
         self._delta = opened._delta  # noqa: SLF001 - of this class
-        self._published, self._sizes = {}, None
+        self._txns, self._sizes = {}, None
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the loaded version, from which the table is loaded faster."""
@@ -349,17 +364,29 @@ class LakeTable:
                 commit_properties=CommitProperties(
                     custom_metadata={SHARD: str(change.shard), "published": str(change.end)},
                     max_commit_retries=0,
-                    app_transactions=[Transaction(self._stream.app_id(change.shard), change.end)],
+                    app_transactions=self._transactions(change),
                 ),
                 post_commithook_properties=NOTHING_BEHIND,
             )
         except CommitFailedError as error:
             raise self._conflict() from error
 
+    def _transactions(self, change: ShardChange) -> list[Transaction]:
+        ends = [Transaction(self._stream.app_id(change.shard), change.end)]
+        if change.owner is None:
+            return ends
+        return [*ends, Transaction(self._stream.owner_app_id(change.shard), change.owner)]
+
+    def _txn(self, app_id: str) -> int | None:
+        if app_id not in self._txns:
+            with self._errors("reading up to where a shard is published, and by whom"):
+                self._txns[app_id] = self._delta.transaction_version(app_id)
+        return self._txns[app_id]
+
     def _shard_files(self, shard: int) -> ShardFiles:
         with self._errors("reading what the table is"):
             table_id = str(self._delta.metadata().id)
-        return ShardFiles(table_id, self.published(shard), self.files(shard))
+        return ShardFiles(table_id, self.published(shard), self.files(shard), self.owner(shard))
 
     def _read_back(self, change: ShardChange, loaded: int) -> None:
         """See that the newest version and the store have what was committed, or more."""

@@ -21,6 +21,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     *,
     adopt: bool,
     dropped: Collection[str] = (),
+    has_lake: bool = False,
 ) -> Verdict:
     """Judge a group offset that differs from the shard's own next offset.
 
@@ -34,6 +35,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         home: The shard's own mark; None when there is no shard yet.
         adopt: Whether a copy of a root may go on.
         dropped: Lineages of logs that were dropped from this root, or archived by a reset.
+        has_lake: Whether what another log published of the shard is here, and the rest in Kafka.
 
     Returns:
         `ignored` when somebody else moved the group's offset, else `go on`.
@@ -50,6 +52,8 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         return "go on"
     topic, number = place
     ahead = f"the group stands at {group_offset}, this shard at {shard_next}"
+    if has_lake and (home is None or mark.lineage != home.lineage):
+        return "go on"
     if home is None or mark.lineage != home.lineage:
         message = (
             f"{ahead}: its data lies in root {mark.root_id}; run the worker there, or use "

@@ -21,12 +21,16 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import LakeStream, lake_stream
+from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
+from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
@@ -48,8 +52,7 @@ class Publication:
         target: LakeTarget,
         scratch: Path,
         on_rows: OnRows | None,
-        *,
-        accept_hole: bool = False,
+        consent: Consent,
     ) -> None:
         """Begin with a reader by path.
 
@@ -58,11 +61,10 @@ class Publication:
             target: Where its table is.
             scratch: An empty directory, for files that are not uploaded as they lie.
             on_rows: Called again and again with how many rows were uploaded so far.
-            accept_hole: Whether the table may lack rows between the published address and the
-                first one of the log.
+            consent: What the caller consents to.
         """
         self._reader = reader
-        self._accept_hole = accept_hole
+        self._consent = consent
         self._target = target
         self._scratch = scratch
         self._on_rows = on_rows or ignore_rows
@@ -71,6 +73,7 @@ class Publication:
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
         self._rows = 0
+        self._heads = HeadsRuns(reader, scratch, self._explained)
 
     def with_files_gone(self, published: ShardPublished) -> ShardPublished:
         """Let the files of a shard's parts go that the loaded table has; return how many did too.
@@ -110,9 +113,18 @@ class Publication:
         return follower_of(self._reader, shard).parts()
 
     def listing(self, shard: int, table: LakeTable | None, parts: ShardParts) -> ShardListing:
-        """Return the part list and the files of a shard."""
+        """Return the part list and the files of a shard.
+
+        Raises:
+            LakeOwnerError: Another log publishes the shard.
+            ForeignDataError: The table has rows that this stream does not have any more.
+            LostRangeError: The table ends before the log begins.
+        """
         born = self._reader.born(shard)
         published = None if table is None else table.published(shard)
+        if table is not None and not self._consent.take_over:
+            owner, uri = table.owner(shard), self._target.uri
+            self._log(shard).refuse_other(owner, self._files.meta.name, uri)
         if published is not None:
             self._refuse_older_copy(shard, parts, published)
             self._refuse_hole(shard, published, born)
@@ -124,6 +136,13 @@ class Publication:
             born if published is None else published,
             {path: image_of_path(path) for path in paths},
         )
+
+    def claims(self, table: LakeTable | None, listing: ShardListing, shard: int) -> bool:
+        """Tell whether the log is to become a shard's owner, though nothing is to be published."""
+        is_behind = listing.sealed < listing.begin
+        if table is None or is_behind or table.published(shard) is None:
+            return False
+        return table.owner(shard) != self._log(shard).number
 
     def prepare(self, shard: int, table: LakeTable | None) -> TableColumns:
         """Make the table, or give it the columns that it lacks, and load it then.
@@ -171,6 +190,7 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
     def commit(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> None:
@@ -180,7 +200,11 @@ class Publication:
             LakeConflictError: Somebody else has committed meanwhile.
             UnavailableError: The store does not show what it took.
         """
-        self._loaded.commit(shard, files, step.removes, step.end)
+        owner = self._log(shard).number
+        self._loaded.commit(shard, files, step.removes, step.end, owner=owner)
+
+    def _log(self, shard: int) -> PublishingLog:
+        return log_of(self._reader, shard, follower_of(self._reader, shard))
 
     def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int) -> None:
         """Refuse a stream that has less than it published, unless others copy its topic too.
@@ -202,7 +226,7 @@ class Publication:
         Raises:
             LostRangeError: It does.
         """
-        if published < born and not self._accept_hole:
+        if published < born and not self._consent.hole:
             message = (
                 "the table ends before the log begins, and what lies between would never be "
                 "published: let another root publish it, begin the log where the table ends, or "

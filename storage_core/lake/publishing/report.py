@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from storage_core.lake.publishing.ownership import Owner
+
 
 @dataclass(frozen=True, slots=True)
 class ShardPublished:
@@ -99,6 +101,7 @@ class ShardLakeStatus:
         committed: The exclusive end of its rows.
         unpublished: How many committed addresses are not published.
         unpublished_age_ms: How long ago the oldest of these was committed; 0 where there is none.
+        owner: Which log publishes it, seen from this one; None where none was named.
     """
 
     published: int | None
@@ -106,6 +109,7 @@ class ShardLakeStatus:
     committed: int
     unpublished: int
     unpublished_age_ms: int
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

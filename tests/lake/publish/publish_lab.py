@@ -156,7 +156,7 @@ class Changes:
         assert set(self.rows.values()) <= {1}
 
     def _follow(self, action: dict[str, Any]) -> None:
-        if "txn" in action:
+        if "txn" in action and not action["txn"]["appId"].endswith("/owner"):
             name, version = action["txn"]["appId"], action["txn"]["version"]
             assert version >= self._published.get(name, 0)
             self._published[name] = version

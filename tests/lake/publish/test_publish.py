@@ -214,7 +214,7 @@ def test_commit_that_another_precedes_begins_anew(lab, behind):
 def test_table_to_which_others_commit_all_the_time_is_left_for_later(lab, monkeypatch):
     lab.fill(60)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         message = "somebody else has committed"
         raise LakeConflictError(message)
 

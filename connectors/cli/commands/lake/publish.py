@@ -10,13 +10,26 @@ from connectors.cli.output.progress_bar import progress_bar
 from storage_core.lake import PublishReport, publish_stream
 
 
-def publish(
-    *, root: Path, stream: str, accept_hole: bool, lake_options: Path | None, as_json: bool
+def publish(  # noqa: PLR0913 - one parameter an option
+    *,
+    root: Path,
+    stream: str,
+    accept_hole: bool,
+    take_over: bool,
+    lake_options: Path | None,
+    as_json: bool,
 ) -> None:
     """Publish what is sealed."""
     target = stream_target(root, stream, lake_options)
     with progress_bar(None, "row") as progress:
-        report = publish_stream(root, stream, target, on_rows=progress, accept_hole=accept_hole)
+        report = publish_stream(
+            root,
+            stream,
+            target,
+            on_rows=progress,
+            accept_hole=accept_hole,
+            take_over=take_over,
+        )
     if as_json:
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
         return

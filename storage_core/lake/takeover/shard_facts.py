@@ -1,0 +1,90 @@
+"""What a log must know to go on behind a table's rows: from the heads runs beside the table.
+
+Where runs are missing, as in a table that an older shardlog published, heads are made of the rows
+of the files; what else runs tell is not known then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.format.keys import INT64_MIN, NULL_KEY_NUMBER
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.heads.run_heads import GatheredHeads
+from storage_core.lake.heads.runs import ShardHeadsRead
+from storage_core.parts.snapshot import Part
+
+_KEY: Final = "key"
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogHeads:
+    """The heads of a log that begins, and the numbers of its keys.
+
+    Attributes:
+        keys: Those that have a number, by number; empty where rows do not belong to keys.
+        ids: The secondaries, or the numbers of keys, that have a head, ascending.
+        values: For each the largest primary, its address, and the last normal row's address.
+    """
+
+    keys: list[bytes]
+    ids: Int32s
+    values: Int64s
+
+    @property
+    def most(self) -> int:
+        """A primary that no head is above."""
+        return int(self.values[:, 0].max()) if len(self.values) else INT64_MIN
+
+
+def heads_with_files(read: ShardHeadsRead, parts: Sequence[Part], *, has_keys: bool) -> pa.Table:
+    """Return the heads of runs, and where some are missing those of the rows of parts.
+
+    Raises:
+        CorruptionError: A part is damaged, or its file is gone.
+        UnavailableError: One cannot be read now.
+    """
+    gathered = GatheredHeads(has_keys=has_keys)
+    if read.notes is not None:
+        gathered.add(read.heads)
+    for missing in read.missing:
+        for part in parts:
+            if missing.overlaps(part.entry.first, part.entry.last + 1):
+                _add_part(gathered, part, missing)
+    return gathered.all()
+
+
+def _add_part(gathered: GatheredHeads, part: Part, addresses: AddressRange) -> None:
+    try:
+        gathered.add_part(part, addresses)
+    except FileNotFoundError as error:
+        message = "the file of a part is gone from the lake"
+        raise CorruptionError(
+            message, shard=part.shard, start=part.entry.first, end=part.entry.last + 1
+        ) from error
+
+
+def log_heads(heads: pa.Table, floor: int, *, has_keys: bool) -> LogHeads:
+    """Return heads as a log keeps them; without those whose rows have all expired."""
+    columns: list[Any] = [heads.column(name).to_numpy() for name in ("primary", "address", "last")]
+    values = np.stack(columns, axis=1).astype(np.int64).reshape(-1, 3)
+    keys: list[bytes] = []
+    if has_keys:
+        of_rows: list[bytes | None] = heads.column(_KEY).to_pylist()
+        keys = [key for key in of_rows if key is not None]
+        numbers = iter(range(len(keys)))
+        ids = np.array(
+            [NULL_KEY_NUMBER if key is None else next(numbers) for key in of_rows], np.int32
+        )
+    else:
+        ids = heads.column("secondary").to_numpy().astype(np.int32)
+    lives = (values[:, 1] >= 0) & (values[:, 0] >= floor)
+    order = np.argsort(ids[lives], kind="stable")
+    return LogHeads(keys, ids[lives][order], values[lives][order])

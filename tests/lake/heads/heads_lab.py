@@ -1,0 +1,112 @@
+"""The lab: a copy of a topic that is published, and the runs that lie beside its table.
+
+lab.seal(100, 150)            the records of some offsets, as parts; `publish` publishes them
+lab.read()                    what the runs say of all that is published
+lab.heads()                   the heads that the log itself has, by id
+lab.check()                   the runs say the same
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core import StreamReader
+from storage_core.lake.heads.run_heads import heads_of_rows
+from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
+from storage_core.lake.publish import publish_stream
+from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.table import LakeTable
+from tests.lake.support.stores import DirectoryStore, Store
+from tests.log.topics import NAME, TopicCopy
+from tests.log.workbench import batch_of
+
+SHARD: Final = 3
+BORN: Final = 100
+IDS: Final = 7
+# So many rows behind its id's newest a row is late; each eleventh one is.
+_BEHIND: Final = 60
+
+
+class HeadsLab:
+    """A copy of a topic, its writer, and its table."""
+
+    def __init__(self, root: Path, store: Store | None = None, **options: Any) -> None:
+        self.store = store or DirectoryStore(root)
+        self.target = self.store.target()
+        self.copy = TopicCopy(root / "log", block_records=20, **options)
+        self.copy.add({SHARD: BORN})
+        self.copy.open(SHARD)
+        self.has_keys = options.get("key_mode") == "dictionary"
+
+    def append(self, start: int, end: int, dead: dict[int, bytes] | None = None) -> None:
+        """Store the records of some offsets, of which some are late; some may be dead letters."""
+        addresses = [at for at in range(start, end) if at not in (dead or {})]
+        ids = [at % IDS for at in addresses]
+        times = [at - _BEHIND * (at % 11 == 0) for at in addresses]
+        if self.has_keys:
+            keys = [b"device-%d" % one if one else None for one in ids]
+            batch = batch_of(times, key=keys).drop_columns(["secondary"])
+        else:
+            batch = batch_of(times, secondary=ids)
+        self.copy.stream.append_batch(batch, shard=SHARD, addresses=addresses, dead_letters=dead)
+        self.copy.stream.commit()
+
+    def seal(self, start: int, end: int, dead: dict[int, bytes] | None = None) -> "HeadsLab":
+        """Store and seal the records of some offsets."""
+        self.append(start, end, dead)
+        self.copy.stream.seal()
+        return self
+
+    def publish(self) -> ShardPublished:
+        """Publish all that is sealed."""
+        return publish_stream(self.copy.root, NAME, self.target).shards[SHARD]
+
+    def table(self) -> LakeTable:
+        """Return the table as it is now."""
+        with StreamReader.open(self.copy.root, NAME) as reader:
+            table = LakeTable.open(self.target, stream_of(reader))
+        assert table is not None
+        return table
+
+    def read(self, begin: int = BORN, end: int | None = None) -> ShardHeadsRead:
+        """Return what the runs say of what is published, or of some of it."""
+        table = self.table()
+        return read_runs(table, SHARD, begin, end or table.published(SHARD) or BORN)
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the addresses of each run there is."""
+        return [(run.begin, run.end) for run in listed_runs(self.table(), SHARD)]
+
+    def paths(self) -> list[str]:
+        """Return the paths of all runs."""
+        return [run.path for run in listed_runs(self.table(), SHARD)]
+
+    def damage(self, path: str) -> None:
+        """Let a byte of a run be another."""
+        data = bytearray(self.store.read(self.target, path))
+        data[len(data) // 2] ^= 1
+        self.store.write(self.target, path, bytes(data))
+
+    def rows(self) -> pa.Table:
+        """Return the rows of the log."""
+        name = "key" if self.has_keys else "secondary"
+        with StreamReader.open(self.copy.root, NAME) as reader:
+            batches = list(reader.tail(SHARD, columns=[name, "primary", "address", "state"]))
+        return pa.Table.from_batches(batches)
+
+    def check(self) -> None:
+        """Compare what the runs say with the rows of the log that are published."""
+        rows, published = self.rows(), self.table().published(SHARD)
+        addresses = rows.column("address").to_numpy()
+        below: Any = pa.array(addresses < (published or BORN))
+        expected = heads_of_rows(rows.filter(below), has_keys=self.has_keys)
+        read = self.read()
+        assert read.missing == ()
+        assert read.damaged == ()
+        assert read.heads.to_pylist() == expected.to_pylist()
+
+    def release(self) -> None:
+        """Close the writer."""
+        self.copy.release()
