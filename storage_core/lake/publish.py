@@ -54,13 +54,15 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     3. Compare: parts that the table lacks, above the published address or in the place of others,
        and files of parts that are listed no more; in order and without a hole.
     4. Upload: what is added, each file compared with its digest, under names that tell what is in
-       them. Before that the table is made, or gets the columns that it lacks; then all begins
-       at 1.
+       them, and the heads of new rows (heads/). Before that the table is made, or gets the columns
+       that it lacks; then all begins at 1.
     5. Commit: the files, and the published address, at once. If somebody else has committed since
        1, all begins there; so it does if a part was deleted meanwhile.
     6. Read back: load the table again; it has the files and the address.
-    7. Let go, once nothing is left to publish: files of parts that the stream's own lake has go
-       from this machine `keep_local` after they were made (local_files.py).
+    7. Tend, once nothing is left to publish: heads runs that are missing are written, some are
+       merged.
+    8. Let go: files of parts that the stream's own lake has go from this machine `keep_local` after
+       they were made (local_files.py).
 
     A crash before 5 leaves files that no version of the table names, which vacuum deletes; one
     behind it leaves nothing. Any process may publish, and several at once.
@@ -169,7 +171,11 @@ def _publish(publication: Publication, shard: int, commits_max: int | None) -> S
             continue
         tries = 0
         done = last if done is None else done.then(last)
-    return publication.with_files_gone(done) if done.is_whole else done  # 7
+    if not done.is_whole:
+        return done
+    if done.commits:
+        publication.tend_heads(shard)  # 7
+    return publication.with_files_gone(done)  # 8
 
 
 def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPublished:

@@ -88,19 +88,19 @@ def read_run_file(path: Path, digest: str) -> tuple[pa.Table, RunNotes]:
     is_dead = table.column(_DEAD_LETTER).is_valid()
     dead = table.filter(is_dead)
     raws: list[bytes] = dead.column(_DEAD_LETTER).to_pylist()
-    letters = tuple(zip(dead.column("address").to_pylist(), raws, strict=True))
+    dead_letters = tuple(zip(dead.column("address").to_pylist(), raws, strict=True))
     heads = table.drop_columns([_DEAD_LETTER]).filter(_compute.invert(is_dead))
-    return heads, RunNotes(notes.settings, notes.schemas, notes.floor, notes.cut, letters)
+    return heads, RunNotes(notes.settings, notes.schemas, notes.floor, notes.cut, dead_letters)
 
 
-def _with_dead_letters(heads: pa.Table, letters: tuple[tuple[int, bytes], ...]) -> pa.Table:
-    name, count = heads.schema.names[0], len(letters)
+def _with_dead_letters(heads: pa.Table, dead_letters: tuple[tuple[int, bytes], ...]) -> pa.Table:
+    name, count = heads.schema.names[0], len(dead_letters)
     rows = {
         name: _untyped.nulls(count, heads.schema.field(name).type),
         "primary": np.full(count, INT64_MIN),
-        "address": np.array([address for address, _ in letters], np.int64),
+        "address": np.array([address for address, _ in dead_letters], np.int64),
         "last": np.full(count, NONE, np.int64),
-        _DEAD_LETTER: _untyped.array([raw for _, raw in letters], pa.binary()),
+        _DEAD_LETTER: _untyped.array([raw for _, raw in dead_letters], pa.binary()),
     }
     before: Any = heads.append_column(_DEAD_LETTER, pa.nulls(heads.num_rows, pa.binary()))
     table: pa.Table = pa.concat_tables([before, _untyped.table(rows, before.schema)])

@@ -22,7 +22,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.parts.part_home import opener_of
 from storage_core.parts.row_groups import PartFile
 from storage_core.parts.snapshot import Part
-from storage_core.platform.arrow import one_array
+from storage_core.platform.arrow import Array, one_array
 
 NONE: Final = -1
 _KEY: Final = "key"
@@ -36,7 +36,9 @@ Int64s = npt.NDArray[np.int64]
 
 def no_heads(*, has_keys: bool) -> pa.Table:
     """Return the heads of no rows."""
-    return _table(_KEY if has_keys else _SECONDARY, [], *(np.empty(0, np.int64),) * 3)
+    name, kind = (_KEY, pa.binary()) if has_keys else (_SECONDARY, pa.int32())
+    none = np.empty(0, np.int64)
+    return _table(name, _untyped.array([], kind), none, none, none)
 
 
 def heads_of_rows(rows: pa.Table, *, has_keys: bool) -> pa.Table:
@@ -67,7 +69,7 @@ def merged_heads(heads: Sequence[pa.Table]) -> pa.Table:
     if len(some) == 1:
         return some[0]
     together: Any = pa.concat_tables(some)
-    columns: list[Any] = [together.column(at).to_numpy() for at in range(1, 4)]
+    columns: list[Any] = [column.to_numpy() for column in together.columns[1:]]
     return _newest(name, one_array(together.column(0)), *columns)
 
 
@@ -82,7 +84,7 @@ def heads_above(heads: pa.Table, floor: int) -> pa.Table:
     return live
 
 
-class GatheredHeads:
+class CollectedHeads:
     """The heads of rows of which some come after others. One thread."""
 
     def __init__(self, *, has_keys: bool) -> None:
@@ -135,7 +137,7 @@ def _between(rows: pa.Table, addresses: AddressRange) -> pa.Table:
 
 def _newest(
     name: str,
-    ids: Any,
+    ids: Array,
     primaries: Int64s,
     addresses: Int64s,
     lasts: Int64s,
@@ -159,22 +161,34 @@ def _newest(
     return _sorted(_table(name, distinct, most, newest, last))
 
 
-def _codes(ids: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - an array
+def _codes(ids: Array) -> npt.NDArray[Any]:
     """Return a number for each id, the same for the same."""
     if pa.types.is_integer(ids.type):
         numbers: npt.NDArray[Any] = ids.to_numpy()
         return numbers
-    codes: npt.NDArray[Any] = ids.dictionary_encode(null_encoding="encode").indices.to_numpy()
+    some: Any = ids[ids.null_count :]
+    if not some.null_count and _compute.all(_compute.less_equal(some[:-1], some[1:])).as_py():
+        # As parts have them: no key is hashed.
+        changes = np.zeros(len(ids), np.intp)
+        changes[ids.null_count :][:1] = 1
+        changes[ids.null_count + 1 :] = _compute.not_equal(some[1:], some[:-1]).to_numpy(
+            zero_copy_only=False
+        )
+        return changes.cumsum()
+    encoded: Any = ids.dictionary_encode(null_encoding="encode")
+    codes: npt.NDArray[Any] = encoded.indices.to_numpy()
     return codes
 
 
 def _sorted(heads: pa.Table) -> pa.Table:
     """Return heads of distinct ids in order; mostly they are."""
     ids: Any = one_array(heads.column(0))
-    if pa.types.is_integer(ids.type):
-        return heads
-    ascends = _compute.less(ids[:-1], ids[1:])
-    if ids[1:].null_count == 0 and _compute.all(ascends).as_py() is not False:
+    some = ids[ids.null_count :]
+    is_sorted = pa.types.is_integer(ids.type) or (
+        not some.null_count
+        and _compute.all(_compute.less(some[:-1], some[1:])).as_py() is not False
+    )
+    if is_sorted:
         return heads
     order = _compute.array_sort_indices(ids, null_placement="at_start")
     table: pa.Table = heads.take(order)
@@ -183,18 +197,11 @@ def _sorted(heads: pa.Table) -> pa.Table:
 
 def _table(
     name: str,
-    ids: Any,
+    ids: Array,
     primaries: Int64s,
     addresses: Int64s,
     lasts: Int64s,
 ) -> pa.Table:
-    kind = pa.binary() if name == _KEY else pa.int32()
-    table: pa.Table = _untyped.table(
-        {
-            name: _untyped.array(ids, kind) if not isinstance(ids, pa.Array) else ids,
-            "primary": primaries,
-            "address": addresses,
-            "last": lasts,
-        }
-    )
+    columns = {name: ids, "primary": primaries, "address": addresses, "last": lasts}
+    table: pa.Table = _untyped.table(columns)
     return table

@@ -35,6 +35,11 @@ class RunName:
     path: str
     size: int
 
+    @property
+    def addresses(self) -> AddressRange:
+        """The addresses of whose rows it has the heads."""
+        return AddressRange(self.begin, self.end)
+
     def covers(self, other: "RunName") -> bool:
         """Tell whether it has the heads of another one's rows, and is not that."""
         return self != other and self.begin <= other.begin and other.end <= self.end
@@ -73,15 +78,15 @@ def chain_of(runs: Iterable[RunName], begin: int, end: int) -> list[RunName]:
 
 def uncovered(runs: Iterable[RunName], begin: int, end: int) -> tuple[AddressRange, ...]:
     """Return the addresses of a range of which no run has the heads."""
-    at, missing = begin, []
+    reached, missing = begin, []
     for run in sorted(runs):
-        if run.begin > at:
-            missing.append(AddressRange(at, min(run.begin, end)))
-        at = max(at, run.end)
-        if at >= end:
+        if run.begin > reached:
+            missing.append(AddressRange(reached, min(run.begin, end)))
+        reached = max(reached, run.end)
+        if reached >= end:
             break
-    if at < end:
-        missing.append(AddressRange(at, end))
+    if reached < end:
+        missing.append(AddressRange(reached, end))
     return tuple(missing)
 
 
@@ -95,26 +100,26 @@ def _tiled(runs: list[RunName], begin: int, end: int) -> list[RunName]:
         if before is not None and (run.end not in chains or before[0] + 1 < chains[run.end][0]):
             chains[run.end] = before[0] + 1, run
     chain: list[RunName] = []
-    at = end
-    while at > begin and at in chains:
-        last = chains[at][1]
+    reached = end
+    while reached > begin and reached in chains:
+        last = chains[reached][1]
         assert last is not None, "the chain that begins is the only one without"
         chain.append(last)
-        at = max(last.begin, begin)
+        reached = max(last.begin, begin)
     return chain[::-1]
 
 
 def _covering(runs: list[RunName], begin: int) -> list[RunName]:
     """Return runs that cover what all cover, each the one that reaches farthest."""
     chain: list[RunName] = []
-    at, index = begin, 0
+    reached, index = begin, 0
     while index < len(runs):
-        at = max(at, runs[index].begin)
+        reached = max(reached, runs[index].begin)
         farthest = runs[index]
-        while index < len(runs) and runs[index].begin <= at:
+        while index < len(runs) and runs[index].begin <= reached:
             farthest = max(farthest, runs[index], key=lambda run: run.end)
             index += 1
-        if farthest.end > at:
+        if farthest.end > reached:
             chain.append(farthest)
-            at = farthest.end
+            reached = farthest.end
     return chain

@@ -1,7 +1,7 @@
 """What a run says beside its heads: what the log is, and what is in no row of its parts.
 
-It is JSON in the key-value metadata of the run's file. Dead letters are rows of that, since they
-may be large.
+It is JSON in the key-value metadata of the file. Dead letters are rows of it, since they may be
+large.
 """
 
 import json

@@ -168,10 +168,10 @@ def _together(
     damaged: Iterable[str],
 ) -> ShardHeadsRead:
     missing = uncovered(chain, addresses.start, addresses.end)
-    told = tuple(sorted(damaged))
+    damaged_paths = tuple(sorted(damaged))
     if not chain:
-        return ShardHeadsRead(no_heads(has_keys=False), None, missing, told)
+        return ShardHeadsRead(no_heads(has_keys=False), None, missing, damaged_paths)
     notes = joined_notes([done[run][1] for run in chain])
     empty = no_heads(has_keys=notes.settings.has_keys)
     heads = merged_heads([empty, *(done[run][0] for run in chain)])
-    return ShardHeadsRead(heads, notes, missing, told)
+    return ShardHeadsRead(heads, notes, missing, damaged_paths)

@@ -95,6 +95,12 @@ class Publication:
         gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
         return replace(published, files_gone=gone.parts)
 
+    def tend_heads(self, shard: int) -> None:
+        """Write heads runs of a shard that are missing, and merge some, where the table has it."""
+        if self._table is not None:
+            born = self._reader.born(shard)
+            self._heads.tend(self._table, shard, self.parts(shard), born)
+
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
         if self._table is None:

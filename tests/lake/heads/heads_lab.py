@@ -6,6 +6,7 @@ lab.heads()                   the heads that the log itself has, by id
 lab.check()                   the runs say the same
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,12 @@ class HeadsLab:
         """Store and seal the records of some offsets."""
         self.append(start, end, dead)
         self.copy.stream.seal()
+        return self
+
+    def publish_each(self, *ends: int) -> "HeadsLab":
+        """Store and publish records up to each of some offsets, one publish for each."""
+        for start, end in pairwise(ends):
+            self.seal(start, end).publish()
         return self
 
     def publish(self) -> ShardPublished:

@@ -24,8 +24,8 @@ def rows(draw: st.DrawFn, *, has_keys: bool) -> list[Row]:
     name, ids = ("key", KEYS) if has_keys else ("secondary", SECONDARIES)
     pairs = draw(st.lists(st.tuples(ids, PRIMARIES, STATES), max_size=30))
     return [
-        {name: one, "primary": primary, "address": address, "state": int(state)}
-        for address, (one, primary, state) in enumerate(draw(st.permutations(pairs)))
+        {name: owner, "primary": primary, "address": address, "state": int(state)}
+        for address, (owner, primary, state) in enumerate(draw(st.permutations(pairs)))
     ]
 
 
@@ -53,8 +53,8 @@ def as_dict(heads: pa.Table) -> dict[Any, tuple[int, int, int]]:
     """Return heads by id; there is one of each, and they ascend."""
     rows = [tuple(row.values()) for row in heads.to_pylist()]
     ids = [row[0] for row in rows]
-    assert ids == sorted(set(ids), key=lambda one: (one is not None, one))
-    return {one: (primary, address, last) for one, primary, address, last in rows}
+    assert ids == sorted(set(ids), key=lambda owner: (owner is not None, owner))
+    return {owner: (primary, address, last) for owner, primary, address, last in rows}
 
 
 @pytest.mark.parametrize("has_keys", [False, True])
@@ -83,8 +83,8 @@ def test_merged_heads_are_those_of_all_rows(data: st.DataObject, has_keys: bool)
 def test_heads_below_the_floor_are_left_out(some: list[Row], floor: int) -> None:
     heads = heads_of_rows(table_of(some, has_keys=False), has_keys=False)
     of_live = {
-        one: head
-        for one, head in plain_heads(some, has_keys=False).items()
+        owner: head
+        for owner, head in plain_heads(some, has_keys=False).items()
         if head[0] >= floor and head[1] >= 0
     }
     assert as_dict(heads_above(heads, floor)) == of_live
