@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
+    from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
 else:
     __getattr__, __dir__ = lazy_exports(
@@ -44,6 +45,7 @@ else:
             "status": ("lake_status", "shard_status"),
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
+            "takeover.starter": ("LakeStarter",),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
         },
@@ -58,6 +60,7 @@ __all__: Final = [
     "LakePosition",
     "LakeProblem",
     "LakePublisher",
+    "LakeStarter",
     "LakeStatus",
     "LakeTarget",
     "LakeVacuum",

@@ -18,7 +18,8 @@ from storage_core.platform.overriding import override
 from storage_core.platform.work.process import WorkProcess
 
 if TYPE_CHECKING:
-    from storage_core.lake.takeover.positions import BegunShard, LakePosition
+    from storage_core.lake.takeover.begin import BegunShard
+    from storage_core.lake.takeover.positions import LakePosition
 
 _MODULE: Final = "storage_core.lake.takeover.starter_process"
 # The heads of hundreds of millions of ids are read in that time. What takes longer hangs.
