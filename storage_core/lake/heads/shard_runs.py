@@ -106,13 +106,13 @@ class HeadsRuns:
             return
         with suppress(ShardlogError):
             published = table.published(shard) or born
-            runs = [run for run in listed_runs(table, shard) if run.end <= published]  # 1
+            runs = listed_runs(table, shard)  # 1
             if reads_all:
                 runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
             for missing in uncovered(runs, born, published):
                 pieces = pieces_of(parts, missing)
                 runs += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
-            own = [run for run in runs if run.begin >= born]
+            own = [run for run in runs if run.begin >= born and run.end <= published]
             merged = self._merged(table, shard, parts, next_merge(chain_of(own, born, published)))
             for run in own:
                 if merged is not None and merged.covers(run):

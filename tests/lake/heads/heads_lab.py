@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from storage_core import StreamReader
 from storage_core.lake.heads.run_heads import heads_of_rows
+from storage_core.lake.heads.run_merging import NEIGHBOURS
 from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.publication import stream_of
@@ -26,6 +27,10 @@ from tests.log.workbench import batch_of
 SHARD: Final = 3
 BORN: Final = 100
 IDS: Final = 7
+STEP: Final = 10
+# The ends of so many publishes that their runs are merged, and of one less.
+FULL: Final = [BORN + STEP * number for number in range(NEIGHBOURS + 1)]
+NEARLY: Final = FULL[:-1]
 # So many rows behind its id's newest a row is late; each eleventh one is.
 _BEHIND: Final = 60
 

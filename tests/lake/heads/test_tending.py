@@ -9,14 +9,9 @@ from storage_core.lake.heads.run_merging import MERGED_BYTES_MAX, NEIGHBOURS, ne
 from storage_core.lake.heads.run_names import RunName, run_path
 from storage_core.lake.table import LakeTable
 from storage_core.testing import SimulatedCrash
-from tests.lake.heads.heads_lab import BORN, HeadsLab
+from tests.lake.heads.heads_lab import BORN, FULL, NEARLY, STEP, HeadsLab
 from tests.lake.publish.publish_lab import dying
 from tests.lake.support.stores import Store
-
-STEP = 10
-# As many publishes as there are before runs are merged, and the ends of each.
-FULL = [BORN + STEP * number for number in range(NEIGHBOURS + 1)]
-NEARLY = FULL[:-1]
 
 
 def chain(*sizes: int) -> list[RunName]:
