@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from deltalake.transaction import AddAction, RemoveAction
 
 from storage_core.errors import InvalidRequestError
+from storage_core.lake.delta.shard_notes import ShardNote
 from storage_core.lake.image_names import SHARD, shard_directory
 
 
@@ -94,6 +95,10 @@ class ShardChange:
         sizes |= {file.path: file.size for file in self.adds}
         owner = before.owner if self.owner is None else self.owner
         return ShardFiles(before.table_id, self.end, sizes, owner)
+
+    def note(self, before: ShardFiles) -> ShardNote:
+        """Return what is noted of the shard then (delta/shard_notes.py)."""
+        return ShardNote(self.end, self.after(before).owner)
 
     def actions(self, before: ShardFiles, now_ms: int) -> list[AddAction | RemoveAction]:
         """Return Delta's actions.

@@ -11,6 +11,7 @@ with S3Proxy(url) as proxy:        all is passed on
     proxy.lose_answers(2)          the next two commits are taken, and nobody is told
     proxy.misbehave(7)             some of each of these, and delays, as the chance of a seed has it
     proxy.pass_on()                as at the beginning
+    proxy.requests()               what was asked since this was asked last
 
 It is a process of its own: delta-rs keeps the interpreter for itself while it waits for some
 answers.
@@ -87,10 +88,18 @@ class S3Proxy:
     def misbehave(self, seed: int) -> None:
         self._set("misbehave", seed)
 
+    def requests(self) -> list[str]:
+        """Return the method and the path of each request since the last call."""
+        asked: list[str] = self._ask(None)
+        return asked
+
     def _set(self, mode: str, number: int = 0) -> None:
-        self._control.send((mode, number))
+        self._ask((mode, number))
+
+    def _ask(self, order: tuple[str, int] | None) -> Any:
+        self._control.send(order)
         assert self._control.poll(_START_MAX_S), "the proxy is gone"
-        self._control.recv()
+        return self._control.recv()
 
 
 class _Server(ThreadingHTTPServer):
@@ -104,6 +113,18 @@ class _Server(ThreadingHTTPServer):
         self.chance = random.Random(0)
         self.lock = threading.Condition()
         self.racing: Counter[str] = Counter()
+        self.asked: list[str] = []
+
+    def note(self, request: str) -> None:
+        """Take note of a request."""
+        with self.lock:
+            self.asked.append(request)
+
+    def take_notes(self) -> list[str]:
+        """Return the requests since the last call."""
+        with self.lock:
+            asked, self.asked = self.asked, []
+        return asked
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -158,6 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do(self) -> None:
         mode = self.server.mode
+        self.server.note(f"{self.command} {self.path}")
         if mode == "stall":
             threading.Event().wait()
         mishap = self.server.mishap(self.command, self.path)
@@ -239,5 +261,9 @@ def _serve(control: Connection, url: str) -> None:
     # The test's end is its own.
     with suppress(EOFError):
         while True:
-            server.set(*control.recv())
+            order = control.recv()
+            if order is None:
+                control.send(server.take_notes())
+                continue
+            server.set(*order)
             control.send(None)
