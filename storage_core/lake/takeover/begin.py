@@ -203,15 +203,15 @@ class _Course:
         now_ms = self._outside.clock.now_ns() // _NS_A_MS
         parts = []
         for number, file in enumerate(footers):
-            proof, footer = file.proof, file.footer
+            proof, facts = file.proof, file.facts
             if file.name.rewritten_digest is not None:
-                proof, footer = part_again(
+                proof, facts = part_again(
                     self._lake, file.path, file.name, directory, number, has_keys=self._has_keys
                 )
-            entry = entry_of(footer, proof, number, schemas, now_ms)
+            entry = entry_of(facts, proof, number, schemas, now_ms)
             if entry.is_out_of_order and file.name.rewritten_digest is None:
                 bring_file(self._lake, file.path, file.name, directory / entry.file_name)
-            parts.append(TablePart(entry, footer))
+            parts.append(TablePart(entry, facts))
             self._on_files(number + 1, len(footers))
         return parts
 

@@ -8,7 +8,7 @@ is durable by then.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from storage_core.engine.key_value import Batch, KeyValueStore
 from storage_core.format.counters import Counters
@@ -87,7 +87,10 @@ class BegunStore:
         self._state = state
 
     def put_parts(
-        self, entries: Sequence[PartEntry], schemas: Sequence[SchemaEntry], keys: Sequence[bytes]
+        self,
+        entries: Sequence[PartEntry],
+        schemas: Sequence[SchemaEntry],
+        keys: Any,  # noqa: ANN401 - an array
     ) -> None:
         """Write what rows of parts are read by: the part list, schemas and numbers of keys."""
         state, batch = self._state, Batch()
@@ -110,8 +113,12 @@ class BegunStore:
         batch.put(KEY_NEXT, encode_tail(Tail(state.end, state.start, Counters())))
         replace_parts(batch, ShardState(), (), entries)
         put_new_schemas(batch, {schema: number for number, schema in enumerate(schemas)}, 0)
-        put_new_keys(batch, {key: number for number, key in enumerate(keys)}, 0)
         self._store.write(batch)
+        for first in range(0, len(keys), _ITEMS_AT_ONCE):
+            batch = Batch()
+            some = keys.slice(first, _ITEMS_AT_ONCE).to_pylist()
+            put_new_keys(batch, {key: number for number, key in enumerate(some, first)}, first)
+            self._store.write(batch)
 
     def put_heads(self, heads: LogHeads) -> None:
         """Write the heads."""

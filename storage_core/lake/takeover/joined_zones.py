@@ -8,7 +8,7 @@ of parts in order by their footers, of rows out of order by the rows themselves.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,8 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone, expired_zone
 from storage_core.lake.takeover.table_parts import TablePart
-from storage_core.parts.footer import Footer
-from storage_core.parts.typed_columns import FRAMING
 
 _BYTES_MAX: Final = 2**32 - 1
-_PAYLOAD: Final = "payload"
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -138,11 +135,12 @@ def _gap(rows: OutOfOrderRows) -> Iterator[_Cell]:
 def _zone_of(cell: _Cell, rows: OutOfOrderRows, previous_end: int) -> Zone:
     states = rows.state
     is_normal, is_copied = states == State.NORMAL, (states == State.LATE) | (states == State.AHEAD)
-    primaries = [part.bounds("primary") for part in cell.parts]
+    primaries = [part.facts.between("primary") for part in cell.parts]
     normal = _span(rows.primary[is_normal], primaries)
-    committed = [part.bounds("committed_at_ms")[1] for part in cell.parts if _has_times(part)]
+    times = (part.facts.committed_at_ms for part in cell.parts)
+    committed = [time for time in times if time is not None]
     committed += [int(rows.committed_at_ms.max())] if len(rows.address) else []
-    size = sum(part.footer.table.decoded_bytes for part in cell.parts)
+    size = sum(part.facts.decoded_bytes for part in cell.parts)
     return Zone(
         previous_end,
         cell.first,
@@ -156,7 +154,7 @@ def _zone_of(cell: _Cell, rows: OutOfOrderRows, previous_end: int) -> Zone:
         late=int(np.count_nonzero(states == State.LATE)),
         ahead=int(np.count_nonzero(states == State.AHEAD)),
         expired=int(np.count_nonzero(states == State.EXPIRED)),
-        tombstones=sum(_tombstones(part.footer) for part in cell.parts)
+        tombstones=sum(part.facts.tombstones for part in cell.parts)
         + int(np.count_nonzero(rows.is_tombstone)),
         sections=b"",
     )
@@ -169,26 +167,3 @@ def _span(primaries: Int64s, others: Sequence[tuple[int, int]]) -> tuple[int, in
     least += [low for low, _ in others]
     most += [high for _, high in others]
     return min(least, default=INT64_MAX), max(most, default=INT64_MIN)
-
-
-def _has_times(part: TablePart) -> bool:
-    return part.bounds("committed_at_ms") != (INT64_MIN, INT64_MAX)
-
-
-def _tombstones(footer: Footer) -> int:
-    """Return how many rows of a part have no payload: none stored, and none left out."""
-    rows = int(footer.metadata.num_rows)
-    lacking = _nulls(footer, _PAYLOAD)
-    if FRAMING not in footer.schema.names:
-        return lacking
-    return lacking - (rows - _nulls(footer, FRAMING))
-
-
-def _nulls(footer: Footer, column: str) -> int:
-    """Return how many rows of a part have nothing in a column; all where it has no such column."""
-    metadata: Any = footer.metadata
-    if column not in footer.schema.names:
-        return int(metadata.num_rows)
-    places = {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    return sum(int(group.column(places[column]).statistics.null_count) for group in groups)

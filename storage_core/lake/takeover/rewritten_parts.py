@@ -16,8 +16,9 @@ from storage_core.lake.casts import as_part
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import ImageName
 from storage_core.lake.table import LakeFileGoneError
+from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.lake.takeover.table_parts import damaged
-from storage_core.parts.footer import Footer, read_error, read_footer
+from storage_core.parts.footer import read_error, read_footer
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import digest_of
 
@@ -42,7 +43,7 @@ def bring_file(store: FileStore, path: str, name: ImageName, into: Path) -> None
 
 def part_again(  # noqa: PLR0913 - where it is, and what becomes of it
     store: FileStore, path: str, name: ImageName, directory: Path, number: int, *, has_keys: bool
-) -> tuple[FileProof, Footer]:
+) -> tuple[FileProof, FileFacts]:
     """Make a part of a rewritten file, in a directory of parts; durable but for its name.
 
     Raises:
@@ -57,7 +58,7 @@ def part_again(  # noqa: PLR0913 - where it is, and what becomes of it
     order = ("key" if has_keys else "secondary", "primary", "address")
     # It is published again: floats that are split would be written again for that.
     proof = write_part(target, rows, order, has_split_floats=False)
-    return proof, read_footer(target, proof)
+    return proof, FileFacts.of(read_footer(target, proof))
 
 
 def _part_rows(file: Path) -> pa.Table:

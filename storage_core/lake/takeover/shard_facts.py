@@ -18,6 +18,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_heads import GatheredHeads
 from storage_core.lake.heads.runs import ShardHeadsRead
 from storage_core.parts.snapshot import Part
+from storage_core.platform.arrow import one_array
 
 _KEY: Final = "key"
 Int32s = npt.NDArray[np.int32]
@@ -29,12 +30,12 @@ class LogHeads:
     """The heads of a log that begins, and the numbers of its keys.
 
     Attributes:
-        keys: Those that have a number, by number; empty where rows do not belong to keys.
+        keys: An array of those that have a number, by number; empty where rows belong to ids.
         ids: The secondaries, or the numbers of keys, that have a head, ascending.
         values: For each the largest primary, its address, and the last normal row's address.
     """
 
-    keys: list[bytes]
+    keys: Any
     ids: Int32s
     values: Int64s
 
@@ -75,14 +76,12 @@ def log_heads(heads: pa.Table, floor: int, *, has_keys: bool) -> LogHeads:
     """Return heads as a log keeps them; without those whose rows have all expired."""
     columns: list[Any] = [heads.column(name).to_numpy() for name in ("primary", "address", "last")]
     values = np.stack(columns, axis=1).astype(np.int64).reshape(-1, 3)
-    keys: list[bytes] = []
+    keys = pa.array([], pa.binary())
     if has_keys:
-        of_rows: list[bytes | None] = heads.column(_KEY).to_pylist()
-        keys = [key for key in of_rows if key is not None]
-        numbers = iter(range(len(keys)))
-        ids = np.array(
-            [NULL_KEY_NUMBER if key is None else next(numbers) for key in of_rows], np.int32
-        )
+        of_heads: Any = one_array(heads.column(_KEY))
+        has_key = of_heads.is_valid().to_numpy(zero_copy_only=False)
+        keys = of_heads.drop_null()
+        ids = np.where(has_key, np.cumsum(has_key) - 1, NULL_KEY_NUMBER).astype(np.int32)
     else:
         ids = heads.column("secondary").to_numpy().astype(np.int32)
     lives = (values[:, 1] >= 0) & (values[:, 0] >= floor)

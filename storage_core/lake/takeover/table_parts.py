@@ -23,6 +23,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.table import LakeFileGoneError
+from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.parts.footer import Footer
 from storage_core.platform import xxh3
 
@@ -47,13 +48,13 @@ class TableFooter:
         path: Its place in the table.
         name: What that tells.
         proof: What proves the file.
-        footer: What its end says.
+        facts: What its end says.
     """
 
     path: str
     name: ImageName
     proof: FileProof
-    footer: Footer
+    facts: FileFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +63,16 @@ class TablePart:
 
     Attributes:
         entry: What the part list is to say of it.
-        footer: What the end of its file says.
+        facts: What the end of its file says.
     """
 
     entry: PartEntry
-    footer: Footer
+    facts: FileFacts
 
     @property
     def is_out_of_order(self) -> bool:
         """Whether its rows were late, ahead or expired when they came."""
         return self.entry.is_out_of_order
-
-    def bounds(self, column: str) -> tuple[int, int]:
-        """Return the least and the largest value that a column of numbers has."""
-        return bounds_of(self.footer, column)
-
-
-def bounds_of(footer: Footer, column: str) -> tuple[int, int]:
-    """Return the least and the largest value that a column of numbers has in a file."""
-    least, most = footer.table.bounds[column]
-    return int(least.min()), int(most.max())
 
 
 def read_footers(store: FileStore, files: Mapping[str, int]) -> list[TableFooter]:
@@ -105,9 +96,8 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
     try:
         data, begin = _end_of(store, path, size)
         metadata = _parquet.read_metadata(_untyped.BufferReader(data))
-        footer = Footer(
-            metadata, metadata.schema.to_arrow_schema(), decode_chunk_table(data[begin:])
-        )
+        schema = metadata.schema.to_arrow_schema()
+        facts = FileFacts.of(Footer(metadata, schema, decode_chunk_table(data[begin:])))
     except LakeFileGoneError as error:
         message = (
             f"the table names {path}, which its store does not have: restore it there; "
@@ -116,12 +106,12 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
         raise CorruptionError(message, shard=name.shard) from error
     except (pa.ArrowException, OSError) as error:
         raise damaged(name, path, "its end cannot be read") from error
-    if bounds_of(footer, "address") != (name.first, name.last):
+    if facts.between("address") != (name.first, name.last):
         raise damaged(name, path, "its rows have other addresses than its name tells")
     data = data[begin:]
     digest = bytes.fromhex(name.rewritten_digest or name.entry_digest)
     return TableFooter(
-        path, name, FileProof(size, digest, len(data), xxh3.xxh3_128_digest(data)), footer
+        path, name, FileProof(size, digest, len(data), xxh3.xxh3_128_digest(data)), facts
     )
 
 
@@ -148,12 +138,12 @@ def damaged(name: ImageName, path: str, why: str) -> CorruptionError:
 
 
 def entry_of(
-    footer: Footer, proof: FileProof, number: int, schemas: Sequence[SchemaEntry], now_ms: int
+    facts: FileFacts, proof: FileProof, number: int, schemas: Sequence[SchemaEntry], now_ms: int
 ) -> PartEntry:
     """Return what the part list is to say of a file.
 
     Args:
-        footer: What its end says.
+        facts: What its end says.
         proof: What proves it.
         number: The part's.
         schemas: Those of the shard, by number.
@@ -162,27 +152,27 @@ def entry_of(
     Raises:
         CorruptionError: Its values have a schema that nobody knows.
     """
-    first, last = bounds_of(footer, "address")
-    rows = footer.metadata.num_rows
+    first, last = facts.between("address")
+    rows = facts.rows
     return PartEntry(
         first,
         number,
         last,
-        *bounds_of(footer, "primary"),
+        *facts.between("primary"),
         rows=rows,
         size=proof.size,
         sealed_at_ms=now_ms,
         level=_level_of(rows),
-        is_out_of_order=bounds_of(footer, "state")[1] > 0,
+        is_out_of_order=facts.between("state")[1] > 0,
         digest=proof.digest,
-        kind=_kind_of(footer, schemas),
+        kind=_kind_of(facts, schemas),
         footer_bytes=proof.footer_bytes,
         footer_digest=proof.footer_digest,
     )
 
 
-def _kind_of(footer: Footer, schemas: Sequence[SchemaEntry]) -> str:
-    numbers = footer.table.schemas
+def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry]) -> str:
+    numbers = facts.schemas
     if not numbers:
         return ""
     if numbers[-1] >= len(schemas):

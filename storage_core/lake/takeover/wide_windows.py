@@ -44,7 +44,7 @@ def windows_of(
     for part in parts:
         if part.is_out_of_order:
             continue
-        for group in range(part.footer.row_groups):
+        for group in range(len(part.facts.group_rows)):
             for number, window in _of_group(part, group, scheme, group_rows).items():
                 windows[number] = windows.get(number, Window()).widened(window)
     return windows
@@ -53,13 +53,13 @@ def windows_of(
 def _of_group(
     part: TablePart, group: int, scheme: WindowScheme, group_rows: GroupRows
 ) -> dict[int, Window]:
-    table, rows = part.footer.table, part.footer.metadata.row_group(group).num_rows
-    size = table.decoded_bytes * rows // max(1, part.entry.rows)
-    low, high = (int(bound[group]) for bound in table.bounds["primary"])
+    facts, rows = part.facts, int(part.facts.group_rows[group])
+    size = facts.decoded_bytes * rows // max(1, part.entry.rows)
+    low, high = (int(bound[group]) for bound in facts.bounds["primary"])
     first, last = scheme.of(low), scheme.of(high)
     if last - first < WINDOWS_MAX:
         count = last - first + 1
-        begin, end = (int(bound[group]) for bound in table.bounds["address"])
+        begin, end = (int(bound[group]) for bound in facts.bounds["address"])
         # Rounded up: none has fewer than nothing.
         window = Window(begin, end, -(-rows // count), 0, size // count)
         return dict.fromkeys(range(first, last + 1), window)

@@ -30,6 +30,7 @@ from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
 from storage_core.lake.target import LakeTarget
+from storage_core.sql import connect
 from storage_core.testing import ManualClock
 from tests.lake.support.stores import DirectoryStore
 from tests.log.parts.parts_lab import ENTRIES, FIRST_MS, IDS, PartsLab
@@ -45,6 +46,9 @@ _HOLES, _WRONG_CLOCKS = 11, 29
 _COLUMNS: Final = (
     *("address", "primary", "version", "state", "late", "payload", "headers", "timestamp"),
     *("schema_id", "schema_fingerprint"),
+)
+_COUNTS: Final = (
+    f'SELECT state, count(*), sum(address), sum("primary") FROM {NAME} GROUP BY 1 ORDER BY 1'
 )
 _RETENTION: Final = timedelta(minutes=10)
 _STATES: Final = {"late": State.LATE, "ahead": State.AHEAD, "expired": State.EXPIRED}
@@ -212,12 +216,19 @@ class TakeoverLab:
     def addresses(self) -> list[int]:
         """Return the addresses of the table's rows, as deltalake reads them."""
         rows = DeltaTable(self.target.uri).to_pyarrow_table(columns=["address"])
-        return sorted(rows.column("address").to_pylist())
+        addresses: list[Any] = rows.column("address").to_pylist()
+        return sorted(addresses)
 
     def witness_addresses(self) -> list[int]:
         """Return the addresses of the rows that the witness shows."""
         with self.witness.reader() as reader:
             return sorted(column_of(reader.read(columns=["address"]), "address"))
+
+    def sql(self, one: Root) -> list[tuple[Any, ...]]:
+        """Return what SQL makes of the rows of a root."""
+        with connect(one.root) as streams:
+            answer: list[tuple[Any, ...]] = streams.sql(_COUNTS).fetchall()
+        return answer
 
     def archived(self) -> list[ArchivedShard]:
         """Return the archived logs of the owner."""

@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from storage_core import StreamReader
-from storage_core.lake import lake_positions
+from storage_core.lake import LakeOwnerError, lake_positions
+from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from tests.lake.takeover.takeover_lab import BORN, NAME, SHARD, TakeoverLab
+from tests.log.workbench import batch_of
 
 MakeLab = Callable[..., TakeoverLab]
 
@@ -145,6 +147,51 @@ def test_table_tells_whose_log_may_go_on(lab):
     assert lake_positions(heir.root, NAME, [SHARD])[SHARD].is_own
 
 
+def test_owner_before_is_refused_once_the_heir_has_published(lab):
+    lab.published(100)
+    first, heir = lab.owner, lab.new_root()
+    lab.take_over(heir)
+    first.open()
+    assert first.publish().commits == 0
+    lab.publish()
+    with pytest.raises(LakeOwnerError, match="another log of this shard publishes"):
+        first.publish()
+    first.stream.close()
+
+
+def test_rows_are_capped_as_a_single_owner_caps_them(make_lab):
+    lab = make_lab(records_max=220)
+    lab.published(100, 100)
+    lab.take_over()
+    lab.published(100)
+    lab.expire(10_000)
+    lab.check()
+    lab.published(40)
+    lab.expire(10_000)
+    lab.check()
+    assert lab.problems() == []
+
+
+def test_other_programs_see_the_heir_s_rows(any_lab):
+    any_lab.published(150)
+    any_lab.take_over()
+    any_lab.append(50)
+    assert any_lab.sql(any_lab.owner) == any_lab.sql(any_lab.witness)
+
+
+def test_partition_moves_over_a_bucket(make_lab, bucket_store, monkeypatch, tmp_path):
+    options = tmp_path / "options.toml"
+    options.write_text("".join(f'{k} = "{v}"\n' for k, v in bucket_store.options.items()))
+    monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(options))
+    lab = make_lab(target=bucket_store.target())
+    lab.published(100, 100)
+    lab.lose_owner()
+    lab.take_over()
+    lab.check()
+    lab.append(50)
+    lab.check()
+
+
 def test_source_goes_on_where_the_table_ends(lab):
     lab.published(100)
     begun = lab.take_over()
@@ -161,6 +208,21 @@ def test_files_go_from_the_heir_as_from_any_owner(make_lab):
     lab.owner.stream.trim()
     lab.publish()
     assert not list(lab.owner.root.rglob("*.rows"))
+    lab.check()
+    assert lab.problems() == []
+
+
+def test_partition_may_have_nothing_but_dead_letters(lab):
+    for one in (lab.owner, lab.witness):
+        letters = {BORN: b"poison", BORN + 5: b"poison too"}
+        one.stream.append_batch(
+            batch_of([]), shard=SHARD, addresses=[], dead_letters=letters, source={"next": BORN + 9}
+        )
+        one.stream.commit()
+    lab.owner.stream.seal()
+    lab.publish()
+    begun = lab.take_over()
+    assert (begun.start, begun.end, begun.files) == (BORN, BORN + 9, 0)
     lab.check()
     assert lab.problems() == []
 

@@ -1,5 +1,6 @@
 """A process that dies while a log begins from its table leaves nothing that counts."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +30,7 @@ def dying_at(name: str, *, behind: bool) -> Iterator[None]:
 
     with (
         patch.object(begun_shards, name, dies),
-        patch.object(begun_shards.shutil, "rmtree", lambda *_, **__: None),
+        patch.object(shutil, "rmtree", lambda *_, **__: None),
     ):
         yield
 
