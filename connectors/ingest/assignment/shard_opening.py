@@ -226,7 +226,7 @@ class ShardOpening:
         has_lake = stream.options.lake is not None
         self._check_home(partition, home, shard_next, has_lake=has_lake)
         watermarks = self._answers.watermarks(partition, shard_next)
-        gap = check_watermarks(shard_next, watermarks, partition)
+        gap = check_watermarks(shard_next, watermarks, partition, has_lake=has_lake)
         source = stream.source(number) or {}
         if gap is not None:
             if self._options.on_out_of_range == "stop":

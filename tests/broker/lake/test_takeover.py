@@ -6,9 +6,14 @@ a directory, or in a bucket of an S3 server; others go on at another machine.
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from storage_core import archived_shards
+from connectors.dlq.record import decode_dead_letter
+from connectors.group.retry_shards import retry_shard_of
+from storage_core import Stream, StreamReader, archived_shards
+from storage_core.lake import publish_stream
 from tests.broker.lake.lake_lab import (
     NEVER_S,
     PUBLISH_MAX_S,
@@ -20,7 +25,7 @@ from tests.broker.lake.lake_lab import (
     lose_machine,
     published_rows,
 )
-from tests.broker.support.lab import Lab, WorkerProcess
+from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore, DirectoryStore, Store
 from tests.waiting import await_that
@@ -28,6 +33,24 @@ from tests.waiting import await_that
 BEGINS = "shard begins from the lake"
 # So long a busy machine may wait for a store.
 LONG_S = 3600
+RETRY = retry_shard_of(0)
+
+
+def store_retried(lab: Lab, topic: Topic, rows: int) -> None:
+    """Have a retry shard with so many rows, as a retry of dead letters stores and seals them."""
+    Stream.add_shards(lab.root, topic.name, {RETRY: 0})
+    with Stream.open(lab.root, topic.name, shards=[RETRY]) as stream:
+        numbers = pa.array(range(rows), pa.int64())
+        batch = pa.record_batch(
+            {
+                "primary": numbers,
+                "secondary": numbers.cast(pa.int32()),
+                "payload": pa.array([b"retried"] * rows, pa.binary()),
+            }
+        )
+        stream.append_batch(batch, shard=RETRY, addresses=np.arange(rows))
+        stream.commit()
+        stream.seal()
 
 
 def begun_ends(worker: WorkerProcess) -> dict[int, int]:
@@ -96,6 +119,55 @@ def test_next_owner_begins_where_the_one_before_gave_back(lab: Lab, tmp_path: Pa
     assert begun_ends(other) == {shard: topic.ends()[shard]}
     other.await_event("partition opened")
     assert [event["next"] for event in other.events("partition opened")] == [topic.ends()[shard]]
+
+
+def test_dead_letters_and_their_retried_rows_come_along(lab: Lab, tmp_path: Path) -> None:
+    topic, target = lab.topic(partitions=1), DirectoryStore(tmp_path).target()
+    lab.produce(topic, 100)
+    with lab.producer() as producer:
+        producer.send(topic.name, b"no integer", b"poison", 1000, None, 0)
+    worker = lab.worker(topic, **lake_of(target))
+    lab.await_no_lag(topic)
+    assert worker.stop(PUBLISH_MAX_S) == 0, worker.said()
+    store_retried(lab, topic, rows=3)
+    publish_stream(lab.root, topic.name)
+    lose_machine(lab)
+    at_machine(lab, "second")
+    other = lab.worker(topic, **lake_of(target))
+    lab.produce(topic, 50)
+    lab.await_no_lag(topic)
+    assert begun_ends(other) == {0: 101, RETRY: 3}
+    assert {shard: len(rows) for shard, rows in lab.stored(topic).items()} == {0: 150, RETRY: 3}
+    with StreamReader.open(lab.root, topic.name) as reader:
+        ((address, raw),) = reader.dead_letters(0)
+        assert (address, decode_dead_letter(raw).value) == (100, b"poison")
+
+
+def test_owner_that_wakes_behind_another_doubles_and_hides_nothing(
+    lab: Lab, tmp_path: Path
+) -> None:
+    topic, target = lab.topic(partitions=1), DirectoryStore(tmp_path).target()
+    lab.produce(topic, 300)
+    frozen = lab.doomed(topic, **lake_of(target))
+    await_published(target, topic)
+    frozen.freeze()
+    first = lab.root
+    at_machine(lab, "second")
+    lab.produce(topic, 300)
+    other = lab.worker(topic, **lake_of(target))
+    lab.await_no_lag(topic)
+    await_published(target, topic)
+    frozen.wake()
+    frozen.await_event("partition closed")
+    lab.produce(topic, 300)
+    await_published(target, topic)
+    # The one that went on gives it back to the one that woke, at last.
+    assert other.stop(PUBLISH_MAX_S) == 0, other.said()
+    lab.root = first
+    lab.produce(topic, 300)
+    expect_as_single_owner(lab, topic)
+    assert begun_ends(frozen) == {0: 900}
+    await_published(target, topic)
 
 
 def test_machine_lost_before_it_published_anything_costs_nothing(lab: Lab, tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ class Lab:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic.name})
         try:
             places = consumer.group_places(topic.partitions())
-            return {at.number: place.offset for at, place in places.items() if place is not None}
+            return {at.number: place.offset for at, place in places.items()}
         finally:
             consumer.close()
 
