@@ -95,11 +95,16 @@ class Publication:
         gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
         return replace(published, files_gone=gone.parts)
 
-    def tend_heads(self, shard: int) -> None:
-        """Write heads runs of a shard that are missing, and merge some, where the table has it."""
+    def tend_heads(self, shard: int, *, reads_all: bool = False) -> None:
+        """Write heads runs of a shard that are missing, and merge some, where the table has it.
+
+        Args:
+            shard: The shard's number.
+            reads_all: Whether to read all runs, and write those again that are damaged.
+        """
         if self._table is not None:
-            born = self._reader.born(shard)
-            self._heads.tend(self._table, shard, self.parts(shard), born)
+            born, parts = self._reader.born(shard), self.parts(shard)
+            self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
