@@ -15,7 +15,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MIN, NULL_KEY_NUMBER
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_heads import GatheredHeads
+from storage_core.lake.heads.run_heads import CollectedHeads
 from storage_core.lake.heads.runs import ShardHeadsRead
 from storage_core.parts.snapshot import Part
 from storage_core.platform.arrow import one_array
@@ -52,19 +52,19 @@ def heads_with_files(read: ShardHeadsRead, parts: Sequence[Part], *, has_keys: b
         CorruptionError: A part is damaged, or its file is gone.
         UnavailableError: One cannot be read now.
     """
-    gathered = GatheredHeads(has_keys=has_keys)
+    collected = CollectedHeads(has_keys=has_keys)
     if read.notes is not None:
-        gathered.add(read.heads)
+        collected.add(read.heads)
     for missing in read.missing:
         for part in parts:
             if missing.overlaps(part.entry.first, part.entry.last + 1):
-                _add_part(gathered, part, missing)
-    return gathered.all()
+                _add_part(collected, part, missing)
+    return collected.all()
 
 
-def _add_part(gathered: GatheredHeads, part: Part, addresses: AddressRange) -> None:
+def _add_part(collected: CollectedHeads, part: Part, addresses: AddressRange) -> None:
     try:
-        gathered.add_part(part, addresses)
+        collected.add_part(part, addresses)
     except FileNotFoundError as error:
         message = "the file of a part is gone from the lake"
         raise CorruptionError(
