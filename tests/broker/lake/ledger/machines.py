@@ -35,6 +35,7 @@ class Machine:
         self._settings = dict(settings)
         self._worker: WorkerProcess | None = None
         self._is_to_run = False
+        self._ended: list[WorkerProcess] = []
 
     @property
     def name(self) -> str:
@@ -57,6 +58,8 @@ class Machine:
         worker = self._lab.doomed(self._topic, root=os.fspath(self.root), **self._settings)
         # Before that a signal ends it as it ends any process.
         worker.await_event("started")
+        if self._worker is not None:
+            self._ended.append(self._worker)
         self._worker, self._is_to_run = worker, True
 
     def stop(self, wait_s: float) -> None:
@@ -104,6 +107,11 @@ class Machine:
         with StreamReader.open(self.root, self._topic.name) as reader:
             reader.refresh()
             yield reader
+
+    def events(self, name: str) -> int:
+        """Return how often its workers have logged an event."""
+        workers = self._ended if self._worker is None else [*self._ended, self._worker]
+        return sum(len(worker.events(name)) for worker in workers)
 
     def story(self) -> str:
         """Return what its last worker said last."""

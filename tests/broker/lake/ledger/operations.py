@@ -87,14 +87,14 @@ class Chances:
         machine.freeze()
         if not self._running():
             self.start()
-        self._await_more("rows of others", MOVE_MAX_S)
+        self._await_more("rows of others")
         machine.wake()
 
     def progress(self) -> None:
         """Let the table grow."""
         if not self._running():
             self.start()
-        self._await_more("more rows in the lake", MOVE_MAX_S)
+        self._await_more("more rows in the lake")
 
     def forget(self) -> None:
         """Let Kafka have no more what is published, of some partitions."""
@@ -125,7 +125,29 @@ class Chances:
         if self._proxy is not None:
             self._proxy.misbehave(self._lab.chance.randrange(2**32))
 
-    # --- the end ---------------------------------------------------------------------------
+    # --- the begin and the end -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Let the first machine store, until the table has something of each partition."""
+        self._alone.start()
+        self._machines[0].start()
+        partitions = len(self._topic.partitions())
+        self._await(lambda: len(self._alone.committed()) == partitions, "all shards")
+        self._await(lambda: all(self.published().values()), "each partition published")
+
+    def lose_owner(self) -> None:
+        """Lose a machine that has published, at last."""
+        if self._proxy is not None:
+            self._proxy.pass_on()
+        self.progress()
+        owners: list[Machine] = []
+
+        def has_owner() -> bool:
+            owners[:] = [machine for machine in self._running() if machine.worker.owned()]
+            return bool(owners)
+
+        self._await(has_owner, "a machine that has a partition")
+        self._chosen(owners).lose()
 
     def settle(self) -> None:
         """Let all machines run and the store be sound, until each partition is stored whole."""
@@ -152,13 +174,22 @@ class Chances:
                 ends[shard] = max(end, ends.get(shard, 0))
         return ends
 
-    def _await_more(self, description: str, wait_s: float) -> None:
+    def _await_more(self, description: str) -> None:
         before = sum(self.published().values())
-        await_that(lambda: sum(self.published().values()) > before, description, wait_s)
+        self._await(lambda: sum(self.published().values()) > before, description)
+
+    def _await(self, condition: Callable[[], bool], description: str) -> None:
+        """Wait for what machines do, as long as all of them run that are to."""
+
+        def holds() -> bool:
+            self._running()
+            return condition()
+
+        await_that(holds, description, MOVE_MAX_S)
 
     def _running(self) -> list[Machine]:
         """Return the machines whose workers do something."""
-        return [one for one in self._machines if one.is_running and not one.is_frozen]
+        return [each for each in self._machines if each.is_running and not each.is_frozen]
 
     def _chosen(self, machines: Sequence[Machine]) -> Machine:
         return self._lab.chance.choice(machines)

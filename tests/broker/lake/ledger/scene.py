@@ -97,6 +97,10 @@ class Scene:
             return {}
         return {"dead_letters__policy": "forward", "dead_letters__topic": self._dlq.name}
 
+    def began_from_lake(self) -> int:
+        """Return how many shards began from the lake."""
+        return sum(machine.events("shard begins from the lake") for machine in self.machines)
+
     def expect_dead_letters(self) -> int:
         """Compare the dead letters of all with those of who stored all alone; return how many."""
         with self.alone.reading() as reader:
