@@ -82,14 +82,14 @@ class Scene:
         chance, target = self.lab.chance, self.place.through
         return {
             "stream__lake": target.uri,
-            "stream__lake_lag_seconds": 1,
-            "stream__seal_rows": chance.choice([100, 2000]),
+            "stream__lake_lag_seconds": 2,
+            "stream__seal_rows": chance.choice([50, 1000]),
             "stream__keep_local_hours": chance.choice([None, 0]),
             "stream__keep_hot_hours": chance.choice([None, 1e-6]),
             "stream__keep_replaced_minutes": 0,
             "lake__options": json.dumps(dict(target.options)),
             "lake__revoke_wait_seconds": chance.choice([0, 5]),
-            "maintain_every_s": 1,
+            "maintain_every_s": 2,
         }
 
     def _forwarding(self) -> dict[str, Any]:

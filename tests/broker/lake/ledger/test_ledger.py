@@ -25,8 +25,8 @@ from tests.thin import rounds
 MACHINES: Final = 3
 # More than are produced until all has happened.
 RECORDS: Final = 1_000_000
-PAUSE_S: Final = 0.1
-HAPPENINGS: Final = 6
+PAUSE_S: Final = 0.5
+HAPPENINGS: Final = 4
 KEY_MODES: Final = ("integer", "dictionary")
 
 
